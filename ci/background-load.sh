@@ -4,14 +4,14 @@
 # The stream writes its answers to NAME.tsv, its messages to NAME.txt and its events to events-NAME. Its progress is the part of the
 # known output size that it has written.
 
-# Interval between two samples of a stream's progress, in seconds. Columns of the chart are wider.
+# Interval in seconds at which the progress of a stream is recorded. A column of the chart covers a longer time.
 SAMPLE_INTERVAL=0.2
-# Time limit of the load, in seconds, longer than any stream. It ends the load if this script is killed.
+# Time in seconds after which a program that loads a core ends. It is longer than any stream, and matters only if this script is killed.
 LOAD_LIMIT=600
 
 stream_pid="" load_pids=()
 
-# end_all: ends the stream and the load.
+# end_all: ends the stream and the programs that load a core.
 end_all() {
   end_loads
   [ -z "$stream_pid" ] || { kill "$stream_pid" && wait "$stream_pid"; } 2>/dev/null || true
@@ -34,9 +34,10 @@ start_loads() {
   done
 }
 
-# watch_stream NAME PID WHOLE N: waits for the stream, which writes WHOLE bytes, and fails if the stream fails. When a third is written,
-# starts N programs on the core of the rank that runs the first stage of the mapping in the file `mapping`. Sets stream_ms, the time of the
-# whole stream, and loaded_ms, the time from the start of the load to the end. Writes NAME.samples, lines of milliseconds and bytes.
+# watch_stream NAME PID WHOLE N: waits for the end of the stream with process number PID, which writes WHOLE bytes, and fails if the stream
+# fails. When a third of the bytes are written, starts N programs on the core of the rank that runs the first stage of the mapping in the
+# file `mapping`. Sets stream_ms, the time of the whole stream, and loaded_ms, the time from the start of the load to the end. Writes
+# NAME.samples, lines of milliseconds and bytes.
 watch_stream() {
   local name=$1 whole=$3 loads=$4 began now bytes code=0 cores="" load_start=""
   stream_pid=$2
@@ -150,7 +151,8 @@ changes() {
     END { load() }'
 }
 
-# quality TRUTH ANSWERS: prints how often the right picture is found. Sets found, the share of queries with it among ten answers, in per cent.
+# quality TRUTH ANSWERS: prints for how many queries the right picture is found. Sets found, the per cent of queries that have it among their
+# ten answers.
 quality() {
   local first
   read -r first found < <(awk -F'\t' '
@@ -167,7 +169,8 @@ figures() {
   echo "    $(decimal "$2") s, $(($1 * 1000 / $2)) queries per second$compared"
 }
 
-# verdict KEPT_MS LIVE_MS CHANGES: prints the gain of changing the mapping, from the start of the load on.
+# verdict KEPT_MS LIVE_MS CHANGES: prints how many times as fast the loaded part of the stream was with a mapping that armature could change
+# as with a fixed one.
 verdict() {
   local kept=$1 live=$2
   if [ "$kept" -eq 0 ] || [ "$live" -eq 0 ]; then

@@ -18,22 +18,22 @@ if [ "${1:-}" = --keep ]; then
   shift 2
 fi
 "$CI_DIR/setup.sh" bench
-# Experiments start programs from the directory of their own program. The short form, whose times mean nothing, uses the build of the tests:
-# `--test broken` selects the features of the dev-dependencies.
+# Experiments start other programs from the directory of the program armature-bench. The short form (--smoke), whose times mean nothing, uses
+# the debug build of the tests: `--test broken` selects its features, those of the dev-dependencies.
 profile=(--release) built=release
 for argument in "$@"; do [ "$argument" != --smoke ] || { profile=(--test broken); built=debug; }; done
 programs=(armature-bench armature ferret matmul matmul-stream rabin-karp armature-workflow armature-commands)
 "$CI_DIR/mpi/with.sh" openmpi cargo build --locked --workspace "${profile[@]}" "${programs[@]/#/--bin=}"
 simulated=(ferret rabin-karp armature-bench-simulated armature-bench-simulated-loop armature-bench-simulated-workflow)
 "$CI_DIR/mpi/with.sh" smpi cargo build --locked --workspace "${profile[@]}" "${simulated[@]/#/--bin=}"
-# Frameworks for comparison that cargo does not install.
+# Python frameworks with which experiments compare armature.
 python_packages mpi4py bench/peers/mpi4py/requirements.txt
 python_packages workflow-peers bench/peers/workflows/requirements.txt
 # shellcheck disable=SC2016  # for that shell
 bench=("$CI_DIR/mpi/with.sh" openmpi sh -c 'exec "$CARGO_TARGET_DIR/$0/armature-bench" "$@"' "$built" "$@")
 [ -n "$note" ] || exec "${bench[@]}"
 commit=$(git rev-parse --short=12 HEAD)
-# Results of code that differs from the commit are marked.
+# If the working tree differs from the commit, the name of the results file says so.
 git diff --quiet HEAD -- framework launch apps bench/src bench/simulated || commit+=-changed
 kept=bench/results/$(git log -1 --format=%cs)-$commit.txt
 printed=$(mktemp)

@@ -18,7 +18,7 @@ check() {
   fi
 }
 
-# equal WANTED FOUND: command for check, which fails unless both texts are equal.
+# equal WANTED FOUND: command for the function check, which fails unless the texts WANTED and FOUND are equal.
 equal() { [ "$1" = "$2" ] || { echo "wanted: $1"; echo "found:  $2"; return 1; }; }
 
 # checks_done NAME: prints the numbers of passed and failed checks. Fails if a check has failed, or if there were no checks.

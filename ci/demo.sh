@@ -21,9 +21,9 @@ set -a
 . "$CI_DIR/mpi/openmpi.env"
 set +a
 cores=$(usable_cores)
-# More than four ranks gain nothing: the serial first stage is a quarter of the work.
+# More than four ranks would save no time, because the serial first stage is a quarter of the work.
 RANKS=${RANKS:-$((cores < 2 ? 2 : cores > 4 ? 4 : cores))}
-# On a single core no mapping avoids the load, so that a smaller load and fewer queries keep the run short.
+# On a machine with one core no mapping can avoid the load. Fewer other programs and fewer queries keep the run short.
 LOADS=${LOADS:-$((cores < 2 ? 1 : 4))}
 COPIES=${COPIES:-$((cores < 2 ? 2 : 3))}
 on_cores="on $cores core$([ "$cores" -eq 1 ] || echo s)"
@@ -56,7 +56,7 @@ had_a_core "${query[@]}" -o one-rank.tsv --mapping serial || die "the serial pro
 one_ms=$took_ms
 whole=$(stat -c %s one-rank.tsv)
 figures "$queries" "$one_ms"
-# The run hardly waits for the disk, so that less than a whole core means that other programs use it.
+# The run hardly waits for the disk. If it had much less than a whole core, other programs are using the machine.
 [ "$core_share" -ge 85 ] || echo "    This machine is busy: the rank had its core for $core_share % of the time. The times below are rough."
 
 # stream NAME N OPTION...: runs the query on all ranks, with N other programs after a third of the stream, and compares the output with

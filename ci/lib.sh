@@ -4,7 +4,7 @@
 CI_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(dirname "$CI_DIR")
 
-# say TEXT...: prints a line about the next step, marked to distinguish it from the output of the tools.
+# say TEXT...: prints a line about the next step of the script, with a mark that distinguishes it from the output of programs.
 say() { printf '==> %s\n' "$*"; }
 
 # die TEXT...: prints an error message and ends the script.

@@ -13,7 +13,8 @@ allowed() {
        list && /^\]/ { list = 0 }
        list && match($0, /"[^"]+"/) { print substr($0, RSTART + 1, RLENGTH - 2) }' deny.toml
 }
-# judge: reads lines `crate|licence expression`, and prints those that the licences in the file $1 do not permit.
+# judge: reads lines `crate|licence expression`, and prints those whose expression the licences in
+# the file $1 (the permitted ones) do not satisfy.
 judge() {
   awk -v names="$1" '
     # Licence expression as in Cargo.toml: AND, OR (also written /), WITH and parentheses. OR has the lowest precedence.
@@ -39,7 +40,7 @@ trap 'rm -rf "$work"' EXIT
 allowed >"$work/allowed"
 [ -s "$work/allowed" ] || die "deny.toml: expected names under [licenses] allow = [...]"
 
-# The check itself is tested with wrong and right licences first.
+# The function `judge` is tested first, with permitted licences and others.
 printf '%s\n' 'a|GPL-3.0' 'b|' 'c|MIT AND GPL-3.0' 'd|(MIT OR GPL-3.0' 'e|Apache-2.0 WITH Nonsense' >"$work/wrong"
 printf '%s\n' 'a|MIT' 'b|GPL-3.0/MIT' 'c|(GPL-3.0 OR MIT) AND ISC' 'd|X WITH Y OR MIT' >"$work/right"
 [ "$(judge "$work/allowed" <"$work/wrong" | wc -l)" = 5 ] || die "the check lets a wrong licence pass"

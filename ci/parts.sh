@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
+# Parts of ci/test.sh (groups of tests), in the order in which they run. Sourced after lib.sh.
 #
 # A part is a function part_NAME, which runs under `set -e` in a separate process, and an entry in PARTS:
 #   NAME | set | expected seconds on two cores from a fresh clone | time limit in seconds | description
@@ -25,10 +25,10 @@ PARTS=(
   "bench    | all  | 250 | 1200 | a quarter of the experiments in their short form, another one with each commit, and those that changed last"
   "demo     | all  | 400 |  900 | the demonstration of the README"
 )
-# Parts of ci/test.sh --quick, for work in progress.
+# Parts that ci/test.sh --quick runs, for work in progress.
 QUICK=(setup format scripts lint house unit programs)
 
-# Test targets that start programs or measure time. Each entry is one command of the part `programs`; several commands run at the same time.
+# Test targets that start programs or measure time. Each entry is one command of the part `programs`, which runs several of them at the same time.
 PROGRAMS=(
   "local"
   "mpi -- --skip without_eager_sends"
@@ -90,8 +90,8 @@ part_scripts() {
 
 part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
-  # The tests are left out here, because they are the same for all features and take three quarters of the time. `cargo check` cannot turn
-  # warnings into errors without other compiler flags, with which all dependencies would be compiled again.
+  # Only the library is checked with other features: the tests do not depend on features, and would take three quarters of the time.
+  # `cargo check` cannot turn warnings into errors without other compiler flags, with which all dependencies would be compiled again.
   local features
   for features in farm,pipeline,loops,workflow farm pipeline loops workflow ""; do
     "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features --features "$features" -- -D warnings
@@ -159,7 +159,7 @@ part_no-eager() {
   done
 }
 
-# Settings above the transport do not depend on the MPI library and are not varied here. Commands of workflows do not use MPI.
+# Tests of settings that do not depend on the MPI library, and of workflows of commands, which do not use MPI, are left out with MPICH.
 part_mpich() {
   local cases="one_rank three_ranks more_ranks live_balancing refused"
   cargo_tests mpich "mpi faults phases farm_deaths restarts workflows beside_mpi" --no-run

@@ -43,7 +43,7 @@ clipart_sample() {
   [ -d "$CLIPART" ] || die "there are no pictures in $CLIPART; run ci/setup.sh test"
   rm -rf "$sample"
   mkdir -p "$sample"
-  # The order is that of pseudorandom numbers by Park and Miller, which all versions of awk compute alike.
+  # The pictures are sorted by pseudorandom numbers of the generator of Park and Miller, which all versions of awk compute alike.
   while IFS=$'\t' read -r _ picture; do
     name=${picture#"$CLIPART/"}
     cp "$picture" "$sample/${name//\//-}"

@@ -12,7 +12,7 @@ case "${1:-}" in
   *) die "usage: ci/release.sh [--publish], not '$1'" ;;
 esac
 "$CI_DIR/setup.sh" build
-# The crates without `publish = false`. Cargo determines their order from their dependencies.
+# Crates without `publish = false`. Cargo packages them in the order of their dependencies.
 mapfile -t crates < <(git ls-files '*/Cargo.toml' ':!bench/peers' | xargs grep -L '^publish' | xargs sed -n 's/^name = "\(armature-.*\)"$/\1/p')
 [ "${#crates[@]}" -gt 0 ] || die "no crate of the workspace can be published"
 say "packages: ${crates[*]}"

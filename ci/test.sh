@@ -16,7 +16,7 @@ set -euo pipefail
 . "$CI_DIR/parts.sh"
 cd "$ROOT"
 
-# field PART NUMBER: prints a field of the table of parts.
+# field PART NUMBER: prints the field with this number from the part's line in the table PARTS.
 field() {
   local entry
   for entry in "${PARTS[@]}"; do
@@ -24,7 +24,7 @@ field() {
   done
   die "there is no part '$1'; ci/test.sh --list names them"
 }
-# names [SET]: prints the names of all parts, or of those in a set.
+# names [SET]: prints the names of all parts, or of the parts of a set (`test` or `all`).
 names() {
   local entry
   for entry in "${PARTS[@]}"; do
@@ -53,8 +53,8 @@ ARMATURE_CI_RUN=run-$$-$(seconds)
 export ARMATURE_CI_RUN
 child="" viewer="" table="" verdict=0
 
-# ours: prints the processes with this variable, without zombies and this process. The process that shows the log does not have the
-# variable.
+# ours: prints the numbers of the processes with the variable ARMATURE_CI_RUN of this run, without zombies and this process. The process that
+# shows the log does not have the variable.
 ours() {
   local files file pid
   mapfile -t files < <(grep -sl "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" /proc/[0-9]*/environ)
@@ -103,7 +103,8 @@ for name in "${chosen[@]}"; do
   listed=$(field "$name" 3) limit=$(field "$name" 4) log=$logs/$name.log
   say "$name: $(field "$name" 5) (listed with $listed s, at most $limit s)"
   began=$(seconds)
-  # The output goes to a file that is shown by another process. A process that a part leaves behind would keep a pipe open.
+  # The output of a part goes to a file, which another process shows, and not to a pipe: a process that the part leaves behind would keep the
+  # pipe open.
   : >"$log"
   run_logs+=("$log")
   timeout --kill-after=30 "$limit" bash "$CI_DIR/test.sh" --run-part "$name" >"$log" 2>&1 </dev/null &

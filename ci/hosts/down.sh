@@ -31,7 +31,7 @@ for signal in TERM KILL; do
 done
 for name in $(spaces); do ip netns del "$name"; done
 for group in $(cgroups); do
-  # The kernel may count a process for a moment after its end, and then refuses to remove the group.
+  # For a moment after the end of a process, the kernel still counts it in its control group, and refuses to remove the group.
   for ((i = 0; i < 40; i++)); do
     if rmdir "$group" 2>/dev/null; then break; fi
     sleep 0.05

@@ -16,7 +16,8 @@ export HOSTS_DIR PATH=$PATH:/usr/sbin:/sbin
 host=$1
 shift
 [ -e "/run/netns/$prefix$host" ] || die "there is no host $host; ci/hosts/up.sh makes them"
-# This process joins the control group first, so that all processes that it starts have the host's share of a core.
+# This process joins the control group of the host before it runs the command, so that all processes of the command have the host's share of a
+# core.
 echo $$ >"$groups/$prefix$host/cgroup.procs"
 # shellcheck disable=SC2016  # expanded inside
 exec nsenter --net="/run/netns/$prefix$host" unshare --uts --mount --propagation private sh -c '

@@ -12,7 +12,7 @@ names=()
 # shellcheck source=/dev/null
 . "$HOSTS_DIR/env"
 mpirun=$(command -v mpirun.openmpi || command -v mpirun) || die "there is no mpirun of Open MPI; run ci/setup.sh build"
-# The environment may have settings of Open MPI for ranks on one machine, which do not apply here.
+# Variables of Open MPI that are meant for ranks on one machine are removed.
 for name in ${!OMPI_MCA_@}; do unset "$name"; done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # All messages must use TCP over the network devices of the hosts.

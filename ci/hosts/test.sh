@@ -30,7 +30,7 @@ trap 'exit 130' INT TERM HUP
 on() { timeout 60 "$CI_DIR/hosts/exec.sh" "$@"; }
 # milliseconds: prints milliseconds since 1970.
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }
-# between LOW HIGH NUMBER: command for check, which fails unless the number is in the range.
+# between LOW HIGH NUMBER: command for the function check, which fails unless NUMBER is from LOW to HIGH.
 between() { awk "BEGIN { exit !($1 <= $3 && $3 <= $2) }" || { echo "wanted: $1 to $2"; echo "found:  $3"; return 1; }; }
 
 say "one rank"
@@ -48,8 +48,8 @@ check "each has its own name" equal "h1 h2 h3 h4 " "$(names)"
 on h1 touch /dev/shm/mine
 check "each has its own shared memory" equal "" "$(on h2 ls /dev/shm)"
 
-# All hosts count at the same time, for one second. The largest of three counts is used, because other work on this machine can only reduce
-# a count.
+# The speed of a host is the number to which a loop counts in one second, on all hosts at the same time. The largest of three counts is used,
+# because other work on this machine can only reduce a count.
 # shellcheck disable=SC2016  # for perl
 count='my $n = 0; $SIG{ALRM} = sub { print $n; exit }; alarm 1; while (1) { $n++ }'
 declare -A counted=([h1]=1 [h2]=1 [h3]=1 [h4]=1)
@@ -61,7 +61,7 @@ for _ in 1 2 3; do
     if [ "$n" -gt "${counted[$host]}" ]; then counted[$host]=$n; fi
   done
 done
-# times HOST: prints the speed of h1 relative to HOST.
+# times HOST: prints how many times as fast as HOST the host h1 is.
 times() { awk "BEGIN { printf \"%.2f\", ${counted[h1]} / ${counted[$1]} }"; }
 echo "h1 computes $(times h2), $(times h3) and $(times h4) times as fast as h2, h3 and h4"
 check "h2 computes as fast as h1" between 0.7 1.4 "$(times h2)"
@@ -112,7 +112,7 @@ check "that of h4 has 20 Mbit/s" between 2.1 2.9 "$(megabytes_of h1 h4)"
 say "Ferret on all four"
 # hosts_in LOG: prints the host of each rank, from the table that armature logs at its start.
 hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | tr '\n' ' '; }
-# ferret_runs MAPPING: command for check.
+# ferret_runs MAPPING: command for the function check, which runs Ferret with a mapping on all hosts and fails if Ferret fails.
 ferret_runs() {
   timeout 100 "$CI_DIR/hosts/run.sh" -n 4 "$ferret" "${query[@]}" -o "$work/$1.tsv" --mapping "$1" >"$1.log" 2>&1 || { cat "$1.log"; return 1; }
 }
@@ -123,14 +123,14 @@ for mapping in orderly auto; do
 done
 
 say "A loop on all four"
-# All hosts begin with the same number of rows. The slowest host has a quarter of the speed of the fastest.
+# All hosts begin with the same number of grid rows, although the slowest host has a quarter of the speed of the fastest.
 sor_runs() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$sor" --size 1500 --sweeps 150 --verify --summary >sor.out 2>sor.log || { cat sor.log sor.out; return 1; }
 }
 check "the loop makes the grid of one rank" sor_runs
 grep -A 6 '^loop sor' sor.log || true
-# rows_of RANK COLUMN: prints a word of the rank's row in the summary, where a time is two words. Word 9 is the initial number of rows, and
-# word 10 the final one.
+# rows_of RANK COLUMN: prints word number COLUMN of the rank's row in the summary of the loop, where a time is two words. Word 9 is the number of
+# grid rows that the rank had at first, and word 10 the number that it had at the end.
 rows_of() { awk -v rank="$1" -v column="$2" '/^rank +units/ { table = 1; next } table && $1 == rank { print $column; exit }' sor.log; }
 check "the slowest host began with a quarter of the rows" between 374 375 "$(rows_of 3 9)"
 check "it ends with less than two thirds of them" between 1 250 "$(rows_of 3 10)"
@@ -145,13 +145,13 @@ say "A workflow on all four"
 h2 1.0 40
 h3 0.5 30
 h4 0.25 20"
-  # Each of these links has two entries, one for each direction, because its bandwidth is below the default.
+  # The platform file lists the links with less than the default bandwidth, each with an entry for either direction.
   for pair in h1:h3:12500 h2:h3:12500 h1:h4:2500 h2:h4:2500 h3:h4:2500; do
     IFS=: read -r one other bandwidth <<<"$pair"
     printf '[[link]]\nfrom = "%s"\nto = "%s"\nbandwidth = "%s kB"\n' "$one" "$other" "$bandwidth" "$other" "$one" "$bandwidth"
   done
 } >four.toml
-# Each task holds its memory, and checks that the values that it reads are those that other tasks have written.
+# Each task of the workflow allocates its memory, and checks that the values that it reads are those that other tasks have written.
 workflow_runs() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$workflow" --generate blast:60 --synthetic-work --time-scale 0.0002 --memory-scale 0.08 \
     --size-scale 0.03 --platform "$work/four.toml" --summary >workflow.out 2>workflow.log || { cat workflow.log workflow.out; return 1; }
@@ -160,7 +160,7 @@ check "a workflow runs" workflow_runs
 grep -A 6 '^workflow ' workflow.log || true
 check "all tasks are done" grep -q '^60 tasks are done' workflow.out
 check "as they were planned" grep -q 'planned by ' workflow.log
-# of_rank RANK COLUMN: prints a word of the rank's row in the summary, where times and sizes are two words.
+# of_rank RANK COLUMN: prints word number COLUMN of the rank's row in the summary of the workflow, where times and sizes are two words.
 of_rank() { awk -v rank="$1" -v column="$2" '/^rank +tasks/ { table = 1; next } table && $1 == rank { print $column; exit }' workflow.log; }
 check "the fast hosts run most of them" between 36 59 "$(($(of_rank 0 2) + $(of_rank 1 2)))"
 check "the slowest runs fewest" between 1 14 "$(of_rank 3 2)"
@@ -184,7 +184,7 @@ printf 'LC_ALL=C sort "$1" >"$1.sorted"\n' >one/sorted
 awk 'BEGIN { for (n = 0; n < 60000; n++) print (n * 7919) % 60013, "a word" }' >one/words
 cp one/* h1
 (cd one && "$workflow" words.toml >../one.out 2>../one.log) || { cat one.log; die "the workflow failed on one rank"; }
-# The current directory of each rank is that of its host. Only the directory of h1 contains the workflow.
+# Each rank runs in the directory with the name of its host. Only the directory of h1 contains the workflow and its files.
 # shellcheck disable=SC2016  # for the shell of each rank
 files_run() {
   timeout 150 "$CI_DIR/hosts/run.sh" -n 4 sh -c 'cd "$(hostname)" && exec "$@"' - "$workflow" words.toml --send-files \

@@ -43,7 +43,7 @@ dir=$(cd "$dir" && pwd)
 undo() { HOSTS_DIR=$dir HOSTS_PREFIX=$prefix "$CI_DIR/hosts/down.sh" >/dev/null || true; }
 trap undo EXIT
 
-# State that the other scripts read.
+# State of the emulated hosts, which the other scripts in this directory read.
 {
   printf 'prefix=%q\ngroups=%q\n' "$prefix" "$groups"
   printf 'names=('; for host in "${hosts[@]}"; do printf '%q ' "${host%%:*}"; done; echo ')'
@@ -64,10 +64,10 @@ ip -n "$switch" link add bridge0 type bridge || cannot "this kernel has no bridg
 ip -n "$switch" link set bridge0 up
 
 # --- the hosts
-# Period of the CPU quota in microseconds. It is short, so that the quota also slows down work of a few milliseconds.
+# Period of the hosts' CPU quotas in microseconds. It is short, so that a quota also slows down work of a few milliseconds.
 period=10000
 if [ $version = 2 ]; then
-  # In a container, the visible root group contains processes. A group with processes cannot have subgroups with CPU limits.
+  # This fails in a container, where the visible root group contains processes: such a group cannot have subgroups with CPU limits.
   echo +cpu 2>/dev/null >"$groups/cgroup.subtree_control" || cannot "the control groups in $groups may not be divided"
 fi
 number=0
@@ -82,7 +82,7 @@ for host in "${hosts[@]}"; do
   ip -n "$switch" link set "port$number" master bridge0 up
   ip -n "$space" addr add "$net.$number/24" dev eth0
   ip -n "$space" link set eth0 up
-  # The rate is limited in both directions: at the sending device of the host, and at the port of the switch that sends to the host.
+  # The rate of the host's link is limited in both directions: at the device of the host, and at the port of the switch that sends to the host.
   tc -n "$space" qdisc add dev eth0 root tbf rate "$rate" burst 128kb latency 200ms ||
     cannot "this kernel has no token buckets, which give a link its rate"
   tc -n "$switch" qdisc add dev "port$number" root tbf rate "$rate" burst 128kb latency 200ms

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that ci/mpi/with.sh MPI --no-eager is effective: a program that relies on eager sends must run without the option and hang with it.
-# If the option had no effect, the tests that use it would prove nothing.
+# Checks that the option --no-eager of ci/mpi/with.sh is effective: a program that relies on eager sends (a send completes before its receive
+# has started) must run without the option and hang with it. If the option had no effect, the tests that use it would prove nothing.
 #
 #   ci/mpi/eager-probe.sh openmpi|mpich
 set -euo pipefail
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2016  # the inner shell knows MPICC
 "$with" "$mpi" sh -c '$MPICC -o "$1" "$2"' - "$work/probe" "$CI_DIR/mpi/eager-probe.c"
 
-# probe SECONDS BYTES [--no-eager]: prints whether the program ran or hung, or its exit code.
+# probe SECONDS BYTES [--no-eager]: runs the program with messages of BYTES bytes for up to SECONDS. Prints that it ran or hung, or its exit code.
 probe() {
   local limit=$1 bytes=$2 code=0
   shift 2

@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # variables of test.sh
-# Ends that a run survives on the real Slurm of test.sh, which sources this file after runs.sh: preemption, signals, the loss of nodes, no memory.
-# Four programs: a farm with a journal, a loop with checkpoints, a workflow of commands, a pipeline with snapshots.
+# Tests of runs that end early on the real Slurm of test.sh, which sources this file after runs.sh: by preemption, by signals, by the loss of
+# nodes, and for lack of memory. Each run continues later. Four programs are run: a farm with a journal, a loop with checkpoints, a workflow of
+# commands, and a pipeline with snapshots.
 
 say "runs that end before they have finished"
 mkdir "$work/ends"
@@ -9,7 +10,7 @@ tasks=24
 for ((i = 1; i <= tasks; i++)); do
   printf '[[task]]\nid = "t%s"\ncommand = ["sh", "-c", "echo %s >>begun.txt; sleep 0.5; echo %s >>ended.txt"]\n' $i $i $i
 done >flow.toml
-# Writes down the process of each rank: ranked NAME PROGRAM...
+# The script `ranked NAME PROGRAM...` runs the program as one rank, and writes its process number to a file in the directory pids.
 cat >ranked <<'EOS'
 #!/bin/sh
 mkdir -p "$PWD/pids"
@@ -23,11 +24,12 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
-# A pipeline that appends a line to NAME.data/log for each start and each item, and writes NAME.data/out.
+# submit_stream NAME OPTION...: submits a pipeline that appends a line to NAME.data/log for each of its starts and each item, and writes its
+# results to NAME.data/out.
 submit_stream() { mkdir "$1.data" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1.data" 3000 5000; }
-# field RUN ATTEMPT NAME: of why.json, without quotes.
+# field RUN ATTEMPT NAME: prints the field NAME of the attempt's why.json, the record of its end, without quotes.
 field() { sed -n "s/.*\"$3\": \"\\?\\([^\",]*\\).*/\\1/p" "armature-runs/$1/attempts/$2/why.json"; }
-# has_kept NAME: it has kept some of its results.
+# has_kept NAME: succeeds if the run has written some of its results to its journal, checkpoint, output or snapshot.
 has_kept() {
   case $1 in
     farm*) [ "$(stat -c %s "$1.journal" 2>/dev/null || echo 0)" -gt 20000 ] ;;
@@ -36,7 +38,7 @@ has_kept() {
     stream*) [ -e "$1.data/kept/manifest" ] ;;
   esac
 }
-# continued NAME FIRST: the second attempt computed what the first had not kept, and nothing twice.
+# continued NAME: succeeds if the second attempt of the run resumed from the results that the first one had kept, and the output is right.
 continued() {
   local log=armature-runs/$1-1/log before
   before=$(field "$1-1" 1 "done")
@@ -44,18 +46,19 @@ continued() {
   case $1 in
     farm*) grep -q "$before results were restored" "$log" && same_bytes_as one-rank.png "$1.png" ;;
     loop*) grep -q "resumes after $before passes" "$log" && grep -q "the same bits as the serial loop" "$log" ;;
-    # A command in hand may run again. If its rank was killed, it may even have ended.
+    # The two commands that were running at the end of the first attempt may run again, even if they had ended when their rank was killed.
     flow*) [ "$(sort -u ended.txt | wc -l)" = $tasks ] && [ "$(wc -l <begun.txt)" -le $((tasks + 2)) ] ;;
     stream*) stream_is_right "$1" ;;
   esac || { cat "$log"; return 1; }
 }
-# stream_is_right NAME: the output has each item once, with the sum of all before, and no start processed an item of its snapshot.
+# stream_is_right NAME: succeeds if the output of the pipeline has each item once, with the sum of all items up to it, and if no start of the
+# pipeline processed an item that its snapshot contains.
 stream_is_right() {
   awk 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != 3000 }' "$1.data/out" &&
     awk '$1 == "first" { first = $2 } $1 == "item" && $2 + 0 < first + 0 { exit 1 }' "$1.data/log"
 }
 same_bytes_as() { cmp "$shared/$1" "$2"; }
-# ends_as NAME ATTEMPT REASON CODE
+# ends_as NAME ATTEMPT REASON CODE: command for the function check, which fails unless the attempt ended with this reason and exit code.
 ends_as() { equal "$3 $4" "$(field "$1-1" "$2" reason) $(field "$1-1" "$2" code)"; }
 
 say "preemption by a job of another partition"
@@ -78,7 +81,7 @@ for run in "${runs[@]}"; do
 done
 check "the loop continued as another job" grep -q '"successor": "' armature-runs/loop-abrupt-1/attempts/1/why.json
 
-# processes_of NODE: all processes of a node, which are in the namespace that its daemon has made.
+# processes_of NODE: prints the numbers of all processes of a node. They are in the namespace of the node's daemon slurmd.
 processes_of() {
   local space file
   space=$(readlink "/proc/$(cat "$work/slurm/slurmd.$1.pid")/ns/uts")
@@ -89,12 +92,13 @@ processes_of() {
     fi
   done
 }
-# lose NODE...: ends all processes of the nodes, and says so to Slurm, which would notice after a time limit.
+# lose NODE...: kills all processes of the nodes, and reports the loss to Slurm, which would detect it only after a time limit.
 lose() {
   local node processes
   for node in "$@"; do
     processes=$(processes_of "$node")
-    # A node that dies answers no more. Open MPI 4.1.4 may wait forever in MPI_Test if a connection is reset while it sends.
+    # The processes are stopped before they are killed, because a lost node closes no connections. If a connection is reset during a send, Open
+    # MPI 4.1.4 may wait forever in MPI_Test.
     # shellcheck disable=SC2086  # words
     kill -STOP $processes 2>/dev/null
     sleep 1
@@ -106,7 +110,7 @@ lose() {
 if [ ! -e "$work/slurm/one-name" ]; then
   say "two nodes are lost"
   rm -rf begun.txt ended.txt flow.toml.*
-  # The farm and the loop have one rank on n3, and the workflow has n2, with its batch script.
+  # Nodes n2 and n3 will be lost. The farm and the loop have one rank on n3. The workflow and its batch script run on n2.
   check "a farm is submitted" submit_farm farm-lost --recover -N 3 --ranks-per-node 1 --option --nodelist=n1,n3,n4
   check "a loop is submitted" submit_loop loop-lost --recover --restarts 1 -N 2 --ranks-per-node 1 --option --nodelist=n1,n3
   check "a workflow is submitted" submit_flow flow-lost -N 1 -n 2
@@ -123,7 +127,7 @@ if [ ! -e "$work/slurm/one-name" ]; then
   "$CI_DIR/slurm/up.sh" "$work/slurm"
 fi
 
-# a_rank_of NAME: prints the process of a rank of a pipeline.
+# a_rank_of NAME: prints the process number of one rank of the pipeline.
 a_rank_of() {
   local file
   for file in /proc/[0-9]*/exe; do
@@ -134,7 +138,7 @@ a_rank_of() {
     fi
   done
 }
-# has_started_stream NAME N: the pipeline was started N times.
+# has_started_stream NAME N: succeeds if the pipeline was started at least N times.
 has_started_stream() { [ "$(grep -c first "$1.data/log")" -ge "$2" ]; }
 
 say "signals"
@@ -158,7 +162,7 @@ for ((i = 2; i <= 4; i++)); do
 done
 check "the farm stops after scancel --signal=TERM" within 60 status_is 85 farm-term-1
 check "the reason is the signal" ends_as farm-term 1 stopped 85
-# says_error RUN: lines of its output that read like an error.
+# says_error RUN: prints the lines in the output of the run that read like errors of the launcher.
 says_error() { armature logs "$1" | grep -iE "error:.*exit code|non-zero|terminated"; }
 check "its output has no error of the launcher" equal "" "$(says_error farm-term-1)"
 check "the same script continues it" sbatch armature-runs/farm-term-1/job.sh
@@ -178,7 +182,7 @@ check "the farm finishes" within 60 status_is 0 farm-term-1
 check "it computes nothing twice" continued farm-term
 
 say "no memory"
-# The launcher reads the memory cgroup of its job, which Slurm makes where it is configured so. Here the job makes it.
+# `armature run` reads the memory cgroup of its job. This Slurm creates none, so the job script creates it, with a limit of 250 MiB.
 cgroup=/sys/fs/cgroup/memory/armature-$$ limit=memory.limit_in_bytes
 [ -d /sys/fs/cgroup/memory ] || { cgroup=/sys/fs/cgroup/armature-$$ limit=memory.max; }
 if mkdir "$cgroup" 2>/dev/null && [ -e "$cgroup/$limit" ]; then

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Types the commands of the guide "Your first job on a cluster" (docs/cluster.md) on a Slurm that runs, as somebody would who sees the repository for
-# the first time, and prints them with what they print.
+# Runs the commands of the guide "Your first job on a cluster" (docs/cluster.md) one by one on a running Slurm, as a new user would, and prints
+# each command with its output.
 #
 #   ci/slurm/newcomer.sh DIR [BIN_DIR]
 #
-# DIR is a new directory that the nodes share. With BIN_DIR, which holds armature and mandelbrot, nothing is built, and the picture is small.
+# DIR is created; the nodes must share it. With BIN_DIR, a directory with the programs armature and mandelbrot, nothing is compiled, and the job
+# computes a small picture.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -20,7 +21,7 @@ if [ -n "$built" ]; then
   edits+=(-e "s#^cargo build.*#mkdir -p target/release \\&\\& cp $built/armature $built/mandelbrot target/release/#")
   edits+=(-e "s#--size 3000x2000 --iterations 200000#--size 900x600 --iterations 90000#")
 fi
-# The blocks of shell commands in the guide.
+# Runs each block of shell commands of the guide, line by line.
 while IFS= read -r -d '' block <&3; do
   blocks=$((blocks + 1))
   printf '%s' "$block" | sed "${edits[@]}" >"$script"

@@ -5,7 +5,7 @@ say "runs with run directories"
 mkdir "$work/user"
 cd "$work/user" || exit 1
 export PATH=$shared/bin:$PATH
-# Example of a program without armature that can be stopped: every rank polls for the file `stop`.
+# Program `steps N`, which does not use armature and can be stopped: each rank takes N steps of 0.1 s, and ends when the file `stop` exists.
 cat >steps <<'EOS'
 #!/bin/sh
 for step in $(seq "$1"); do
@@ -15,9 +15,9 @@ done
 echo "rank $SLURM_PROCID has finished"
 EOS
 chmod +x steps
-# reason RUN ATTEMPT: prints the reason for the end of an attempt.
+# reason RUN ATTEMPT: prints the recorded reason for the end of the attempt.
 reason() { sed -n 's/.*"reason": "\(.*\)",/\1/p' "armature-runs/$1/attempts/$2/why.json"; }
-# status_is CODE RUN: succeeds if `armature status` exits with CODE; for check and within.
+# status_is CODE RUN: command for the functions check and within, which succeeds if `armature status` exits with CODE.
 status_is() {
   local code=0
   armature status "$2" >"$work/status.txt" 2>&1 || code=$?

@@ -32,7 +32,7 @@ newcomer=
 leave() {
   [ -z "$newcomer" ] || kill "$newcomer" 2>/dev/null
   "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null
-  # The memory cgroup of ends.sh.
+  # If a test in ends.sh was interrupted, its memory cgroup still exists.
   if [ -n "${cgroup:-}" ] && [ -d "$cgroup" ]; then find "$cgroup" -depth -type d -exec rmdir {} +; fi
   rm -rf "$work"
 }
@@ -45,7 +45,7 @@ mkdir -p "$shared/bin"
 cp "$1"/{armature,armature-probe,armature-stream,armature-workflow,ferret,mandelbrot,sor} "$shared/bin/"
 if [ -n "${2:-}" ]; then
   cp "$2/ferret" "$shared/bin/ferret-mpich"
-  # The doctor starts the probe that is in the same directory as armature.
+  # `armature doctor` starts the program armature-probe from its own directory.
   mkdir "$shared/bin-mpich"
   cp "$1/armature" "$2/armature-probe" "$shared/bin-mpich/"
 fi
@@ -88,18 +88,18 @@ ended() {
 }
 # submit ARGS...: submits a job and prints its number.
 submit() { sbatch --parsable --output="$work/%j.log" "$@"; }
-# same_bytes FILE: command for check, which compares the file with the output of one rank.
+# same_bytes FILE: command for the function check, which compares the file with the output of Ferret on one rank.
 same_bytes() { cmp "$shared/one-rank.tsv" "$1"; }
 # hosts_in LOG: prints the host of each rank, from the table that armature logs at its start.
 hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | sort | tr '\n' ' '; }
-# completed JOB: command for check, which waits for the end of the job. Prints the job's output if the job has not completed.
+# completed JOB: command for the function check, which waits for the end of the job. Fails and prints the job's output if the job has failed.
 completed() {
   local state
   state=$(ended "$1")
   [ "$state" = COMPLETED ] || { echo "job $1 is $state"; cat "$work/$1.log"; return 1; }
 }
 
-# within SECONDS COMMAND...: repeats the command until it succeeds. Shows what it has printed last if it does not.
+# within SECONDS COMMAND...: repeats the command until it succeeds. If it does not within this time, fails and prints its last output.
 within() {
   local end=$(($(seconds) + $1))
   shift
@@ -176,7 +176,7 @@ farm() {
   ARMATURE_PEER_SECONDS=5 submit --nodes=4 --ntasks-per-node=1 \
     --wrap "bin/armature run --mpi openmpi --recover --restarts 1 /bin/sh -c '$rank'"
 }
-# under_way NAME: succeeds if the journal contains some rows.
+# under_way NAME: succeeds if the journal of the farm contains some rows of the picture.
 under_way() { [ "$(stat -c %s "$work/$1.journal" 2>/dev/null || echo 0)" -gt 50000 ]; }
 job=$(farm worker)
 check "rows are kept" within 60 under_way worker
@@ -193,7 +193,7 @@ check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
 check "it did not compute again what was kept" grep -q "restored from the journal" "$work/$job.log"
 check "its picture has the bytes of one rank's" same_picture "$work/master.png"
 
-# The guide's job runs beside the next jobs, which wait most of the time.
+# The commands of the guide run in the background, during the tests of runs.sh, which wait most of the time.
 "$CI_DIR/slurm/newcomer.sh" "$work/newcomer" "$1" >"$work/newcomer.log" 2>&1 &
 newcomer=$!
 # shellcheck source=ci/slurm/runs.sh
@@ -221,7 +221,7 @@ all_run() { [ "$(find "$work/pids" -type f -size +0 | wc -l)" -eq 8 ]; }
 none_runs() {
   local file
   for file in "$work"/pids/*; do
-    # Process that has ended; its parent may not have reaped it.
+    # A process counts as ended if it is a zombie, which its parent has not reaped.
     grep -qs '^State:.[^Z]' "/proc/$(cat "$file")/status" && return 1
   done
   return 0

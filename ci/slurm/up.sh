@@ -40,7 +40,7 @@ for flags in "" "--user --map-current-user --keep-caps"; do
 done
 if [ ${#isolate[@]} -gt 0 ]; then
   rm -f "$run/one-name"
-  # on NODE COMMAND...: runs the command on the node.
+  # on NODE COMMAND...: runs the command on the emulated node, in namespaces of its own.
   on() {
     # shellcheck disable=SC2016  # expanded inside
     "${isolate[@]}" sh -c '
@@ -74,7 +74,7 @@ wait_for() {
   die "still waiting after 20 seconds: $*"
 }
 
-# --- munge, with a separate key and socket
+# --- munge, with a key and a socket for this cluster alone
 munge=$run/munge
 if [ ! -s "$munge/munge.key" ]; then
   (umask 077 && head -c 1024 /dev/urandom >"$munge/munge.key")

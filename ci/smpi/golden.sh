@@ -20,8 +20,8 @@ rounded() {
   done
 }
 
-# as_kept NAME DIR: command for check, which compares the event logs in DIR with tests/golden/events/NAME.jsonl. With ARMATURE_GOLDEN=write,
-# it replaces the stored log first.
+# as_kept NAME DIR: command for the function check, which compares the event logs in DIR with tests/golden/events/NAME.jsonl.
+# With ARMATURE_GOLDEN=write, the stored log is replaced first.
 as_kept() {
   local kept=$ROOT/tests/golden/events/$1.jsonl
   rounded "$2" >"$2/rounded"

@@ -45,9 +45,9 @@ if [ -z "$platform" ]; then
 fi
 # Each rank loads its own copy of the program, which is ten times smaller without symbols.
 strip -o "$work/program.so" "$program"
-# smpirun needs an executable file. The name of the file is the name of the program in its messages.
+# smpirun starts only a file that is executable, and shows the name of the file as that of the program in its messages.
 chmod +x "$work/program.so"
-# By default, the C library reserves thread-local memory for eight copies only.
+# By default, the C library reserves thread-local memory for eight copies of a program only; each rank has a copy.
 GLIBC_TUNABLES=glibc.rtld.optional_static_tls=$((1024 * n + 4096)) timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-600}" \
   smpirun -np "$n" -platform "$platform" -hostfile "$hosts" --log=root.thresh:warning \
   --cfg=smpi/simulate-computation:no --cfg=smpi/grow-injected-times:no \

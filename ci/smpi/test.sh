@@ -25,9 +25,10 @@ trap 'exit 130' INT TERM HUP
 cd "$work"
 run=$CI_DIR/smpi/run.sh
 
-# A simulation uses one core. The whole-program cases take longest and run in the background, one simulation after another.
+# A simulation uses one core. The tests of whole programs take longest, and run in the background, one simulation after another.
 #
-# waves SEED CASE...: runs cases on hosts whose speeds drop to one half and recover periodically, each with its own phase.
+# waves SEED CASE...: runs cases of the program armature-cases on simulated hosts whose speeds drop to one half and recover periodically, with a
+# different phase for each host and seed.
 wave_seconds=0.02
 waves() {
   local host seed=$1
@@ -48,7 +49,7 @@ kept() {
   echo "$code" >"$name.code.new"
   mv "$name.code.new" "$name.code"
 }
-# passed NAME: command for check, which waits for the end of a background command.
+# passed NAME: command for the function check, which waits for the end of the background command NAME, and fails if that command has failed.
 passed() {
   until [ -e "$1.code" ]; do
     kill -0 "$lane" || return 1
@@ -74,7 +75,7 @@ simulate() {
   "$run" "$1" --speeds "$2" ferret query queries --db pictures.db -k 10 -o "$3" --mapping "$4" >simulated.log 2>&1 ||
     { cat simulated.log; return 1; }
 }
-# Fourteen hosts with five speeds, and a single host.
+# Ferret is simulated on fourteen hosts with five different speeds, and on a single host.
 unequal="1Gf 500Mf 1Gf 1500Mf 2Gf"
 check "Ferret runs on 14 unequal hosts" simulate 14 "$unequal" a.tsv auto
 check "it says that they are simulated" grep -q " 14 ranks, mpi: SMPI" simulated.log
@@ -82,7 +83,7 @@ check "its output has the bytes of one rank's" cmp one-rank.tsv a.tsv
 check "Ferret runs on one host" simulate 1 1Gf c.tsv serial
 check "its output has the bytes of one rank's" cmp one-rank.tsv c.tsv
 
-# Two pipelines of large items: a search, and a matrix product whose checksum depends on every bit.
+# Two pipelines with large items are simulated: a search, and a matrix product whose checksum depends on every bit of the product.
 patterns=(foobar arfo --generate foobar:500K --generate fooba:300K --segment 8K --hash-bits 6)
 "$search" "${patterns[@]}" -o one-rank.matches 2>search.log || { cat search.log; die "rabin-karp failed on one rank"; }
 searched() { "$run" 5 --speeds "$unequal" rabin-karp "${patterns[@]}" -o "$1" >search.log 2>&1 || { cat search.log; return 1; }; }
@@ -96,14 +97,14 @@ check "a streamed product runs on 5 unequal hosts" multiplied
 checksum() { sed -n 's/.* checksum //p' "$1"; }
 check "its bits are those of one rank" equal "$(checksum one-rank.product)" "$(checksum simulated.product)"
 
-# Different seeds give different load phases. If the loads had no effect, all seeds would end at the same time.
+# The seed determines when the simulated hosts become slower. If their speeds had no effect, the runs with all seeds would end at the same time.
 for seed in 2 3; do
   waves "$seed" units stencils-moving overtaking >"ends-$seed" 2>&1 || { cat "ends-$seed"; die "cases beside loads failed"; }
 done
 ends_differ() { ! cmp -s <(grep ' ended at ' ends-2 | sort) <(grep ' ended at ' ends-3 | sort); }
 check "ranks notice loads that come and go" ends_differ
 
-# The links of both other hosts to host 0 are fast, and the link between them is slow. Only messages between them reveal this.
+# Hosts 1 and 2 have fast links to host 0, and a slow link between each other, which only messages between hosts 1 and 2 reveal.
 cat >far.xml <<'XML'
 <?xml version="1.0"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -130,7 +131,8 @@ check "a mapping that is balanced live leaves a link that turns out to be slow" 
 check "what is decided there is what was decided before" as_kept pipeline events
 check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/attempts/1/rank-0.jsonl
 
-# Simulated time must be the declared work only. seconds_for MEGAFLOPS: prints the simulated seconds for this declared work per item.
+# Only work that a program declares may take simulated time. seconds_for MEGAFLOPS: prints the simulated seconds of a pipeline whose stages
+# declare this work for each item.
 seconds_for() {
   ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
 }
@@ -139,27 +141,29 @@ check "a simulated time is printed" [ -n "$first" ]
 check "two runs take the same simulated time to the last digit" equal "$first" "$again"
 halved() { awk -v whole="$first" -v half="$half" 'BEGIN { exit !(half > 0.49 * whole && half < 0.51 * whole) }'; }
 check "half the declared work takes half the time" halved
-# Sixteen items through three stages of one second each take 48 s on one host. The real work of the stages would add to this time.
+# Sixteen items pass three stages, each of which declares one second of work: 48 s on one host. If real computing counted, the time would be
+# longer.
 declared_only() { awk -v whole="$first" 'BEGIN { exit !(whole >= 48 && whole < 48.01) }'; }
 check "only declared work takes simulated time" declared_only
-# ended_at: prints the simulated time at which each rank ends, for cases whose mappings are planned from measured times.
+# ended_at: prints the simulated time at which each rank ends, for cases of the program armature-cases whose mappings are planned from measured
+# times.
 ended_at() { "$run" 3 armature-cases auto overtaking many-pipelines 2>>declared.log | grep ' ended at ' | sort; }
 first=$(ended_at) again=$(ended_at)
 check "three ranks print when they end" [ "$(wc -l <<<"$first")" = 3 ]
 check "a planned run ends at the same simulated time to the last digit" equal "$first" "$again"
 
-# A farm must have the results of real ranks, and the simulated time of its declared work.
+# A simulated farm must have the same results as on real ranks, and take the simulated time of its declared work.
 farm=(--tasks 400 --mean 5 --deviation 50 --iterations 3 --task-bytes 1000 --result-bytes 100)
 "$synthetic" "${farm[@]}" --sleep >real-farm 2>farm.log || { cat farm.log; die "synthetic-farm failed on one rank"; }
 labour() { "$run" 5 --speeds 1Gf synthetic-farm "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
-# told NAME FILE: prints a value of the last line, which is JSON.
+# told NAME FILE: prints the value of the field NAME in the last line of the file, which is JSON.
 told() { tail -n 1 "$2" | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 [ -n "$(told checksum real-farm)" ] || die "synthetic-farm prints no checksum"
 check "a farm runs on 5 hosts" labour farm-a
 check "its results are those of one real rank" equal "$(told checksum real-farm)" "$(told checksum farm-a)"
 busy() { awk -v e="$(told efficiency farm-a)" 'BEGIN { exit !(e > 0.9 && e <= 1) }' || { tail -n 1 farm-a; return 1; }; }
 check "its ranks are busy more than nine tenths of the time" busy
-# A workflow whose tasks declare their work, on hosts that the platform file describes.
+# Platform file of the simulated hosts on which workflows are run; the tasks declare their work.
 cat >four.toml <<'TOML'
 bandwidth = "125 MB"
 [[processor]]
@@ -189,7 +193,7 @@ check "half of the work of montage runs there" flow half "${tenth[@]}" --generat
 # flow_seconds NAME and planned_seconds NAME: print the measured and the planned time of a workflow.
 flow_seconds() { sed -n 's/^.* tasks are done, after \([0-9.]*\) s$/\1/p' "$1"; }
 planned_seconds() { sed -n 's/.*planned by .* for \([0-9.]*\) s.*/\1/p' "$1.log"; }
-# near LOW HIGH NUMBER OTHER: command for check, which fails unless NUMBER is between LOW and HIGH times OTHER.
+# near LOW HIGH NUMBER OTHER: command for the function check, which fails unless NUMBER is between LOW and HIGH times OTHER.
 near() { awk "BEGIN { exit !($1 * $4 <= $3 && $3 <= $2 * $4) }" || { echo "$3 is not $1 to $2 times $4"; return 1; }; }
 check "it takes half the time" near 0.48 0.52 "$(flow_seconds half)" "$(flow_seconds montage)"
 for shape in epigenomics montage; do
@@ -206,11 +210,11 @@ refused() {
 }
 check "commands are refused there" refused
 
-# Decisions of the farm and of loops on hosts with different speeds.
+# The decisions of a farm and of loops on simulated hosts with different speeds must be those of the stored event logs.
 unequal_farm() { ARMATURE_EVENTS=farm-events "$run" 4 --speeds "1Gf 2Gf 500Mf" synthetic-farm "${farm[@]}" >/dev/null; }
 check "a farm runs on 4 unequal hosts" unequal_farm
 check "what it decides is what it decided before" as_kept farm farm-events
-# loops EVENTS CASE: runs a case of loops with events in the directory EVENTS.
+# loops EVENTS CASE: runs a case of the program armature-cases with loops, and writes its event log to the directory EVENTS.
 loops() { ARMATURE_BALANCE=live ARMATURE_EVENTS=$1 "$run" 3 --speeds "1Gf 2Gf 500Mf" armature-cases "$2"; }
 check "DOALL loops run on 3 unequal hosts" loops doall-events units
 check "what they decide is what they decided before" as_kept doall doall-events

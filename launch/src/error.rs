@@ -55,19 +55,19 @@ pub enum LaunchError {
         /// File of the workflow.
         file: PathBuf,
     },
-    /// No run of an event log covers a time.
+    /// The event log contains no run of a skeleton at the given time.
     NoMoment {
         /// The time, in seconds since the beginning of the run.
         at: f64,
         /// Directory of the log.
         directory: PathBuf,
     },
-    /// A directory contains no run.
+    /// A directory contains no event log of a run.
     NoRun {
         /// Directory without a run.
         directory: PathBuf,
     },
-    /// No run is meant by the text that the user has given.
+    /// The text with which the user has named a run names none.
     UnknownRun(String),
     /// A run has no attempt of this number.
     NoAttempt {
@@ -90,7 +90,7 @@ pub enum LaunchError {
         /// Name of the missing command.
         program: &'static str,
     },
-    /// The process of a run is on another host.
+    /// The process of a run is on another host, so that it cannot be signalled.
     Elsewhere {
         /// Name of the run.
         run: String,
@@ -281,7 +281,7 @@ impl std::error::Error for LaunchError {
     }
 }
 
-/// Invalid variable of a batch job.
+/// Environment variable of a batch job whose value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.

@@ -24,13 +24,13 @@ use crate::supervise::{adopt_orphans, clear};
 /// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
 pub const TIMED_OUT: u8 = 124;
 
-/// Time after SIGTERM until the launcher is killed.
+/// Time after SIGTERM until a launcher that has not ended is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Time after SIGTERM for ranks that stop in order, until SIGTERM is forwarded to the launcher. Batch systems end a job earlier than that by default.
 pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
-/// Signals within this time are one request, because a batch system signals several processes of a job.
+/// Time within which several signals count as one request to stop, because a batch system signals several processes of a job.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks, and dies of
@@ -38,7 +38,7 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 /// that only print something. With this delay it affects only jobs that end after about one second.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
-/// Time between two checks for the end of the launcher and for signals.
+/// Interval at which this process checks if the launcher has ended or a signal has arrived.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 /// Launcher command that can be run once or several times.
@@ -51,14 +51,14 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Call {
     line: CommandLine,
-    /// New values of outdated variables of the batch job.
+    /// New values of environment variables about the batch job, if it has lost nodes since its start.
     overrides: Overrides,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
     reads_stdin: bool,
     intermediate: Option<PathBuf>,
-    /// Time at which SIGTERM has asked the ranks to stop. The signal is forwarded to the launcher if the ranks have not stopped in time.
+    /// Time at which the ranks were asked to stop because of a SIGTERM. If they have not stopped in time, SIGTERM is forwarded to the launcher.
     stop_asked: Option<Instant>,
     /// Record of the run, if it has a run directory.
     recorder: Option<Recorder>,
@@ -75,7 +75,7 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // The hostfile is written through the open file, because the path may lead to another file by now.
+                // The content is written through the open file and not by its path, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
@@ -111,17 +111,17 @@ impl Call {
         Call { intermediate: Some(program), ..self }
     }
 
-    /// Records the run in its run directory.
+    /// From now on, records the run of the launcher in a run directory.
     pub(crate) fn recorded_by(self, recorder: Option<Recorder>) -> Self {
         Call { recorder, ..self }
     }
 
-    /// Returns the record of the run.
+    /// Returns the recorder of the run, if it has a run directory.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }
 
-    /// Waits until the output of the launcher has reached the log, so that later messages follow it.
+    /// Waits until the output of the launcher is completely copied to the log, so that later messages follow it.
     pub(crate) fn finish_log(&mut self) {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
@@ -189,13 +189,13 @@ impl Call {
         Ok(child)
     }
 
-    /// Returns the signals that have arrived since the last call.
+    /// Returns the signals that this process has received since the last call.
     pub(crate) fn signals(&mut self) -> Vec<i32> {
         self.signals.pending().collect()
     }
 
-    /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to end the launcher: if the ranks do not
-    /// stop in order, or if the SIGTERM is a second request.
+    /// Handles a SIGTERM of the batch system: asks the ranks to stop. Returns false if SIGTERM is to be forwarded to the launcher, because the ranks
+    /// cannot stop at a checkpoint or the SIGTERM is a second request.
     fn asks_ranks_to_stop(&mut self) -> bool {
         let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.is_stopped_by_signals())
         else {
@@ -210,7 +210,7 @@ impl Call {
     /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
     pub(crate) fn forward_signal(&mut self, child: &Child, signal: i32) {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
-            // The ranks are asked by the stop file of the run, because SIGUSR1 would end ranks that have no handler for it.
+            // The ranks are asked to stop by the file `stop` in the run directory, because SIGUSR1 would end ranks that have no handler for it.
             recorder.request_stop("SIGUSR1");
         } else if signal == SIGTERM && self.asks_ranks_to_stop() {
             // SIGTERM is not forwarded while the ranks stop at a checkpoint: srun would kill its ranks at once, and mpirun after a second.
@@ -234,8 +234,7 @@ impl Call {
         Ok(self.record_end(seen))
     }
 
-    /// Waits for the launcher. Signals and the time limit are recorded in `seen`, the observations of this
-    /// run.
+    /// Waits until the launcher has ended, and returns its exit code. A received signal and an exceeded time limit are recorded in `seen`.
     fn wait(
         &mut self,
         child: &mut Child,

@@ -7,9 +7,9 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
-/// Maximum number of columns of a line.
+/// Maximum number of columns of a printed line.
 const WIDTH: usize = 110;
-/// Number of columns before a sentence: time and rank.
+/// Number of columns for the time and the rank of an event, before its sentence.
 const INDENT: usize = 23;
 
 /// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
@@ -62,7 +62,7 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Appends the sentences of one run.
+/// Appends the sentences about the events of one run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
@@ -92,7 +92,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for a change that is shown even if the log does not contain the decision.
+/// Returns true for an event that changes the distribution of work, and that is shown even if the log does not contain the decision.
 fn is_change(event: &Event) -> bool {
     match event {
         // The mapping of epoch 1 is the mapping at the start, which is not a change.
@@ -107,12 +107,12 @@ fn is_change(event: &Event) -> bool {
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // `TakeOver` is left out, because the rank that sent the stage logs `HandOver` with the same content.
+        // The event `TakeOver` is not shown, because the rank that sent the stage logs `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // `Plan` is left out, because the planner logs `Planned` with the same content, before the plan takes effect.
+        // The event `Plan` is not shown, because the planner logs `Planned` with the same content, before the plan takes effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -120,7 +120,7 @@ fn is_essential(event: &Event) -> bool {
     }
 }
 
-/// Appends a record with its time and rank, broken into lines between words.
+/// Appends the sentence about an event, with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
     let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
@@ -134,7 +134,7 @@ fn broken(text: &mut String, head: &str, sentence: &str) {
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // Words are joined so that a number and its unit stay on one line.
+        // A number and its unit are joined by a space at which the line is not broken.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

@@ -61,8 +61,7 @@ mod tests {
     #[test]
     fn process_stage_needs_its_keyword_and_the_named_parent() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
-        // The arguments name this process as its own parent, which is wrong, so it must not become the launcher
-        // `/bin/true`.
+        // The arguments name this process as its own parent, which is impossible, so that it must not become the launcher `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));
         set_parent_process_death_signal(None).unwrap();
     }

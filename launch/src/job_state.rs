@@ -12,7 +12,7 @@ use crate::supervise::is_alive;
 /// Environment variable with the directory of a program's event log.
 const EVENTS: &str = "ARMATURE_EVENTS";
 
-/// State of a job.
+/// State of a job as its job status shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
     /// The log has no job status.
@@ -66,7 +66,7 @@ impl JobState {
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
             JobState::Stopped { .. } => Some(STOPPED),
-            // The real exit code is unknown, because no process was left to record it.
+            // A killed job has no recorded exit code, because no process was left to record it.
             JobState::Killed => Some(1),
         }
     }
@@ -90,7 +90,7 @@ impl std::fmt::Display for JobState {
     }
 }
 
-/// Returns true if a process of the job is alive, and `None` if the job runs on another host or in another PID namespace.
+/// Returns true if a process of the job that the job status names is alive, and `None` if the job runs on another host or in another PID namespace.
 pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }
@@ -108,21 +108,21 @@ pub(crate) struct ExitCodeRecord {
 }
 
 impl ExitCodeRecord {
-    /// Prepares the record of the exit code before the job starts. `None` if the job does not log events.
+    /// Reads the present job status before the job starts, to compare it at the end. `None` if the job does not log events.
     pub(crate) fn before_start(events: Option<OsString>) -> Option<Self> {
         let directory = PathBuf::from(events.filter(|name| !name.is_empty())?);
         let before = status_in(&directory).ok().flatten();
         Some(ExitCodeRecord { directory, before })
     }
 
-    /// Prepares the record of the exit code for the log directory in this process's environment.
+    /// Reads the present job status in the log directory that the environment of this process names.
     pub(crate) fn of_environment() -> Option<Self> {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code of the launcher, and returns that of the job: 1 instead of 0 if the ranks have ended without a final status, as when
-    /// `srun` ends with 0 after the loss of a node. A status `Finished` or `Stopped` stays if its code is the exit code, and the message of a failed job stays. A status that
-    /// has not changed since before the start belongs to an earlier job and is not modified.
+    /// Records the exit code `code` of the launcher in the job status, and returns that of the job: 1 instead of 0 if the ranks have ended without a
+    /// final status, as when `srun` ends with 0 after the loss of a node. A status that agrees with the exit code is kept, and so is the message of a
+    /// failed job. A status that has not changed since the start of the job belongs to an earlier job, and is not modified.
     pub(crate) fn write(self, code: u8) -> u8 {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return code };
         let is_of_another = self.before.is_some_and(|before| before == status);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);
-        // From another host, the processes of the job cannot be observed.
+        // A job on another host counts as running, because its processes cannot be observed.
         assert_eq!(JobState::of(Some(&status(State::Running, 0)), |_, _| None), JobState::Running);
         assert_eq!(JobState::of(None, |_, _| Some(false)), JobState::Unknown);
     }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(end(State::Failed, 3).code(), Some(3));
         assert_eq!(end(State::Finished, 9).code(), Some(9));
         assert!(end(State::Finished, 9).to_string().contains("after its ranks had finished"));
-        // The job has not written a status, so that the status of an earlier job is kept.
+        // If the job has written no status, the status of an earlier job in the file must be kept.
         status(State::Running, 0).write(&file).unwrap();
         assert_eq!(before_start().write(0), 0);
         assert_eq!(status_in(dir.path()).unwrap(), Some(status(State::Running, 0)));

@@ -17,9 +17,9 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
-/// Time between two polls of a growing log.
+/// Interval at which `--follow` reads new output of the log.
 const EVERY: Duration = Duration::from_millis(300);
-/// Number of polls of the log between two checks if the run has ended. A check may have to ask the batch system.
+/// Number of reads of the log after which `--follow` checks if the run has ended. The check may have to ask the batch system.
 const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
@@ -47,7 +47,7 @@ pub(crate) struct Logs {
     tail: Option<usize>,
 }
 
-/// Prints the requested output. Returns the exit code.
+/// Prints the requested part of a run's output. Returns the exit code.
 pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let found = Reference::recorded(args.run.as_deref())?;
     let attempt = match (found.attempt, args.attempt) {
@@ -84,7 +84,7 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     }
     let mut polls = 0;
     while args.follow && to.is_none() {
-        // The state is read before the output, so that no output is missed between the last read and the end of the run.
+        // The state of the run is read before its output: if the run has ended by then, all of its output is in the log.
         let has_ended =
             polls % POLLS_PER_CHECK == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
@@ -114,7 +114,8 @@ fn wait_for_log(run: &RunDirectory) {
     }
 }
 
-/// Returns the positions in the log at which the output of an attempt begins and ends; that of the whole run without an attempt.
+/// Returns the positions in the log at which the output of an attempt begins and ends. If no attempt is given, the positions are those of the whole
+/// log.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -128,7 +129,7 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
 /// rank is asked for, the lines of other ranks.
 struct Lines {
     rank: Option<usize>,
-    /// True if launchers have marked the lines of ranks.
+    /// True if the launcher has marked each line of the log with its rank.
     is_labelled: bool,
     farewells: Farewells,
     rest: Vec<u8>,
@@ -139,7 +140,7 @@ impl Lines {
         Lines { rank, is_labelled, farewells: Farewells::default(), rest: Vec::new() }
     }
 
-    /// Returns the lines that the text completes; the last incomplete one as well if the text `is_last`.
+    /// Takes the next part of the log. Returns the lines that it completes, and the incomplete last line as well if `is_last`.
     fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
         self.rest.extend_from_slice(text);
         let whole = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
@@ -175,7 +176,7 @@ fn names(line: &[u8], rank: usize) -> bool {
     })
 }
 
-/// Returns the last `count` lines of a text; the whole text without a number.
+/// Returns the last `count` lines of a text, or the whole text if no number is given.
 fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
     let Some(count) = count else { return text };
     let body = text.strip_suffix(b"\n").unwrap_or(text);

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Log of the run, which gets a copy of each message.
+/// Log of the run, to which each message of this process is copied.
 static LOG: Mutex<Option<File>> = Mutex::new(None);
 
-/// Copies the messages of this process to a log from now on.
+/// From now on, copies the messages of this process to a log.
 pub(crate) fn copy_to(log: Option<File>) {
     *LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = log;
 }

@@ -164,7 +164,7 @@ pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
 }
 
-/// Returns a figure of the longest run.
+/// Returns a figure of the longest run in the log as SVG.
 fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
     let which = match name {
         FigureName::Rates => Figure::Rates,

@@ -1,4 +1,4 @@
-//! Requeue of the batch job after a stop for its time limit.
+//! Requeue of the Slurm job after its ranks have stopped for the time limit or a preemption.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,22 +9,23 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
 use crate::run_directory::{RunDirectory, SCRIPT};
 
-/// Decision after the last attempt of this process.
+/// Decision of this process after the last attempt: whether the batch job is requeued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Requeue the job after a stop for the time limit. The number counts the requeues so far, including this one.
     Requeue(u32),
     /// Requeue the job after a stop for another job that needs the nodes.
     Preempted,
-    /// The job was already requeued as often as allowed.
+    /// The job is not requeued, because it was already requeued as often as the user has allowed.
     UsedUp,
     /// The attempt did not stop for the time limit, or the job is in the queue already.
     No,
 }
 
-/// Decides from the ends of all attempts. Only stops for the time limit count.
+/// Decides from the ends of all attempts of a run whether its batch job is requeued. Only stops for the time limit count towards `allowed`.
 ///
-/// Slurm requeues a preempted job when its grace time is over. A job that stops before that has ended for Slurm, and is requeued here.
+/// Slurm itself requeues a preempted job that still runs at the end of its grace time. A job that has stopped before that is requeued by this
+/// process.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
     match ends.last().filter(|end| end.stopped && !end.requeued) {
@@ -43,7 +44,7 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
     let ends: Vec<End> =
         run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).end()).collect();
-    // The message comes first, because Slurm may end this process as soon as the job is requeued.
+    // The message is printed before the requeue, because Slurm may end this process as soon as the job is requeued.
     match decide(&ends, allowed) {
         Next::No => return,
         Next::UsedUp => {
@@ -76,10 +77,10 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     }
 }
 
-/// Submits the script of the run again, to start after this job, and records the new job. Returns its number.
+/// Submits the job script of the run again, to start after this job, and records the new job in the run directory. Returns the number of the new job.
 fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
     let runs = run.path().parent().unwrap_or(Path::new("."));
-    // The script of an element of a job array is that of the array, in the run directory of the array.
+    // An element of a job array has no script in its own run directory; that of the array is used.
     let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
     let of_array =
         |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));

@@ -149,8 +149,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         requeue_after(&call, run.requeue);
         return Ok(code);
     }
-    // The directory for temporary files is local to a host. In a job of several hosts, the file is in the current directory, which they may
-    // share.
+    // The directory for temporary files is local to a host. In a job of several hosts, the file of the job status is therefore in the current
+    // directory, which the hosts may share.
     let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
@@ -166,7 +166,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
             (Some(directory), file)
         }
     };
-    // The path is made absolute, because ranks may have another current directory.
+    // The path of the job status is made absolute, because ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
     let terms = Terms {
         job_status: &file,
@@ -175,7 +175,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // If Slurm's allocation has lost nodes, the command is computed again. The hosts of a hostfile are not changed.
+    // If Slurm's allocation has lost nodes, the command for the next start is computed again. If the hosts come from a hostfile, the command stays.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),

@@ -15,7 +15,7 @@ use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Queue, Stage, advice, stage, why};
 use crate::run_directory::{RUNS, RunDirectory, all};
 
-/// Time between two updates of `--watch`.
+/// Interval at which `--watch` shows the state again.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.
@@ -50,7 +50,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let shows_all = args.all || args.since.is_some();
         let runs = match (shows_all, args.runs.as_slice()) {
-            // A job array is left out of the list of all runs, because each of its elements is a run of its own in the list.
+            // In the list of all runs, a job array is left out, because its elements are in the list as separate runs.
             (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
@@ -58,7 +58,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
                 .map(|name| Ok(Reference::recorded(Some(name))?.run))
                 .collect::<Result<_, LaunchError>>()?,
         };
-        // A run in the list that is a job array is shown as its elements.
+        // If the user names a run that is a job array, its elements are shown.
         let is_one = !shows_all && runs.len() == 1;
         let runs: Vec<RunDirectory> = runs.into_iter().flat_map(RunDirectory::elements).collect();
         let queue = slurm::queue();
@@ -91,7 +91,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     }
 }
 
-/// Returns true if a run waits or runs, or has ended within this time. Without a record of its end, its last change counts.
+/// Returns true if a run waits or runs, or has ended less than `time` ago. Without a record of its end, the last change of its directory counts.
 fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
     let ended = facts.end.as_ref().and_then(|end| humantime::parse_rfc3339(&end.ended).ok());
     let changed = || std::fs::metadata(run.path()).and_then(|entry| entry.modified()).ok();
@@ -99,14 +99,15 @@ fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
     !stage(facts).0.has_ended() || age.is_none_or(|age| age <= time)
 }
 
-/// Returns the exit code for a run, or for the elements of an array: that of an element that waits or runs, has failed, or has stopped.
+/// Returns the exit code for several elements of a job array: that of an element that waits or runs, otherwise of one that has failed, otherwise of
+/// one that has stopped.
 fn worst(facts: &[Facts]) -> u8 {
     let stages: Vec<Stage> = facts.iter().map(|facts| stage(facts).0).collect();
     let order = [Stage::Waiting, Stage::Running, Stage::Failed, Stage::Stopped];
     order.into_iter().find(|stage| stages.contains(stage)).unwrap_or(Stage::Finished).code()
 }
 
-/// Appends a note that the queue cannot be read, if the state of a run depends on the queue.
+/// Appends a note that the queue of the batch system cannot be read, if the state of a run depends on the queue.
 fn append_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
     let depends = |facts: &Facts| facts.end.is_none() && facts.is_alive.is_none() && facts.batch.is_some();
     if queue.is_err() && facts.iter().any(depends) {

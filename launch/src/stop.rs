@@ -12,7 +12,7 @@ use crate::run_directory::recorder::write_stop_file;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Stage, stage};
 
-/// Exit code of both commands for a run that has already ended.
+/// Exit code of `armature stop` and `armature cancel` for a run that has already ended.
 const ENDED: u8 = 3;
 
 /// Ask a run to stop at a checkpoint, from which the same command continues.
@@ -83,8 +83,8 @@ pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
     }
     let start = facts.start.as_ref().filter(|_| facts.is_alive == Some(true) && facts.end.is_none());
     match (start, &facts.batch) {
-        // The process of the run is signalled, and its batch job is not cancelled. A run that was started by hand may share its allocation
-        // with other work.
+        // A run that was started by hand is ended by a signal to its process, and its batch job is not cancelled, because the allocation may be
+        // shared with other work.
         (Some(start), _) => {
             let process = i32::try_from(start.process).ok().and_then(Pid::from_raw);
             let sent =

@@ -19,19 +19,19 @@ use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
 use crate::run_directory::reference::events;
 
-/// Time between two updates of the display.
+/// Interval at which the display is updated.
 const EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two reads of the log, as a multiple of the duration of a read. A log of thousands of files is therefore read less
 /// often.
 const PART: u32 = 10;
-/// Time between two checks for a signal.
+/// Interval at which this process checks if a signal has arrived.
 const TICK: Duration = Duration::from_millis(50);
-/// Time that the process that started the job may take to record how the job ended, after its ranks have died.
+/// Time after the death of the ranks in which the process that started the job may still record how the job ended.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time without new data after which the job counts as dead, if the silence exceeds [`SILENT_PART`] as well.
+/// Time without new log data after which the job counts as dead, if this time also exceeds the fraction [`SILENT_PART`] of the run.
 const SILENT: Duration = Duration::from_secs(60);
-/// Fraction of the run's duration without new data after which the job counts as dead. Ranks write once a second; in a long run, once in a
-/// five-hundredth of the duration.
+/// Fraction of the run's duration for which the log may have no new data before the job counts as dead. Ranks write once a second; in a long run,
+/// once in a five-hundredth of the duration.
 const SILENT_PART: f64 = 0.02;
 /// Assumed size of a terminal that does not report its size, in columns and lines.
 const SCREEN: (usize, usize) = (120, 40);
@@ -55,16 +55,16 @@ pub(crate) struct Top {
     once: bool,
 }
 
-/// State of a watched job.
+/// State of the job that `armature top` shows.
 struct Watched {
     directory: PathBuf,
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
-    /// Error message if the job status cannot be read.
+    /// Error message of the last attempt to read the job status, if it failed.
     complaint: Option<String>,
     state: JobState,
-    /// Time at which new data was last found.
+    /// Time at which new data was last found in the log.
     last_change: Instant,
     /// Time since which rank 0 and the process that started the job have been dead.
     killed_at: Option<Instant>,
@@ -96,13 +96,13 @@ impl Watched {
 
     /// Reads new data of the watched job. Returns true if there is any.
     fn poll(&mut self) -> Result<bool, LaunchError> {
-        // The status is read before the events, so that all events before a final status are included.
+        // The job status is read before the events, so that all events before a final status are shown.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // The status is read again, because the process that started the job may have written a final status before it ended.
+            // The job status is read again, because the process that started the job may have written a final status before it ended.
             status = self.read_status();
         }
         let new_records = self.follower.poll().map_err(LaunchError::Events)?;
@@ -164,7 +164,7 @@ impl Watched {
     }
 }
 
-/// Shows the run. Returns the exit code.
+/// Shows the job until its end, or once. Returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {

@@ -1,4 +1,4 @@
-//! Text of `armature --version`.
+//! Text that `armature --version` prints.
 
 use std::path::Path;
 

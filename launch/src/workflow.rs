@@ -12,7 +12,7 @@ use crate::detect;
 use crate::error::LaunchError;
 use crate::plan::read_workflow;
 
-/// The program that runs the tasks of workflows.
+/// Name of the program that runs the tasks of workflows.
 const PROGRAM: &str = "armature-workflow";
 
 /// Show the output of a task in all of its attempts.
@@ -43,7 +43,7 @@ pub(crate) fn command(
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
-    // With --array or --each-line the program writes the file.
+    // With --array or --each-line, the program armature-workflow writes the workflow file itself.
     let writes_file = |word: &OsString| {
         let word = word.to_string_lossy();
         ["--array", "--each-line"].contains(&word.split('=').next().unwrap_or_default())
@@ -55,7 +55,7 @@ pub(crate) fn command(
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }
 
-/// Shows the requested output. Returns the exit code.
+/// Shows the output of the requested tasks. Returns the exit code.
 pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
     let (description, _) = read_workflow(&args.file)?;
     let directory = args.outputs.clone().unwrap_or_else(|| {
@@ -79,7 +79,7 @@ pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
 fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
     let mut text = String::new();
     for (key, stream) in log.keys() {
-        // The name of a task of the run is unknown if the workflow file has been shortened since.
+        // A task of the run may be missing in the workflow file, if the file has been shortened since the run.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
             Stream::Stdout => "standard output",
@@ -110,7 +110,7 @@ fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchEr
     Ok(0)
 }
 
-/// Reads the output files of all ranks.
+/// Reads the files with the output of tasks, one of each rank.
 fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     let unreadable = |source| LaunchError::Unreadable { what: "outputs", file: directory.into(), source };
     let mut files = Vec::new();

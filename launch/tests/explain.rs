@@ -12,7 +12,7 @@ fn explain(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("explain").args(args).arg(dir).output().unwrap()
 }
 
-/// Returns the output of a run that must succeed.
+/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn told(args: &[&str], dir: &Path) -> String {
     let output = explain(args, dir);
@@ -152,7 +152,7 @@ fn workflow_task_is_explained_with_its_waits() {
     assert!(text.contains("Task \"sort\" waits for the limit \"db\"."), "{text}");
     assert!(text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."), "{text}");
     assert!(text.contains("ended after 2.000 s") && !text.contains("torn"), "{text}");
-    // Without `--task` the output shows the failed tasks and the plans.
+    // Without `--task` the output must show the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
     assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
     assert!(!text.contains("\"sort\"") && !text.contains("The log does not contain the end"), "{text}");

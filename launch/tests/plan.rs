@@ -14,7 +14,7 @@ fn plan(file: &Path, platform: &Path, more: &[&str]) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
 }
 
-/// Returns the output of a run that must succeed.
+/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn planned(more: &[&str]) -> String {
     let output = plan("tests/workflows/small.toml".as_ref(), "tests/workflows/two.toml".as_ref(), more);
@@ -84,7 +84,7 @@ fn svg_chart_shows_each_task_and_is_valid_xml() {
     }
 }
 
-/// Tasks `a` and `b` write four files of 60 B, but the memory has 200 B, so exactly one file must be written to disk.
+/// Each of the tasks `a` and `b` writes two files of 60 B. The memory has 200 B, so exactly one of the four files must be written to disk.
 #[test]
 fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     let dir = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ fn report_is_written_next_to_the_events_and_its_path_is_printed() {
     assert_eq!(said.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
-    // The second page has a given title, and shows the status of the job.
+    // The page is created again with a title, and must show the title and the status of the job.
     let status = r#"{"state":"failed","code":3,"message":"no <fuel>","restarts":2}"#;
     fs::write(dir.path().join("events/job-status.json"), status).unwrap();
     printed(&["report", "--title", "a night"], dir.path());

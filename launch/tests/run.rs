@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Returns a directory with an executable `name` that runs `script` as a launcher.
+/// Returns a directory with an executable `name`, which runs the shell script `script` in the place of a launcher.
 fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(name);
@@ -76,8 +76,7 @@ fn command_line_variables_do_not_override_the_environment() {
     assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
 }
 
-/// In `armature run … 2>&1 | head` the command must not end when the reader of its messages ends, because it still
-/// supervises the job.
+/// If the reader of the messages of `armature run` ends, as in `2>&1 | head`, the command must not end, because it still supervises the job.
 #[test]
 fn closed_stderr_does_not_end_supervision() {
     let dir = launcher("mpirun.mpich", "exit 7");
@@ -92,8 +91,8 @@ fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
-/// Ranks live for a moment after `mpirun` has been killed. A restart during that time would find the files of the job
-/// locked by the old ranks.
+/// Ranks live for a moment after `mpirun` has been killed, and the command waits for their end: they still lock the files of the job, which a
+/// restarted job needs.
 #[test]
 fn ranks_left_by_a_killed_launcher_are_awaited() {
     for more in [&[][..], &["--job-status", "status"]] {
@@ -151,7 +150,7 @@ fn fifos_and_devices_are_refused_without_blocking() {
         ("--hostfile", fifo, "a FIFO", 2),
         ("--hostfile", "/dev/null", "a character device", 2),
         ("--job-status", fifo, "a FIFO", 1),
-        // `/dev/null` can be written, but a status cannot be read back.
+        // The file of the job status must be one that can be read back, which `/dev/null` is not.
         ("--job-status", "/dev/null", "a character device", 1),
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
@@ -281,7 +280,7 @@ fn rank_0_reads_standard_input_on_request() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // The write may fail, because a job that does not read its input may already have ended.
+            // This write fails if the job has already ended without reading its input.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);
@@ -371,7 +370,7 @@ fn without_settings(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Runs `armature run` with the launchers of this machine.
+/// Runs `armature run` with the real launchers of this machine.
 fn for_real(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     without_settings(command.args(["run", "--timeout", "60s"]).args(args)).output().unwrap()
@@ -385,7 +384,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn open_mpi_starts_more_ranks_than_there_are_cores() {
-    // The launcher ends all ranks when one exits with an error, so each rank waits after its output.
+    // The launcher ends all ranks when one exits with an error, so each rank waits for a second after its output.
     let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; sleep 1; exit 3";
     let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);

@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 /// Home directory of a user on a login node, with programs in `bin`.
 struct Home {
     dir: tempfile::TempDir,
-    /// Name of the working directory.
+    /// Name of the working directory in the home directory.
     name: String,
 }
 
-/// An `sbatch` that accepts every script and runs it at once, as job 48211.
+/// Script of an `sbatch` that accepts every job script and runs it at once, as job 48211.
 const RUNS: &str = r#"if [ "$1" = --test-only ]; then /bin/cat >tested; exit 0; fi
 echo "$@" >asked
 SLURM_JOB_ID=48211 SLURM_JOB_END_TIME=4000000000 /bin/bash "$2" >output 2>&1
@@ -27,9 +27,9 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // The command `touch` leaves a file, which shows that text of the user was executed by the shell.
+        // If the shell executes text of the user that contains the command `touch`, a file shows it.
         home.script("touch", ": >\"$1\"");
-        // The launcher runs its program once, as rank 0.
+        // The launcher of the test runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");
         home
     }
@@ -135,7 +135,7 @@ echo 48211"#,
         String::from_utf8_lossy(&said.stderr).contains("name one of its elements, such as day-1.2-1"),
         "{said:?}"
     );
-    // The array is cancelled as one job.
+    // One call of `scancel` cancels all elements of the array.
     home.script("scancel", "echo \"$@\" >cancelled");
     assert_eq!(home.armature(&["cancel", "day"]).status.code(), Some(0));
     assert_eq!(home.read("cancelled"), "48211\n");
@@ -164,7 +164,7 @@ echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"
     assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
     assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
     assert!(!submit(&["-p", "high"]).contains("preempted"));
-    // An earlier run needed 100 s for a stop.
+    // The record of an earlier run states that it needed 100 s for a stop.
     fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
     let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
     fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();

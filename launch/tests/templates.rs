@@ -29,7 +29,7 @@ fn batch_directives_match_the_golden_files() {
         let directives: Vec<&str> = script.lines().filter(|line| line.starts_with(start)).collect();
         let golden = fs::read_to_string(here(&format!("tests/golden/{system}.directives"))).unwrap();
         assert_eq!(directives, golden.lines().collect::<Vec<_>>(), "{system}");
-        // A batch system stops reading directives at the first command.
+        // A batch system stops reading directives at the first command of a script.
         let command = script.lines().position(|line| !line.is_empty() && !line.starts_with('#')).unwrap();
         let last = script
             .lines()

@@ -12,7 +12,7 @@ fn top(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("top").args(args).arg(dir).output().unwrap()
 }
 
-/// Returns the output of `armature top --once` for `dir`, with the path of `dir` replaced by RUN.
+/// Returns the output of `armature top --once` for the log directory `dir`, with the path of `dir` replaced by RUN.
 #[track_caller]
 fn once(dir: &Path) -> String {
     let output = top(&["--once"], dir);
@@ -114,7 +114,7 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
             &dir.path().join("rank-0.jsonl"),
             &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
         );
-        // One unit is done in each of the first two seconds, and 20 in each of the last ten.
+        // Rank 0 reports one completed unit in each of the first two seconds, and 20 in each of the last ten.
         for second in 1..=12 {
             let done = second.min(2) + 20 * (second.max(2) - 2);
             let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);
@@ -142,7 +142,7 @@ fn top_prints_lines_until_the_run_ends() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
-    // The first write contains an incomplete line, and the second write the complete one.
+    // The first write to the log contains an incomplete line, and the second write the complete one.
     let line = r#"{"at":2.0,"rank":0,"run":0,"event":{"kind":"finish","items":20,"seconds":2.0}}"#;
     fs::write(dir.path().join("rank-0.jsonl"), &line[..40]).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1200));
@@ -159,7 +159,7 @@ fn top_prints_lines_until_the_run_ends() {
 fn top_reports_a_job_without_rank_0_as_killed() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 3);
-    // The process has existed on this machine and has ended.
+    // The process that the job status names as rank 0 has ended.
     let mut gone = Command::new("true").spawn().unwrap();
     let process = gone.id();
     gone.wait().unwrap();

@@ -1,34 +1,34 @@
-//! Account of a rank's time, on which all pictures, tables and sentences are based.
+//! Account of a rank's time: seconds of computing, messages, waiting and others. All pictures, tables and sentences of a report are based on it.
 
 use armature::observe::activity::Activity;
 
 use crate::run::Run;
 
-/// Names of the kinds of [shares](Shares::named) of a rank's time.
+/// Names of the kinds of activity among which a rank's time is divided, in the order of [`Shares::named`].
 pub(crate) const KINDS: [&str; 7] =
     ["computes", "no core", "set-up", "messages", "not known", "parked", "waits"];
 
-/// Account of a part of a rank's time, in seconds.
+/// Seconds that a rank spent on each kind of activity, in a part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
-    /// Time in items, tasks, units and commands, including time without a core.
+    /// Seconds of user code on items, tasks, units and commands, including seconds without a core.
     pub work: f64,
-    /// Part of the work in which the rank was ready to run and had no core.
+    /// Seconds of this work in which the rank was ready to run and had no core.
     pub lost: f64,
-    /// Time in user code outside of items, and in the planner.
+    /// Seconds of user code outside of items, and of the planner.
     pub set_up: f64,
-    /// Time for sending, receiving and handling messages.
+    /// Seconds for sending, receiving and handling messages.
     pub messages: f64,
-    /// Time waiting with nothing to compute.
+    /// Seconds in which the rank waited and had nothing to compute.
     pub idle: f64,
-    /// Time as a parked worker, without work until woken.
+    /// Seconds as a parked worker, which has no work until it is woken.
     pub parked: f64,
-    /// Time that was not measured or is not in the log.
+    /// Seconds that were not measured or are not in the log.
     pub unknown: f64,
 }
 
 impl Shares {
-    /// Adds a fraction of an activity to the account.
+    /// Adds the fraction `share` of the seconds of an activity record to the account.
     pub(crate) fn add(&mut self, activity: &Activity, share: f64) {
         self.work += share * activity.work_s;
         self.lost += share * activity.lost_s.min(activity.work_s);
@@ -39,7 +39,7 @@ impl Shares {
         self.unknown += share * activity.unknown_s();
     }
 
-    /// Returns the account divided by a number.
+    /// Returns the account with all seconds divided by a number.
     pub(crate) fn divided_by(self, n: f64) -> Self {
         Shares {
             work: self.work / n,
@@ -75,7 +75,7 @@ impl Shares {
         (self.work - self.lost).max(0.0)
     }
 
-    /// Returns the shares in the order of [`KINDS`]. Their sum is the [total](Shares::total).
+    /// Returns the seconds of each kind of activity, in the order of [`KINDS`]. Their sum is the [total](Shares::total).
     pub(crate) fn named(&self) -> [f64; KINDS.len()] {
         [
             self.useful(),
@@ -88,13 +88,14 @@ impl Shares {
         ]
     }
 
-    /// Returns the kind with the largest share, or `None` if all shares are zero.
+    /// Returns the name of the kind of activity with the most seconds, or `None` if all are zero.
     pub(crate) fn largest(&self) -> Option<&'static str> {
         let all = KINDS.into_iter().zip(self.named());
         all.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0).map(|most| most.0)
     }
 
-    /// Returns the shares in units of 1/`whole` of the total, rounded so that their sum is `whole`; `None` if the account is empty.
+    /// Returns the share of each kind of activity in units of 1/`whole` of the total time, rounded so that the sum is `whole`; `None` if the account
+    /// is empty.
     pub(crate) fn rounded(&self, whole: u32) -> Option<[u32; KINDS.len()]> {
         let total = self.total();
         if total <= 0.0 {
@@ -110,8 +111,8 @@ impl Shares {
     }
 }
 
-/// Returns the account of a rank between two times. Time that is not in the log counts as unknown; the account is empty if the log has nothing of
-/// the rank in this time.
+/// Returns the account of a rank's time between two times of the run. Time that is not in the log counts as unknown. The account is empty if the log
+/// has no activity of the rank in this time.
 pub(crate) fn shares(run: &Run, rank: usize, (from, to): (f64, f64)) -> Shares {
     let mut sum = Shares::default();
     let Some(rank) = run.ranks.get(rank).filter(|rank| !rank.parts.is_empty()) else { return sum };

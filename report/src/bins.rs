@@ -1,4 +1,4 @@
-//! Down-sampled time line of the ranks: the time of each rank is divided into bins, each with an account of the rank's activities.
+//! Down-sampled time line of the ranks: the time of each rank is divided into bins of equal length, each with the seconds of each kind of activity.
 
 use crate::account::{KINDS, Shares};
 use crate::run::{Run, call_text};
@@ -9,31 +9,31 @@ const MAX_PAGE_BINS: usize = 160_000;
 const MAX_RANK_BINS: usize = 4000;
 /// Minimum number of bins of a rank: the number of pixels of a narrow screen.
 const MIN_RANK_BINS: usize = 300;
-/// Maximum number of longest calls kept by name, for all ranks and runs of a page.
+/// Maximum number of calls of user code whose descriptions a page contains, for all ranks and runs. The longest calls are described.
 const MAX_NAMED_CALLS: usize = 20_000;
 
-/// Activities of the ranks in bins of equal length.
+/// Seconds that each rank spent on each kind of activity, in bins of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bins {
     /// Number of bins of each rank.
     pub count: usize,
     /// Length of a bin in seconds.
     pub width: f64,
-    /// Account of each bin, by rank and bin.
+    /// Seconds of each kind of activity in each bin, by rank and bin.
     pub cells: Vec<Vec<Shares>>,
-    /// Longest calls of each rank: bin in which the part of the log with the call ends, description, and time in seconds.
+    /// Longest calls of each rank: the bin at whose time the call was recorded, its description, and its time in seconds.
     pub named: Vec<Vec<(usize, String, f64)>>,
-    /// Number of recorded longest calls, and the number of them that are kept.
+    /// Number of longest calls in the log, and the number of them that are described.
     pub named_of: (usize, usize),
 }
 
 impl Bins {
-    /// Creates the bins of one of `runs` runs on a page. If there are too many ranks, only the first ones get bins.
+    /// Creates the bins for one of the `runs` runs of a page. If the run has too many ranks for the page, only the first ones get bins.
     pub(crate) fn of(run: &Run, runs: usize) -> Self {
         let room = MAX_PAGE_BINS / runs.max(1);
         let ranks = run.ranks.len().min(room / MIN_RANK_BINS);
         let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
-        // The log divides a rank's time into parts. Two bins for each part suffice to show all data.
+        // An activity record of the log describes a part of a rank's time. Two bins for each record suffice to show all of them.
         let count =
             (room / ranks.max(1)).clamp(MIN_RANK_BINS, MAX_RANK_BINS).min((2 * parts).max(MIN_RANK_BINS));
         let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
@@ -43,7 +43,7 @@ impl Bins {
         bins
     }
 
-    /// Keeps descriptions of the longest calls of user code, at most `most` of them.
+    /// Stores descriptions of the longest calls of user code, at most `most` of them.
     fn name(&mut self, run: &Run, ranks: usize, most: usize) {
         let mut all = Vec::new();
         for (rank, its) in run.ranks[..ranks].iter().enumerate() {
@@ -65,7 +65,7 @@ impl Bins {
         self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
     }
 
-    /// Returns the bins of all ranks, one rank after another, in base64: one byte per kind of [`KINDS`] in units of 1/255 of the bin. The
+    /// Returns the bins of all ranks, one rank after another, in base64: one byte per kind of [`KINDS`], in units of 1/255 of the bin's length. The
     /// last kind is omitted, because it is the rest of the bin.
     pub(crate) fn encoded(&self) -> String {
         let mut bytes = Vec::with_capacity((KINDS.len() - 1) * self.cells.len() * self.count);
@@ -76,7 +76,7 @@ impl Bins {
         base64(&bytes)
     }
 
-    /// Returns the mean number of computing ranks in each bin.
+    /// Returns for each bin the mean number of ranks that compute.
     pub(crate) fn busy(&self) -> Vec<f64> {
         let at = |bin: usize| self.cells.iter().map(|rank| rank[bin].work).sum::<f64>() / self.width;
         (0..self.count).map(at).collect()

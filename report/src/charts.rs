@@ -1,4 +1,4 @@
-//! Charts of a run. A chart is omitted if the log lacks its data.
+//! Charts of a run over time. A chart is omitted if the log lacks its data.
 
 use armature::observe::number_format::seconds;
 
@@ -21,7 +21,7 @@ pub(crate) fn busy(run: &Run, bins: &Bins) -> Chart {
     over_time(run, "Ranks that compute", "ranks", lines)
 }
 
-/// Returns the chart of completed items per second and, for a pipeline, the chart of items between source and sink.
+/// Returns the chart of items completed per second and, for a pipeline, the chart of the items that have left the source and not reached the sink.
 pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     let last = run.kinds.len().saturating_sub(1);
     let done = done_by(run, last, MOMENTS);
@@ -29,7 +29,7 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     if step <= 0.0 || done.last().is_none_or(|done| *done == 0.0) {
         return Vec::new();
     }
-    // The rate is a mean over several times, because ranks report their progress in batches.
+    // Each point is the rate over several points of time, because ranks report their progress in batches.
     let window = MOMENTS / 50;
     let rate = |n: usize| (done[n] - done[n - window]) / (window as f64 * step);
     let points = (window..=MOMENTS).map(|n| ((n as f64 - window as f64 / 2.0) * step, rate(n))).collect();
@@ -72,7 +72,7 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
     (!lines.is_empty()).then(|| over_time(run, "Rates of the ranks", &unit, lines))
 }
 
-/// Returns the means of groups of points, at most 120 groups, so that the curve is readable.
+/// Returns the means of groups of consecutive points, at most 120 groups, so that the curve is readable.
 fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(120).max(1);
     let mean = |group: &[(f64, f64)]| {
@@ -82,7 +82,7 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).collect()
 }
 
-/// Returns the chart of the arrangement over time: ranks of each stage, units of each rank, or number of workers.
+/// Returns the chart of the distribution of work over time: the ranks of each stage, the units of each rank, or the number of workers.
 pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     let ends = run.arrangements.iter().skip(1).map(|(at, _)| *at).chain([run.seconds]);
     let mut rows: Vec<Row> = Vec::new();
@@ -119,12 +119,12 @@ pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: title.into(), to: run.seconds, rows })
 }
 
-/// Maximum number of rows of a strip chart.
+/// Maximum number of rows (ranks or stages) of a strip chart.
 const RANKS: usize = 64;
 /// Maximum number of boxes in a row of a strip chart.
 const BOXES: usize = 400;
 
-/// Returns the chart of predicted and measured times after changes.
+/// Returns the chart of predicted and measured times per item after changes of the distribution of work.
 pub(crate) fn outcomes(run: &Run) -> Option<Chart> {
     let finite = run.outcomes.iter().filter(|o| o.predicted_s.is_finite() && o.after_s.is_finite());
     let points: Vec<(f64, f64, String)> = finite
@@ -185,14 +185,14 @@ pub(crate) fn memory(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: "Peak memory of the ranks' processes, MiB".into(), to, rows })
 }
 
-/// Returns the activity chart of the ranks as a figure without a script.
+/// Returns the chart of the ranks' activities over time, as a figure without a script.
 pub(crate) fn gantt(run: &Run) -> Option<Strip> {
     if !run.has_activity() {
         return None;
     }
     let bins = Bins::of(run, 1);
     let rows = bins.cells.iter().take(RANKS).enumerate().map(|(rank, cells)| {
-        // Adjacent groups of bins with the same largest share form one box.
+        // Adjacent groups of bins whose ranks spend most time on the same kind of activity form one box.
         let mut boxes: Vec<(f64, f64, String)> = Vec::new();
         let size = bins.count.div_ceil(BOXES);
         for (n, group) in cells.chunks(size).enumerate() {

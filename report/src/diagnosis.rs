@@ -5,42 +5,42 @@ use armature::observe::number_format::{percent, seconds, short};
 use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 
-/// Computing share of the time from which on a run is considered good.
+/// Fraction of the ranks' time that is spent on computing, from which on a run is considered good.
 const GOOD_COMPUTING_SHARE: f64 = 0.85;
-/// Busy share of the time from which on a rank or stage is considered the bottleneck.
+/// Fraction of the time in which a rank or stage is busy, from which on it is considered the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.85;
-/// Share of a rank's computing time, and of the elapsed time, from which on time without a core is considered a cause.
+/// Time without a core, as a fraction of a rank's computing time and of the elapsed time, from which on it is considered the cause of waiting.
 const LOADED_SHARE: f64 = 0.1;
 /// Fraction of the usual speed below which a rank is considered slow.
 const SLOW_SPEED: f64 = 0.75;
 /// Fraction of the usual bandwidth below which a link is considered slow.
 const SLOW_LINK: f64 = 0.25;
-/// Time of a call, in message times, below which a call of user code is considered short.
+/// Mean time of a call of user code, as a multiple of the time of a message, below which the calls are considered too short.
 const SHORT_CALL: f64 = 10.0;
-/// Share of the time from which on time for messages is considered a cause.
+/// Fraction of the ranks' time for messages, from which on messages are considered a cause of waiting.
 const MESSAGES_SHARE: f64 = 0.3;
-/// Share of the time from which on tasks' waiting for memory is considered the cause.
+/// Fraction of the ranks' time for which tasks wait for memory, from which on the lack of memory is considered the cause of waiting.
 const MEMORY_SHARE: f64 = 0.2;
-/// Maximum unknown share of the time for which a cause is named.
+/// Maximum fraction of the ranks' time that may be unknown if a cause of waiting is to be named.
 const MAX_UNKNOWN_SHARE: f64 = 0.05;
-/// Share of a rank's time without a core from which on an exhausted CPU quota is considered the reason.
+/// Fraction of a rank's time without a core that is due to an exhausted CPU quota, from which on the quota is considered the reason.
 const THROTTLED: f64 = 0.5;
-/// Ratio of the longest to the mean computing time from which on the work is considered unbalanced.
+/// Ratio of the longest to the mean computing time of the ranks, from which on the work is considered unbalanced.
 const UNEVEN: f64 = 1.2;
 
-/// Data on which a diagnosis is based.
+/// Data about a part of a run, on which its diagnosis is based.
 #[derive(Debug)]
 struct Facts<'r> {
     run: &'r Run,
     /// Length of the examined part of the run, in seconds.
     time: f64,
-    /// True if the part is the whole run. Sums over the run, such as the time of a stage, are only used then.
+    /// True if the examined part is the whole run. Sums over the run, such as the time of a stage, are only used then.
     is_whole: bool,
-    /// Accounts of the ranks that took part.
+    /// Ranks that were not parked for nearly the whole time, each with the account of its time.
     ranks: Vec<(usize, Shares)>,
-    /// Mean account of the ranks.
+    /// Mean account of the ranks in the field `ranks`.
     mean: Shares,
-    /// Rank with the longest working time, and its account.
+    /// Rank with the longest computing time, and the account of its time.
     busiest: (usize, Shares),
 }
 
@@ -126,7 +126,7 @@ impl<'r> Facts<'r> {
             .then(|| format!("because ready tasks waited for memory for {} of the time", percent(share, 0)))
     }
 
-    /// Tests whether the rank with the largest loss lacked a core, because of other programs or a CPU quota.
+    /// Tests whether the rank that had no core for longest lacked it because of other programs or a CPU quota.
     fn loaded_core(&self) -> Option<String> {
         let by_loss = |a: &&(usize, Shares), b: &&(usize, Shares)| a.1.lost.total_cmp(&b.1.lost);
         let (rank, shares) = self.ranks.iter().max_by(by_loss)?;
@@ -173,7 +173,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Tests whether rank 0 is saturated with messages, while the other ranks are idle.
+    /// Tests whether rank 0 is busy with messages all the time, while the other ranks are idle.
     fn master(&self) -> Option<String> {
         if self.run.skeleton == Skeleton::Loop || self.ranks.len() < 2 {
             return None;
@@ -193,7 +193,7 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Tests whether the busiest rank is slower than the others.
+    /// Tests whether the rank with the longest computing time is slower than the others.
     fn slow_rank(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
         if shares.work < BOTTLENECK_SHARE * self.time || self.ranks.len() < 2 {
@@ -281,14 +281,14 @@ impl<'r> Facts<'r> {
         })
     }
 
-    /// Tests whether messages took a large share of the ranks' time.
+    /// Tests whether the ranks spent a large part of their time on messages.
     fn handling_messages(&self) -> Option<String> {
         let share = self.mean.messages / self.time;
         (share >= MESSAGES_SHARE)
             .then(|| format!("because the ranks spent {} of the time on messages", percent(share, 0)))
     }
 
-    /// Tests whether half of the ranks could have done the work.
+    /// Tests whether half of the ranks could have done the work in the same time.
     fn too_many(&self) -> Option<String> {
         let needed =
             (self.mean.useful() * self.ranks.len() as f64 / (BOTTLENECK_SHARE * self.time)).ceil().max(1.0);

@@ -11,7 +11,7 @@ fn assert_diagnosis(run: &Run, expected: &str) {
     assert!(text.contains(expected), "expected `{expected}` in: {text}");
 }
 
-/// Returns a kind of user code. `by_rank` contains the number of calls and their total seconds on each rank.
+/// Creates the statistics of a kind of user code. `by_rank` contains the number of calls and their total seconds on each rank.
 fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
     let seconds = by_rank.iter().map(|(_, seconds)| seconds).sum();
     let by_rank = by_rank.iter().copied().enumerate().filter(|(_, (_, s))| *s > 0.0);

@@ -10,15 +10,15 @@ use crate::run::{Kind, Run, call_text};
 /// Row of the table of durations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Durations {
-    /// Name of the kind of user code.
+    /// Name of the kind of user code, such as a stage.
     pub name: String,
-    /// Number, total time, median, 90th percentile, 99th percentile, and longest call.
+    /// Columns of the row: number of calls, total time, median, 90th percentile, 99th percentile, and longest call.
     pub cells: Vec<String>,
     /// Histogram of the durations as a small SVG picture.
     pub picture: String,
 }
 
-/// Returns the rows of the kinds with completed items, in order.
+/// Returns a row for each kind of user code that has completed items, in the order of the kinds.
 pub(crate) fn durations(run: &Run) -> Vec<Durations> {
     run.kinds.iter().filter(|kind| kind.done > 0).map(|kind| row(kind, run)).collect()
 }
@@ -39,7 +39,8 @@ fn row(kind: &Kind, run: &Run) -> Durations {
     Durations { name: kind.name.clone(), cells, picture: picture(kind) }
 }
 
-/// Returns the quantile `part` of a kind's durations, as the geometric mean of the limits of its histogram step; `None` without durations.
+/// Returns the quantile `part` (from 0 to 1) of the durations of a kind of user code: the geometric mean of the limits of the histogram step that
+/// contains it; `None` without durations.
 pub(crate) fn quantile(kind: &Kind, part: f64) -> Option<f64> {
     let total: u64 = kind.steps.values().sum();
     let wanted = part * total as f64;
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn quantile_lies_within_its_histogram_step() {
         let mut kind = Kind { done: 100, ..Kind::default() };
-        // 90 calls take about a microsecond, and 10 calls about a millisecond.
+        // 90 of the 100 calls take about a microsecond, and 10 about a millisecond.
         kind.steps.insert(20, 90);
         kind.steps.insert(40, 10);
         let at = |part| quantile(&kind, part).unwrap();

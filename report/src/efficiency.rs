@@ -12,42 +12,42 @@ use crate::run::Run;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Efficiencies {
-    /// Name of the described part: `run`, or the start and end of a phase between two changes.
+    /// Name of the described part of the run: `run`, or the start and end of a phase between two changes of the distribution of work.
     pub name: String,
-    /// Part of the run that the efficiencies describe.
+    /// Kind of the described part of the run.
     #[serde(skip)]
     pub extent: Extent,
     /// Start of the described part of the run, in seconds.
     pub from: f64,
     /// Length of the described part of the run, in seconds.
     pub elapsed_time: f64,
-    /// Number of ranks that took part.
+    /// Number of ranks that were not parked for nearly the whole time.
     pub ranks: usize,
-    /// Total computing time of the ranks, in seconds.
+    /// Sum of the computing times of all ranks, in seconds.
     pub useful_time: f64,
-    /// Mean computing time divided by the elapsed time.
+    /// Mean computing time of the ranks divided by the elapsed time.
     pub parallel_efficiency: f64,
-    /// Mean computing time divided by the longest computing time.
+    /// Mean computing time of the ranks divided by the longest computing time of a rank.
     pub load_balance: f64,
-    /// Longest computing time divided by the elapsed time.
+    /// Longest computing time of a rank divided by the elapsed time.
     pub communication_efficiency: f64,
-    /// Load balance weighted by the ranks' speeds: Σ(speed × computing time) / (Σ speed × longest computing time). `None` if the speeds are not
-    /// known.
+    /// Load balance weighted by the ranks' speeds: Σ(speed × computing time) / (Σ speed × longest computing time of a rank). `None` if the speeds are
+    /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_balance: Option<f64>,
-    /// Excess of the longest computing time over the mean, in per cent of the mean.
+    /// Excess of the longest computing time of a rank over the mean of all ranks, in per cent of the mean.
     pub imbalance_percent: f64,
     /// Standard deviation of the ranks' computing times divided by their mean.
     pub coefficient_of_variation: f64,
 }
 
-/// Kind of the part of a run that efficiencies describe.
+/// Kind of a part of a run: the whole or a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// The whole run of a skeleton.
     #[default]
     Run,
-    /// A phase between two changes.
+    /// A phase between two changes of the distribution of work.
     Phase,
 }
 
@@ -55,7 +55,7 @@ pub enum Extent {
 pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Efficiencies> {
     let all: Vec<(usize, Shares)> = (0..run.ranks.len())
         .map(|rank| (rank, shares(run, rank, (from, to))))
-        // Ranks that were parked for nearly the whole time do not take part.
+        // Ranks that were parked for nearly the whole time do not count.
         .filter(|(_, shares)| shares.total() > 0.0 && shares.parked < PARKED * shares.total())
         .collect();
     let elapsed = to - from;
@@ -88,11 +88,11 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
     })
 }
 
-/// Fraction of the time from which on a parked rank does not count as taking part.
+/// Fraction of the time for which a rank must have been parked not to count.
 const PARKED: f64 = 0.99;
 
-/// Returns the efficiencies of the run, followed by those of the longest `most` phases between changes in order of time, and the number of all
-/// phases.
+/// Returns the efficiencies of the run, followed by those of its phases between changes of the distribution of work, in order of time. Of more than
+/// `most` phases, the longest ones are returned. Also returns the number of all phases.
 pub fn tree(run: &Run, most: usize) -> (Vec<Efficiencies>, usize) {
     let mut borders = vec![0.0];
     borders.extend(run.changes.iter().map(|(at, _)| *at).filter(|at| *at > 0.0 && *at < run.seconds));

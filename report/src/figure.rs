@@ -4,14 +4,14 @@ use crate::charts;
 use crate::run::Run;
 use crate::workflow;
 
-/// Pictures that can be drawn separately.
+/// Pictures of a run that can be drawn separately from the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Measured and filtered rates of the ranks over time.
+    /// Measured and smoothed rates of the ranks over time.
     Rates,
-    /// Arrangement over time: ranks of each stage, units of each rank, or number of workers.
+    /// Distribution of work over time: ranks of each stage, units of each rank, or number of workers.
     Mapping,
-    /// Activities of the ranks over time; for a workflow, its tasks as planned and as they ran.
+    /// Activities of the ranks over time; for a workflow, its tasks on each rank as planned and as they ran.
     Gantt,
     /// Peak memory by rank; for a workflow, the memory held by the ranks over time, with the plan and the limit.
     Memory,
@@ -19,7 +19,7 @@ pub enum Figure {
     Graph,
 }
 
-/// Styles of a separate picture on a white background.
+/// Style sheet of a picture that is drawn separately from the page, on a white background.
 const STYLE: &str = include_str!("../assets/figure.css");
 
 /// Returns one picture of the run as SVG, or `None` if the log lacks the data for it.
@@ -27,7 +27,7 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
     let svg = match figure {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
-        // The Gantt figure of a workflow is its task chart, which is more detailed than the activity chart.
+        // For a workflow, the figure is the chart of its tasks, which shows more than the chart of activities.
         Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
             Some(gantt) => gantt.svg,
             None => charts::gantt(run)?.svg(),

@@ -13,15 +13,15 @@ use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, Skeleton, call_text};
 use crate::tables::{bytes_text, short_count};
 
-/// Minimum length of the displayed part of the run, in seconds. A shorter part makes the figures jump; a longer one shows the past.
+/// Minimum length in seconds of the end of the run that is displayed. A shorter time makes the figures jump; a longer one shows the past.
 const WINDOW: f64 = 10.0;
-/// The displayed part is at least this fraction of the run (1/n), because the parts of time that ranks report grow with the run.
+/// At least one n-th of the run is displayed, where n is this number, because the intervals between reports of ranks grow with the run.
 const WINDOW_DIVISOR: f64 = 100.0;
-/// Maximum number of displayed events.
+/// Maximum number of events that the display shows.
 const MAX_EVENTS: usize = 6;
-/// Width of a task's name in columns.
+/// Maximum number of columns for the name of a task.
 const NAME: usize = 24;
-/// Minimum silence of a rank that is reported, in seconds.
+/// Time without a report of a rank, in seconds, from which on the display states it.
 const MIN_SILENCE: f64 = 5.0;
 
 /// State of a running job.
@@ -38,9 +38,9 @@ const MIN_SILENCE: f64 = 5.0;
 #[derive(Debug, Default)]
 pub struct Live {
     run: Option<Run>,
-    /// Number of items that each rank has completed in the run: of the last kind of user code (such as the last stage), and of all kinds.
+    /// Number of items that each rank has completed in the run: by the last kind of user code (such as the last stage), and by all kinds.
     done: Vec<(u64, u64)>,
-    /// Latest events: time, text, and whether the event changed something.
+    /// Latest events: time, text, and true if the event changed the distribution of work.
     latest_events: VecDeque<(f64, String, bool)>,
 }
 
@@ -51,7 +51,7 @@ impl Live {
             if self.run.as_ref().is_none_or(|run| run.number < record.run) {
                 *self = Live { run: Some(Run { number: record.run, ..Run::default() }), ..Live::default() };
             }
-            // Late events of an earlier run are ignored.
+            // Events of an earlier run that arrive late are ignored.
             if let Some(run) = self.run.as_mut().filter(|run| run.number == record.run) {
                 run.take(record);
                 self.add_record(record);
@@ -104,7 +104,7 @@ impl Live {
             },
             _ => return,
         };
-        // Only the last of consecutive decisions that change nothing is displayed.
+        // Only the last of several consecutive decisions against a change is displayed.
         if !acted && self.latest_events.back().is_some_and(|last| !last.2) {
             self.latest_events.pop_back();
         }
@@ -135,14 +135,14 @@ impl Live {
         lines.iter().map(|text| format!("{}\n", line(text.trim_end()))).collect()
     }
 
-    /// Returns the state of the run as one line.
+    /// Returns the state of the run as one line of text.
     pub fn line(&self) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.".to_string() };
         let why = waited_for(run, span(run)).unwrap_or_default();
         line(format!("{:>9.3} s  {}. {why}", run.seconds, self.progress(run)).trim_end())
     }
 
-    /// Returns the number of completed items, the rate, and the predicted end.
+    /// Returns one line with the number of completed items, the rate, and the predicted end of the run.
     fn progress(&self, run: &Run) -> String {
         let things = run.things();
         if !run.has_activity() {
@@ -189,7 +189,7 @@ impl Live {
         }
     }
 
-    /// Returns the progress of a run for which rank 0 reports it. Rank 0 does so if the amount of work is known.
+    /// Returns a line with the progress of a run, which rank 0 reports if it knows the amount of work.
     fn remaining_time_text(run: &Run, reached: &Reached) -> String {
         let Reached { done, total, what, .. } = reached;
         let text = format!("{} of {} {what} done", short_count(*done), short_count(*total));
@@ -204,7 +204,7 @@ impl Live {
         }
     }
 
-    /// Returns the table of ranks in `height` lines.
+    /// Returns the table of ranks as at most `height` lines.
     fn table(&self, run: &Run, span: (f64, f64), height: usize) -> Vec<String> {
         let row = |rank: &str,
                    host: &str,
@@ -216,7 +216,7 @@ impl Live {
         };
         let mut lines =
             vec![row("rank", "host", "does", &KINDS.map(String::from), ["done", "a second", "with"])];
-        // One line of the table is its head, and one may be needed for the number of omitted ranks.
+        // The heading of the table takes one line, and another line states the number of omitted ranks if there are any.
         let room = height.saturating_sub(1);
         let most = if run.ranks.len() > room { room.saturating_sub(1).max(1) } else { room };
         for (rank, its) in run.ranks.iter().enumerate().take(most) {
@@ -245,24 +245,24 @@ impl Live {
     }
 }
 
-/// Returns the length of the displayed part of the run, in seconds.
+/// Returns the length in seconds of the end of the run that is displayed.
 fn window(run: &Run) -> f64 {
     WINDOW.max(run.seconds / WINDOW_DIVISOR).min(run.seconds)
 }
 
-/// Returns the begin and the end of the displayed part of the run.
+/// Returns the begin and the end of the time that is displayed, in seconds of the run.
 fn span(run: &Run) -> (f64, f64) {
     ((run.seconds - window(run)).max(0.0), run.seconds)
 }
 
-/// Returns the time since a rank's last report, in seconds, if it is longer than usual.
+/// Returns the seconds since the last report of a rank, if they are longer than usual.
 fn silence(run: &Run, rank: &Rank) -> Option<f64> {
     let last = rank.parts.last().filter(|_| rank.end.is_none())?;
     let silence = run.seconds - last.to;
     (silence > MIN_SILENCE.max(3.0 * last.activity.seconds)).then_some(silence)
 }
 
-/// Returns a sentence on the rank that is silent for longest or, if none is, the diagnosis of the displayed part.
+/// Returns a sentence on the rank that has sent no report for longest or, if there is none, the diagnosis of the displayed time.
 fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
     if run.has_ended {
         return None;
@@ -301,8 +301,7 @@ fn heading(run: &Run) -> String {
     text + &format!(", after {}", seconds(run.seconds))
 }
 
-/// Returns the current arrangement of the work (mapping, units of each rank, or number of workers) as one
-/// line.
+/// Returns the current distribution of work (mapping, units of each rank, or number of workers) as one line.
 pub(crate) fn arrangement_text(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {
@@ -319,7 +318,7 @@ pub(crate) fn arrangement_text(arrangement: &Arrangement) -> String {
     }
 }
 
-/// Returns the number of completed items in a part of the time, of one kind or of all kinds.
+/// Returns the number of items that a rank has completed between two times, of one kind of user code or of all kinds.
 fn completed_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
     let first = rank.parts.partition_point(|part| part.to <= from);
     let parts = rank.parts[first..].iter().filter(|part| part.activity.seconds > 0.0);
@@ -336,7 +335,7 @@ fn completed_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64
         .fold(0.0, |sum, done| sum + done)
 }
 
-/// Returns the activity of a rank that takes most of its time.
+/// Returns the kind of activity on which a rank spends most of its time, or that the rank has ended or is silent.
 fn activity_text(run: &Run, rank: &Rank, shares: &Shares) -> String {
     if rank.end.is_some() {
         return "has ended".to_string();
@@ -347,7 +346,7 @@ fn activity_text(run: &Run, rank: &Rank, shares: &Shares) -> String {
     shares.largest().unwrap_or("–").to_string()
 }
 
-/// Describes a rank by its running tasks and held memory, or by the longest call in the last reported part of its time.
+/// Returns the running tasks of a rank and the memory that it holds, or the longest call of user code in its last report.
 fn current_work_text(run: &Run, rank: &Rank) -> String {
     let mut text = String::new();
     for &number in &rank.running {
@@ -426,8 +425,8 @@ mod tests {
         }
     }
 
-    /// The total number of tasks is unknown, although the number of dispatched tasks is known. The final event contains the number of completed
-    /// tasks.
+    /// The display must not show the number of dispatched tasks as their total number, which is unknown. The final event contains the number of
+    /// completed tasks.
     #[test]
     fn unknown_total_is_not_shown() {
         let chunks = Event::Chunks {

@@ -1,9 +1,9 @@
-//! Mappings in the text form in which events contain them.
+//! Mappings (assignments of stages to ranks) in the text form in which events contain them.
 
-/// Assignment of stages to ranks.
+/// Assignment of the stages of a pipeline to ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Stages in order, each with its ranks as text.
+    /// Stages in the order of the pipeline, each with its ranks as text.
     pub stages: Vec<(String, String)>,
 }
 

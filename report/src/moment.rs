@@ -9,11 +9,11 @@ use crate::live::arrangement_text;
 use crate::run::{Run, TaskRun};
 use crate::tables::{bytes_text, shown_of};
 
-/// Time before and after the moment for which activities are described, as a fraction of the run.
+/// Length of the time before and after the described moment in which activities count, as a fraction of the run.
 const SPAN_FRACTION: f64 = 0.01;
-/// Minimum time before and after the moment for which activities are described, in seconds.
+/// Minimum length of the time before and after the described moment in which activities count, in seconds.
 const MIN_SPAN: f64 = 0.5;
-/// Maximum number of running tasks and of waiting tasks that are listed.
+/// Maximum number of running tasks that are listed, and of waiting tasks.
 const MAX_TASKS: usize = 16;
 
 /// Returns the state of the run at a time, in seconds since its start: the arrangement, the running tasks, the waiting tasks and the causes of
@@ -95,7 +95,7 @@ fn omitted_text(count: usize, what: &str) -> Option<String> {
     Some(shown_of(count, MAX_TASKS, what)).filter(|text| !text.is_empty())
 }
 
-/// Returns the cause for which a task waited at a time, if it waited. The waiting times follow one another, and the last one ends when the
+/// Returns the cause for which a task waited at a time, if it waited. The waiting times in the log follow one another, and the last one ends when the
 /// task begins.
 fn wait_at(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
     let mut from = task.begin;

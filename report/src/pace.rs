@@ -2,18 +2,19 @@
 
 use armature::observe::activity::Reached;
 
-/// Number of progress reports that are kept regardless of their age. In a slow run they may be the only ones.
+/// Number of progress reports that are kept however old they are. In a slow run there may be no others.
 const MIN_REPORTS: usize = 2;
 
 /// Rate at which items were completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
-    /// Length of the time to which the rate refers, in seconds.
+    /// Length in seconds of the time over which the rate was measured.
     pub(crate) span: f64,
 }
 
-/// Returns the rate in the last `window` seconds, or in a longer time if nothing was completed in them. `None` if nothing was completed at all.
+/// Returns the rate of completed items in the last `window` seconds, or in a longer time if no item was completed in them. `None` if no item was
+/// completed at all.
 pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<Pace> {
     let (last_at, last) = reached.last()?;
     let now = now.max(*last_at);
@@ -26,7 +27,7 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     is_known.then(|| Pace { per_second: (last.done - done) as f64 / span, span })
 }
 
-/// Removes progress reports that are not needed for rates after the time `from`.
+/// Removes old progress reports: those before the time `from`, except for the last ones.
 pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
     let old = reached.partition_point(|(at, _)| *at < from);
     reached.drain(..old.saturating_sub(MIN_REPORTS));
@@ -36,7 +37,7 @@ pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
 mod tests {
     use super::*;
 
-    /// Returns the progress reports of a run of 1000 items with these numbers of completed items, one per second.
+    /// Returns the progress reports of a run of 1000 items, of which `done` is the number of completed items after each second.
     fn progress_reports(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
         let mut reports: Vec<(f64, Reached)> = Vec::new();
         for (second, done) in (1..).zip(done) {
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
-        // The reports are those of one completed item per minute.
+        // The reports state one completed item per minute.
         let mut reports = progress_reports((1..=200).map(|second| second / 60));
         drop_old(&mut reports, 180.0);
         assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, span: 80.0 }));

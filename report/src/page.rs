@@ -18,11 +18,11 @@ use crate::tables::{
 };
 use crate::workflow;
 
-/// Maximum size of the tables of events in bytes, for all runs of a page.
+/// Maximum size in bytes of the tables with the text of events, for all runs of a page.
 const TABLES: usize = 1_100_000;
-/// Maximum number of phases between changes whose efficiencies are shown.
+/// Maximum number of phases between changes of the distribution of work whose efficiencies are shown.
 const PHASES: usize = 12;
-/// Maximum number of ranks in tables, for all runs of a page.
+/// Maximum number of ranks that the tables list, for all runs of a page.
 pub(crate) const ROWS: usize = 1000;
 /// Maximum number of runs on a page. The longest ones are shown, because a program may run skeletons very many times.
 const RUNS: usize = 8;
@@ -49,13 +49,13 @@ struct Page<'p> {
     shown: String,
 }
 
-/// Content of the page for one run.
+/// Content of the page for one run of a skeleton.
 struct Section {
     id: usize,
     heading: String,
     diagnosis: String,
     facts: Vec<(String, String)>,
-    /// Data for the script, as JSON that cannot end an HTML element.
+    /// Data for the script of the page, as JSON in which no text can end an HTML element.
     data: String,
     has_activity: bool,
     named: String,
@@ -117,7 +117,7 @@ pub fn page(log: &Log, job: &Job) -> String {
     page.render().unwrap_or_else(|error| format!("<!doctype html><title>report</title><p>{error}"))
 }
 
-/// Returns the section of one of `runs` runs.
+/// Returns the content of the page for one of its `runs` runs.
 fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> Section {
     let bins = Bins::of(run, runs);
     let strip = charts::arrangement(run);
@@ -172,7 +172,7 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
     }
 }
 
-/// Returns a sentence on the number of decisions and changes.
+/// Returns a sentence on the number of decisions, and on how many of them changed the distribution of work.
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
@@ -235,13 +235,13 @@ fn facts(run: &Run) -> Vec<(String, String)> {
 
 /// Formats seconds since 1970 as a date and time in UTC.
 fn date(at: f64) -> String {
-    // End of the year 9999, the last time that the format can represent.
+    // Last second of the year 9999, the last time that the format can represent.
     const LAST: u64 = 253_402_300_799;
     let since = Duration::from_secs((at.max(0.0) as u64).min(LAST));
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
-/// Returns the data for the script as JSON.
+/// Returns the data for the script of the page as JSON.
 fn data(run: &Run, bins: &Bins, lines: &str) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut places = std::collections::HashMap::new();

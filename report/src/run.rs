@@ -42,9 +42,9 @@ pub struct Run {
     pub began: Option<f64>,
     /// True if the run ended without an error.
     pub has_ended: bool,
-    /// Length of the run, up to the last known event, in seconds.
+    /// Length in seconds from the start of the run to its last event in the log.
     pub seconds: f64,
-    /// Number of completed items, tasks or passes, if the log contains it.
+    /// Number of completed items, tasks or passes; `None` if the log does not contain it.
     pub done: Option<u64>,
     /// Mode of balancing: `off`, `once` or `live`; empty if the log does not contain it.
     pub balance: String,
@@ -52,26 +52,26 @@ pub struct Run {
     pub ranks: Vec<Rank>,
     /// Kinds of user code of the run, such as the stages of a pipeline.
     pub kinds: Vec<Kind>,
-    /// Arrangements, with the times at which they took effect.
+    /// Distributions of the work on the ranks (mapping, units or workers), with the times at which they took effect.
     pub arrangements: Vec<(f64, Arrangement)>,
-    /// Decisions, including those that changed nothing.
+    /// Decisions about the distribution of the work, including those against a change.
     pub decisions: Vec<Decision>,
     /// Changes during the run, such as a new mapping, a movement of units or the loss of a rank: time and
     /// short description.
     pub changes: Vec<(f64, String)>,
-    /// Measured results of changes to the arrangement of the work.
+    /// Measured results of changes to the distribution of the work.
     pub outcomes: Vec<Outcome>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
-    /// Filtered rates on which decisions were based: time, rank, units per second.
+    /// Smoothed rates of ranks, on which decisions were based: time, rank, units per second.
     pub filtered: Vec<(f64, usize, f64)>,
     /// Last estimates of the links between a sender and a receiver: bandwidth in bytes per second, set-up time in seconds.
     pub links: BTreeMap<(usize, usize), (f64, f64)>,
-    /// Probed bandwidth of the slowest link to rank 0, in bytes per second.
+    /// Bandwidth of the slowest link to rank 0 in bytes per second, as measured before the run.
     pub slowest_probed: Option<f64>,
     /// Cost of a message with one task, in seconds, as estimated by the master of a farm.
     pub message_s: Option<f64>,
-    /// Total time that ready tasks waited for memory on all ranks, in seconds, if the log contains it.
+    /// Total seconds for which tasks waited for memory although their inputs were complete, over all ranks; `None` if the log does not contain it.
     pub memory_wait_s: Option<f64>,
     /// Attempts of a workflow's tasks, in the order in which they began.
     pub tasks: Vec<TaskRun>,
@@ -79,21 +79,21 @@ pub struct Run {
     pub plans: Vec<(f64, f64)>,
     /// True if the planner has computed a plan in this run.
     pub(crate) is_planned: bool,
-    /// Planned tasks of a workflow: time at which the plan took effect, and the plan.
+    /// Plans of a workflow's tasks, with the times at which they took effect.
     pub schedules: Vec<(f64, PlanInForce)>,
-    /// Values of a workflow's tasks sent between ranks, by sender and receiver: number of values and bytes.
+    /// Values that tasks of a workflow sent from one rank to another, by sender and receiver: number of values and bytes.
     pub values_sent: BTreeMap<(usize, usize), (u64, u64)>,
     /// Progress reported by rank 0: time at which each number of completed items was first reported.
     pub reached: Vec<(f64, Reached)>,
-    /// Number of tasks of a workflow, without those that were known before the run, if the log contains it.
+    /// Number of tasks that a workflow runs, without those that were completed before the run; `None` if the log does not contain it.
     pub total: Option<u64>,
     /// Ranks that died or were excluded during the run.
     pub lost: Vec<usize>,
-    /// Text of all events, except those of the account of the ranks' time.
+    /// Text of all events, without the activity records of the ranks.
     pub lines: Vec<Line>,
 }
 
-/// Arrangement of the work on the ranks.
+/// Distribution of the work on the ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrangement {
     /// Mapping of a pipeline's stages.
@@ -104,16 +104,16 @@ pub enum Arrangement {
     Workers(usize),
 }
 
-/// Measured result of a change to the arrangement of the work.
+/// Measured result of a change to the distribution of the work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Time at which the result of the change was known.
     pub at: f64,
-    /// Time before the change, in seconds per item.
+    /// Measured seconds per item before the change.
     pub before_s: f64,
-    /// Predicted time after the change, in seconds per item.
+    /// Predicted seconds per item after the change.
     pub predicted_s: f64,
-    /// Measured time after the change, in seconds per item.
+    /// Measured seconds per item after the change.
     pub after_s: f64,
 }
 
@@ -130,13 +130,13 @@ pub struct TaskRun {
     pub begin: f64,
     /// End time; `None` if the log does not contain it.
     pub end: Option<f64>,
-    /// Waiting times before the start, one after another.
+    /// Waits of the task before its start in order of time, each with its cause.
     pub waits: Vec<TaskWait>,
     /// Tasks whose values the task reads.
     pub reads: Vec<String>,
     /// Size of the task's value in bytes, once the attempt has ended.
     pub bytes: u64,
-    /// Error of the attempt, if it failed.
+    /// Error message of the attempt, if it failed.
     pub failure: Option<String>,
 }
 
@@ -148,29 +148,29 @@ impl TaskRun {
     }
 }
 
-/// Memory that a rank held for a workflow's tasks at one time.
+/// Measurement of the memory that a rank held for a workflow's tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldAt {
     /// Time at which the memory was measured.
     pub at: f64,
-    /// Memory that the rank held at this time, in bytes.
+    /// Memory in bytes that the rank held for tasks at this time.
     pub bytes: u64,
     /// Peak of the memory that the rank held since the previous measurement, in bytes.
     pub most: u64,
 }
 
-/// Decision of a controller about the arrangement of the work.
+/// Decision of a controller about the distribution of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// Time at which the controller decided.
     pub at: f64,
-    /// True if the decision changed the arrangement of the work.
+    /// True if the decision changed the distribution of the work.
     pub acted: bool,
     /// Decision as a sentence.
     pub text: String,
 }
 
-/// Event of the run as text.
+/// Event of the run as text, for the table of events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Time of the event.
@@ -181,37 +181,37 @@ pub struct Line {
     pub text: String,
 }
 
-/// Rank of a run.
+/// Measurements and state of one rank in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Rank {
-    /// Name of the rank's host.
+    /// Name of the host on which the rank runs.
     pub host: String,
-    /// Consecutive parts of the rank's time.
+    /// Activity records of the rank, each about one part of its time, in order of time.
     pub parts: Vec<Part>,
-    /// Number of messages and bytes sent, by receiver.
+    /// Messages that the rank sent, by receiver: number of messages, and bytes.
     pub sent: BTreeMap<usize, (u64, u64)>,
-    /// Peak memory use of the process, in bytes.
+    /// Peak memory use of the rank's process, in bytes.
     pub memory_peak: Option<u64>,
     /// Time in which a CPU quota stopped the processes of the rank's control group, in seconds.
     pub throttled_s: f64,
-    /// Memory limit of the process, in bytes.
+    /// Memory limit of the rank's process, in bytes.
     pub memory_limit: Option<u64>,
     /// Memory that the rank held for a workflow's tasks, as reported by the rank.
     pub held: Vec<HeldAt>,
     /// Limit of the memory that the rank may hold for tasks, in bytes.
     pub budget: Option<u64>,
-    /// Running attempts, as indices into [`Run::tasks`].
+    /// Attempts of tasks that run on the rank, as indices into [`Run::tasks`].
     pub running: Vec<usize>,
-    /// Time at which the rank finished its part of the run, if the log contains it.
+    /// Time at which the rank finished its work in the run; `None` if the log does not contain it.
     pub end: Option<f64>,
 }
 
-/// Part of a rank's time, described by one activity record.
+/// Part of a rank's time that one activity record of the log describes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// Time of the run at which this part of the rank's time ends.
     pub to: f64,
-    /// Activities of the rank in this part of its time.
+    /// Seconds of each activity of the rank in this part of its time.
     pub activity: Activity,
 }
 
@@ -222,20 +222,20 @@ impl Part {
     }
 }
 
-/// Kind of user code, such as a stage.
+/// Kind of user code of a run, such as a stage, with the statistics of its calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kind {
     /// Name of the kind of user code, such as the name of a stage.
     pub name: String,
-    /// Number of completed items, tasks or units.
+    /// Number of items, tasks or units that this user code has completed.
     pub done: u64,
     /// Total time of the calls of this user code in seconds.
     pub seconds: f64,
-    /// Histogram of the durations: number of items by [step](Work::step_s).
+    /// Histogram of the durations of calls: number of items in each [step](Work::step_s).
     pub steps: BTreeMap<u32, u64>,
     /// Longest call of this kind of user code.
     pub longest: Option<Longest>,
-    /// Number of completed items and their total time in seconds, by rank.
+    /// Number of completed items and their total seconds, by rank.
     pub by_rank: BTreeMap<usize, (u64, f64)>,
 }
 
@@ -245,7 +245,7 @@ impl Run {
         self.ranks.iter().any(|rank| !rank.parts.is_empty())
     }
 
-    /// Returns the name of the skeleton's items, in the plural.
+    /// Returns the word for what the skeleton processes, such as "items" or "tasks".
     pub fn things(&self) -> &'static str {
         match self.skeleton {
             Skeleton::Pipeline => "items",
@@ -254,7 +254,7 @@ impl Run {
         }
     }
 
-    /// Returns the name of the units of work that [`done`](Run::done) counts, in the plural.
+    /// Returns the word for the units of work that [`done`](Run::done) counts, such as "passes".
     pub fn done_things(&self) -> &'static str {
         if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }
@@ -279,13 +279,13 @@ impl Run {
         (most > 0.0).then(|| rates.iter().map(|rate| rate / most).collect())
     }
 
-    /// Returns the filtered rates of a rank: time, and units per second.
+    /// Returns the smoothed rates of a rank: time, and units per second.
     pub fn filtered_of(&self, rank: usize) -> Vec<(f64, f64)> {
         self.filtered.iter().filter(|f| f.1 == rank).map(|f| (f.0, f.2)).collect()
     }
 }
 
-/// Returns the description of a call: its kind, and the numbers of its items.
+/// Returns a description of a call of user code: its kind, and the numbers of its items.
 pub(crate) fn call_text(longest: &Longest, kinds: &[Kind]) -> String {
     let name = kinds.get(longest.of).map_or("user code", |kind| kind.name.as_str());
     let number = match (longest.first, longest.count) {

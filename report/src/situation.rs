@@ -18,7 +18,7 @@ pub(crate) fn start(ranks: usize) -> RankStart {
     }
 }
 
-/// Run in which the shares of each rank's time are constant from begin to end.
+/// Synthetic run in which each rank spends a constant fraction of its time on each activity.
 pub(crate) struct Situation(Run);
 
 impl Situation {

@@ -23,14 +23,14 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Curve of a chart.
+/// Curve of a chart, with its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// Label of the curve.
     pub name: String,
-    /// Points in order of x.
+    /// Points (x, y) of the curve in order of x.
     pub points: Vec<(f64, f64)>,
-    /// True if a value remains constant until the next point.
+    /// True if the curve is drawn as steps: a value remains constant until the next point.
     pub is_stepped: bool,
 }
 
@@ -41,15 +41,15 @@ pub(crate) struct Chart {
     pub title: String,
     /// Unit of the y axis.
     pub unit: String,
-    /// End of the x axis, which begins at 0.
+    /// Greatest x value of the chart; the x axis begins at 0.
     pub to: f64,
     /// Label of the x axis.
     pub x_name: String,
     /// Curves of the chart.
     pub lines: Vec<Line>,
-    /// Single points, each with a description.
+    /// Single points (x, y), each with a description for its tooltip.
     pub points: Vec<(f64, f64, String)>,
-    /// Vertical lines with a name.
+    /// Vertical lines, each at an x value and with a name.
     pub marks: Vec<(f64, String)>,
     /// True if the diagonal x = y is drawn.
     pub diagonal: bool,
@@ -58,14 +58,14 @@ pub(crate) struct Chart {
 /// Width of a chart in units of its view box; the page scales the chart.
 pub(crate) const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 240.0;
-/// Margins for numbers and names.
+/// Margins of a chart: for the numbers of the y axis at the left, for the names of curves at the right, and for the x axis at the bottom.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 130.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 34.0;
 /// Maximum number of points of a curve; more points than pixels would not be visible.
 const POINTS: usize = 1200;
-/// Maximum number of marks in a chart.
+/// Maximum number of vertical lines in a chart.
 pub(crate) const MARKS: usize = 40;
 
 impl Chart {
@@ -149,7 +149,7 @@ impl Chart {
                 let _ = write!(path, "H{:.1}", LEFT + w);
             }
             let name = escaped(&line.name);
-            // Labels are placed one below another, so that they do not overlap.
+            // The labels of curves are placed one below another, so that they do not overlap.
             free = (free + 14.0).min(HEIGHT - 4.0);
             let _ = write!(
                 svg,
@@ -182,14 +182,14 @@ pub(crate) type Row = (String, Vec<(f64, f64, String)>);
 pub(crate) struct Strip {
     /// Title of the strip chart.
     pub title: String,
-    /// End of the time axis.
+    /// Greatest time of the time axis, which begins at 0.
     pub to: f64,
-    /// Rows from top to bottom.
+    /// Rows of the chart from top to bottom.
     pub rows: Vec<Row>,
 }
 
 impl Strip {
-    /// Renders the strip as an SVG element.
+    /// Renders the strip chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (left, row) = (120.0, 22.0);
         let (w, to) = (WIDTH - left - 8.0, if self.to > 0.0 { self.to } else { 1.0 });
@@ -244,7 +244,7 @@ pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
     )
 }
 
-/// Returns about five round numbers from 0 to `top`.
+/// Returns about five round numbers from 0 to `top`, at which an axis has marks.
 pub(crate) fn ticks(top: f64) -> Vec<f64> {
     if !(top.is_finite() && top > 0.0) {
         return vec![0.0];

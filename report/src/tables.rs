@@ -1,4 +1,4 @@
-//! Tables of the page.
+//! Tables of the report page.
 
 use armature::observe::number_format::{percent, seconds, short};
 
@@ -6,21 +6,21 @@ use crate::account::{KINDS, shares};
 use crate::efficiency::Efficiencies;
 use crate::run::Run;
 
-/// Maximum number of ranks for which the traffic is shown as a matrix.
+/// Maximum number of ranks for which the messages between ranks are shown as a matrix.
 const MAX_MATRIX_RANKS: usize = 32;
 /// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
 const MAX_LISTED_PAIRS: usize = 200;
 
-/// Number of tenths of a per cent in the whole time of a rank; the unit in which shares of the time are shown.
+/// Whole time of a rank in tenths of a per cent, the unit in which shares of the time are shown.
 const THOUSANDTHS: u32 = 1000;
 
-/// Row with the efficiencies of a run or a phase.
+/// Row of the table of efficiencies, about the run or a phase of it.
 pub(crate) struct EfficiencyRow {
     pub(crate) name: String,
     pub(crate) cells: Vec<String>,
 }
 
-/// Row with the shares of a rank's time, its messages and its memory.
+/// Row of the table of ranks: the shares of a rank's time, its messages and its memory.
 pub(crate) struct RankRow {
     pub(crate) rank: usize,
     pub(crate) host: String,
@@ -70,7 +70,7 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
     RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
 }
 
-/// Returns the traffic between the ranks of a run.
+/// Returns the table of the messages between the ranks of a run.
 pub(crate) fn traffic(run: &Run) -> Traffic {
     let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
     if run.ranks.len() <= MAX_MATRIX_RANKS {
@@ -94,7 +94,7 @@ pub(crate) fn traffic(run: &Run) -> Traffic {
     Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
 }
 
-/// Returns the events as JSON up to a size of at most `room` bytes, and a sentence on the number of omitted events.
+/// Returns the texts of the events as JSON of at most `room` bytes, and a sentence on the number of omitted events.
 pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     let (mut json, mut listed) = (String::from("["), 0);
     for line in &run.lines {
@@ -117,7 +117,7 @@ pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     (json, shown)
 }
 
-/// Returns a sentence that states how many entries are shown, or an empty text if all are.
+/// Returns a sentence that states how many of all entries are shown, or an empty text if all are.
 pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
     if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
 }

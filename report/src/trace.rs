@@ -16,7 +16,7 @@ use crate::run::{Run, call_text};
 enum Item {
     Slice {
         rank: usize,
-        /// Lane of the slice. Slices of one lane do not overlap.
+        /// Number of the lane (a row of the rank in a viewer) in which the slice is drawn. Slices of one lane do not overlap.
         lane: usize,
         begin: u64,
         end: u64,
@@ -28,7 +28,7 @@ enum Item {
         name: String,
         flow: Option<Flow>,
     },
-    /// Share of the rank's time in per cent; `of` is an index into [`KINDS`].
+    /// Share of the rank's time in per cent that was spent on the kind of activity with the index `of` in [`KINDS`].
     Counter {
         rank: usize,
         at: u64,
@@ -37,18 +37,18 @@ enum Item {
     },
 }
 
-/// One end of a flow, with the number of the flow.
+/// Point at which a flow (an arrow between two ranks in a viewer) begins or ends, with the number of the flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flow {
     Begins(u64),
     Ends(u64),
 }
 
-/// Trace that is independent of the output format.
+/// Elements of a trace in order of time, independent of the output format.
 struct Trace {
-    /// Host names by rank.
+    /// Name of each rank's host.
     hosts: BTreeMap<usize, String>,
-    /// Number of lanes for concurrent slices, by rank.
+    /// Number of lanes of each rank, in which its concurrent slices are drawn.
     lanes: BTreeMap<usize, usize>,
     /// Elements of the trace in order of time.
     items: Vec<Item>,
@@ -75,7 +75,7 @@ impl Trace {
         let mut flows = BTreeMap::new();
         let mut end = 0.0f64;
         for (records, run) in log.records.chunk_by(|a, b| a.run == b.run).zip(&runs) {
-            // Without a common clock, runs are placed one after another.
+            // If the runs of a job have no common clock, they are placed one after another.
             let begin = match (first, run.began) {
                 (Some(first), Some(began)) => began - first,
                 _ => end,
@@ -105,7 +105,7 @@ impl Trace {
     fn add_ranks(&mut self, run: &Run, begin: f64) {
         for (rank, its) in run.ranks.iter().enumerate() {
             self.hosts.insert(rank, its.host.clone());
-            // The longest calls of a rank are cut where they overlap.
+            // If two of the longest calls of a rank overlap, the later one is drawn from the end of the earlier one on.
             let mut free = 0;
             for part in &its.parts {
                 let activity = &part.activity;
@@ -175,7 +175,7 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
             Proto::default().message(60, Proto::default().number(1, track(rank, 0)).message(3, process)),
         );
         for lane in 0..trace.lanes_of(rank) {
-            // The lane is stored above bit 20 of a thread number, because viewers read only 32 bits of the number.
+            // The number of the lane is stored above bit 20 of a thread number, because viewers read only 32 bits of the number.
             let number = rank as u64 + 1 + ((lane as u64) << 20);
             let thread = Proto::default().number(1, rank as u64 + 1).number(2, number).text(5, "user code");
             let descriptor = Proto::default()
@@ -222,18 +222,18 @@ pub fn perfetto(log: &Log) -> Vec<u8> {
     packets
 }
 
-/// Event types from the definition of `TrackEvent`.
+/// Values of the field `type` of Perfetto's message `TrackEvent`.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// Returns the number of a track of a rank: 0 for the rank itself, 1 for its calls, from 2 on for its counters.
+/// Returns the number of a track (row in the viewer) of a rank: 0 for the rank itself, 1 for its calls, from 2 on for its counters.
 fn track(rank: usize, which: usize) -> u64 {
     1 + rank as u64 * 16 + which as u64
 }
 
-/// Returns the number of the track of a slice lane.
+/// Returns the number of the track in which the slices of a lane are drawn.
 fn lane_track(rank: usize, lane: usize) -> u64 {
     track(rank, 1) + ((lane as u64) << 40)
 }
@@ -242,7 +242,7 @@ fn at(nanos: u64, event: Proto) -> Proto {
     Proto::default().number(8, nanos).message(11, event)
 }
 
-/// Adds a packet, which is field 1 of a trace, with the number of its writer.
+/// Adds a packet (field 1 of a trace), with the number of the sequence to which the packet belongs (field 10 of a packet).
 fn packet(trace: &mut Vec<u8>, content: Proto) {
     trace.extend(Proto::default().message(1, content.number(10, 1)).0);
 }

@@ -21,9 +21,9 @@ pub(crate) use graph::{Graph, graph};
 pub(crate) use memory::{memories, memory};
 pub(crate) use path::critical_path;
 
-/// Maximum number of listed tasks, those with the longest waiting times.
+/// Maximum number of tasks in the table of waiting times; those that waited for longest are listed.
 const MAX_LISTED: usize = 20;
-/// Causes of waiting, in the order of the tables.
+/// Causes for which a task waits, in the order of the columns of the tables.
 const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Input, "inputs"),
     (WaitedFor::Transfer, "transfer"),
@@ -31,7 +31,7 @@ const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Core, "a free core"),
 ];
 
-/// Section of the page for a workflow.
+/// Section of the report page about a workflow.
 pub(crate) struct Section {
     pub(crate) gantt: Gantt,
     pub(crate) path: String,
@@ -88,7 +88,7 @@ fn path_text(run: &Run, path: &[usize]) -> String {
     for &number in path {
         let task = &run.tasks[number];
         run_time += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
-        // A task's waiting time lengthens the path only as far as it lies after the end of the previous task.
+        // The waiting time of a task lengthens the critical path only as far as it lies after the end of the previous task of the path.
         let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
         for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
             let part = task.waited(cause.0).min(gap);
@@ -108,7 +108,7 @@ fn path_text(run: &Run, path: &[usize]) -> String {
     text + ". Each task began when the previous one had ended, because it reads its value, or runs on the same rank."
 }
 
-/// Returns the number of tasks and their waiting times by rank.
+/// Returns for each rank the number of its tasks and their waiting times by cause.
 fn by_rank(run: &Run, most: usize) -> Vec<(String, Vec<String>)> {
     let mut sums = vec![(0u64, [0.0; CAUSES.len()]); run.ranks.len()];
     for task in &run.tasks {
@@ -204,7 +204,7 @@ mod tests {
         assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
         assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
         assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
-        // If many tasks are equal, the drawn ones are spread over the run.
+        // If many tasks are equally long, those that are drawn are spread over the run.
         let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
         let drawn = gantt.svg.split("<title>t").filter_map(number);
         assert!(drawn.filter(|number| *number > 50_000).count() > 500);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use armature_report::{Job, page};
 use serde_json::{Value, json};
 
-/// Browser that ends with the test.
+/// Headless browser, which is ended when the value is dropped.
 struct Browser {
     driver: Child,
     port: u16,
@@ -36,7 +36,7 @@ impl Browser {
             line.split("started successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
         });
         let port = port.expect("chromedriver says on which port it listens");
-        // The rest of the output is read and dropped, so that chromedriver never blocks on a full pipe.
+        // The further output of chromedriver is read and discarded, so that chromedriver never blocks on a full pipe.
         std::thread::spawn(move || driver_lines.for_each(drop));
         let mut args = vec![
             "--headless".to_string(),
@@ -62,7 +62,7 @@ impl Browser {
         browser
     }
 
-    /// Sends a request to the driver and returns the value of the answer.
+    /// Sends an HTTP request to chromedriver and returns the value of its answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -96,7 +96,7 @@ impl Browser {
         self.ask("POST", &format!("{}/{path}", self.session), body)
     }
 
-    /// Runs a script on the page and returns its result.
+    /// Runs a script on the page that the browser shows, and returns the result of the script.
     fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
@@ -188,7 +188,7 @@ fn page_works_in_a_browser() {
     for (width, dark) in [(1300, false), (1300, true), (480, false), (480, true)] {
         let browser = Browser::start(width, dark);
         browser.open(&good);
-        // The time line has been drawn if the canvas has several colours.
+        // If the canvas has several colours, the script of the page has drawn the time line.
         let colours = browser.run(
             "const c = document.querySelector('canvas.time-line'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
              const s = new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size",
@@ -196,7 +196,7 @@ fn page_works_in_a_browser() {
         assert!(colours.as_i64().unwrap() > 4, "{colours}");
         let charts = browser.run("return [...document.querySelectorAll('.chart svg')].filter((s) => s.getBoundingClientRect().height > 30).length");
         assert!(charts.as_i64().unwrap() >= 5, "{charts} charts");
-        // The page must not scroll sideways; wide content scrolls in its own box.
+        // The page must not be wider than the window; a wide table or chart scrolls in its own box.
         let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
         assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
         let is_dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
@@ -206,7 +206,7 @@ fn page_works_in_a_browser() {
         let place = browser.run("const b = document.querySelector('canvas.time-line').getBoundingClientRect(); return [b.left, b.top, b.width]");
         let number = |n: usize| place[n].as_f64().unwrap() as i64;
         let (left, top, wide) = (number(0), number(1), number(2));
-        // The pointer over the time line opens the tooltip.
+        // A pointer over the time line must open the tooltip.
         let middle = left + 64 + (wide - 64) / 2;
         browser.pointer((middle, top + 30), (middle, top + 30));
         let tooltip =
@@ -218,7 +218,7 @@ fn page_works_in_a_browser() {
                 && tooltip.contains("longest call here: square "),
             "{tooltip}"
         );
-        // The time line of the page zooms by pointer, by buttons and by keys.
+        // Dragging, buttons and keys must zoom the time line.
         let span = || {
             let ends = browser
                 .run("const d = document.querySelector('canvas.time-line').dataset; return d.to - d.from");
@@ -233,7 +233,7 @@ fn page_works_in_a_browser() {
         assert!((span() - 10.0).abs() < 1e-6);
         browser.run("document.querySelector('canvas.time-line').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
         assert!((span() - 5.0).abs() < 1e-6);
-        // The search filters the table of events.
+        // A word in the search field must filter the table of events.
         browser.run("const s = document.querySelector('input.search'); s.value = 'in effect'; s.dispatchEvent(new Event('input'))");
         let rows = browser
             .run("return [...document.querySelectorAll('table.events tbody tr')].map((r) => r.textContent)");
@@ -273,7 +273,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     for (width, dark) in [(1300, false), (1300, true), (480, false)] {
         let browser = Browser::start(width, dark);
         browser.open(&file);
-        // The initial and the new plan are above the actual run, and all three panels have the same axis.
+        // The panels of the initial plan and of the new plan must be above that of the actual run, and all three have the same time axis.
         let heads = browser.run(
             "return [...document.querySelectorAll('svg .head')].map((h) => [h.textContent, h.getBoundingClientRect().top])",
         );
@@ -287,7 +287,7 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
         assert_eq!(axes, json!(0), "panels have other axes");
         let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
         assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
-        // Each node contains the number of its rank, and no two nodes overlap.
+        // Each node of the task graph must contain the number of its rank, and no two nodes may overlap.
         let nodes = browser.run(
             "return [...document.querySelectorAll('.graph .node')].map((n) => { const b = n.getBoundingClientRect(); \
              return [n.parentElement.querySelector('.in').textContent, b.left, b.top, b.width]; })",
@@ -356,7 +356,7 @@ fn page_of_a_million_events_opens_and_scrolls() {
     cdp("Performance.enable", json!({"timeDomain": "threadTicks"}));
     let begin = Instant::now();
     browser.open(&file);
-    // The page counts as open when the browser has painted it, and not when it is only loaded.
+    // The page counts as opened when the browser has painted it, which is later than the end of loading.
     let painted = browser.post(
         "execute/async",
         &json!({"script": "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())))", "args": []}),
@@ -375,7 +375,7 @@ fn page_of_a_million_events_opens_and_scrolls() {
     // The test limits the computing time and not the elapsed time, because other programs may delay the page. On a
     // quiet machine a page that computes for 1.5 s opens within three seconds.
     assert!(computed < 1.5, "the page computes for {computed} s");
-    // The script scrolls from top to bottom in forty steps, each of which is painted.
+    // This script scrolls the page from top to bottom in forty steps, each of which is painted.
     let frames = browser.post(
         "execute/async",
         &json!({"script": "const done = arguments[0], frames = [], high = document.documentElement.scrollHeight; let last = performance.now(), n = 0; \

@@ -77,11 +77,11 @@ fn workflow_page_shows_plans_above_execution_and_a_graph() {
     let mut three = run.clone();
     three.schedules.insert(1, (1.0, delayed_task));
     assert_eq!(figure(&three, Figure::Gantt).unwrap(), gantt);
-    // A run without a workflow has no graph.
+    // The report of a run that is not a workflow has no task graph.
     assert_eq!(figure(&Run::all(&common::pipeline("square").records)[0], Figure::Graph), None);
 }
 
-/// With more than 500 tasks, the page must show the graph of the ranks instead, and state this.
+/// With more than 500 tasks, the page must show a graph of the ranks instead of a graph of the tasks, and state this.
 #[test]
 fn graph_of_a_large_workflow_shows_ranks_instead_of_tasks() {
     for (tasks, ranks, circles) in [(500, 5, 500), (501, 5, 5), (20_000, 60, 32)] {
@@ -149,7 +149,7 @@ fn killed_run_is_shown_up_to_the_end_of_its_log() {
     assert!(!run.has_ended && (4.9..5.0).contains(&run.seconds), "{}", run.seconds);
     assert!(diagnosis(run).contains("did not end normally"));
     assert!(page(&log, &job()).contains("not in the log: it failed, was killed, or still runs"));
-    // The records of half of the ranks and the start records are missing.
+    // The records of half of the ranks and the start records of all ranks are removed from the log.
     log.records.retain(|record| record.rank > 1 && !matches!(record.event, Event::RankStart(_)));
     assert!(page(&log, &job()).contains("What the ranks did"));
 }
@@ -170,7 +170,7 @@ fn non_finite_numbers_do_not_break_the_page() {
         log.records.push(Record { at: 2.0, rank: 0, run: 0, event });
     }
     let page = page(&log, &job());
-    // Attributes of SVG elements that contain positions and sizes, in none of which a number may be invalid.
+    // Beginnings of SVG attributes with positions and sizes, whose values must be valid numbers.
     for begin in
         [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " x1=\"", " x2=\"", " y1=\"", " y2=\"", " width=\""]
     {

@@ -1,11 +1,11 @@
-//! Calls of functions that should be called in one place only.
+//! Counted calls of functions that should be called in one place only, such as `catch_unwind`.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, Path};
 
 use crate::macros::arguments;
 
-/// Pattern of calls, as written in `house.toml`.
+/// Pattern of the calls that a measure counts, as written in `house.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// `call A::B`: calls of functions whose path ends with `A::B`.
@@ -33,7 +33,7 @@ impl Pattern {
     }
 }
 
-/// Returns the line of each call in a file that matches one of the patterns.
+/// Returns the line numbers of the calls in a file that match one of the patterns.
 pub(crate) fn calls(code: &syn::File, patterns: &[Pattern]) -> Vec<usize> {
     let mut found = Found { patterns, lines: Vec::new() };
     found.visit_file(code);
@@ -94,7 +94,7 @@ fn names(path: &Path) -> Vec<String> {
     path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
-/// Returns the last name of `a`, `self.a`, `a()` or `b.a()`.
+/// Returns the last name of an expression: `a` for `a`, `self.a`, `a()` and `b.a()`.
 fn last_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Path(expr) => names(&expr.path).pop(),

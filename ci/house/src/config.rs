@@ -1,4 +1,4 @@
-//! `house.toml`: measures, their goals and their limits.
+//! Configuration file `house.toml`: measures of the source code, with their goals and limits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,36 +9,36 @@ use crate::calls::Pattern;
 use crate::language::Language;
 use crate::layers::Layer;
 
-/// Content of `house.toml`.
+/// Content of the configuration file `house.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Directories of the measured crates.
+    /// Directories of the crates whose source code is measured.
     pub(crate) crates: Vec<PathBuf>,
-    /// Directory of the sources to which the layers apply.
+    /// Directory of the sources whose imports between layers are checked.
     pub(crate) layered: PathBuf,
-    /// Layers from the lowest to the highest.
+    /// Layers of the framework, from the lowest to the highest.
     pub(crate) layers: Vec<Layer>,
-    /// Measures that count calls, in the order of the table.
+    /// Measures that count calls of certain functions, in the order of the printed table.
     pub(crate) calls: Vec<Calls>,
-    /// Language of comments and pages.
+    /// Rules for the language of comments, messages and pages.
     #[serde(default)]
     pub(crate) language: Language,
-    /// Intended value of each measure.
+    /// Value that each measure should reach.
     pub(crate) goals: BTreeMap<String, u64>,
-    /// Names of the measures that cannot be counted by a program.
+    /// Names of the measures that only a person can count.
     pub(crate) by_hand: Vec<String>,
-    /// Maximum value of each measure. A measure without a limit is only printed.
+    /// Maximum value of each measure, above which the check fails. A measure without a limit is only printed.
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// Measure that counts calls.
+/// Measure that counts calls of certain functions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calls {
     pub(crate) name: String,
     patterns: Vec<String>,
-    /// True if calls are counted, false if files with calls are counted.
+    /// True if the measure is the number of calls, false if it is the number of files with such calls.
     #[serde(default)]
     pub(crate) each: bool,
     /// Files and directories below `layered` that are searched; all crates if the list is empty.

@@ -12,10 +12,10 @@ use syn::{Item, UseTree, Visibility};
 use crate::macros::arguments;
 use crate::source::Source;
 
-/// Names that one source takes from another, by the indices of both sources.
+/// Names of items that one source file imports from another, by the indices of both files.
 pub(crate) type Arrows = BTreeMap<(usize, usize), BTreeSet<String>>;
 
-/// Returns all arrows between these sources.
+/// Returns all imports between these source files.
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     let mut house = House::default();
     for (number, source) in sources.iter().enumerate() {
@@ -45,11 +45,11 @@ struct Module {
     file: usize,
     /// Names of the items that the module defines.
     defined: HashSet<String>,
-    /// Path of each imported name.
+    /// For each imported name, its full path.
     used: HashMap<String, Vec<String>>,
     /// Paths of glob imports.
     globs: Vec<Vec<String>>,
-    /// Paths that the module uses.
+    /// Paths in the code of the module that name an item.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -105,7 +105,7 @@ impl House {
 
     /// Returns the index of the file that defines `path`, whose first name is a name in module `at`.
     fn find_in(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
-        // Maximum number of re-exports that are followed, because re-exports can form a circle.
+        // Maximum number of re-exports that are followed, because modules can re-export each other in a circle.
         const DEEPEST: u32 = 20;
         let (name, rest) = path.split_first()?;
         let module = &self.modules[at];
@@ -155,7 +155,8 @@ fn defined(item: &Item) -> Option<String> {
 struct Names<'a>(&'a mut Module);
 
 impl Names<'_> {
-    /// Records the imports in `tree`, which follows `path`. Imports that are `handed_on` (re-exported) are not uses of the module.
+    /// Records the names that the `use` declaration `tree` imports; `path` is the path before `tree`. Names that are `handed_on` (re-exported) are
+    /// not uses by the module.
     fn take(&mut self, tree: &UseTree, path: &[String], handed_on: bool) {
         let with = |name: &syn::Ident| [path, &[name.to_string()]].concat();
         match tree {
@@ -187,7 +188,7 @@ impl Names<'_> {
 
 impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // A re-export is used by the files that import it. If the module uses the name as well, `visit_path` records it.
+        // A re-exported name counts as used by the files that import it. If this module uses it as well, `visit_path` records that.
         self.take(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
     }
 
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
     use crate::source::code;
 
-    /// Returns the arrows of a crate with these modules, the first of which is the root, as pairs of names.
+    /// Returns the imports between the modules of a crate as pairs of module names. The first module in the list is the root of the crate.
     fn pairs(modules: &[(&str, &str)]) -> Vec<(String, String)> {
         let sources: Vec<Source> = modules
             .iter()

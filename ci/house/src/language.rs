@@ -1,4 +1,4 @@
-//! Language of comments, messages and pages: openings and phrases that are unclear, and long sentences.
+//! Measures of the language of comments, messages and pages: unclear first words and phrases, and long sentences.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use serde::Deserialize;
 use crate::messages::messages;
 use crate::source::without_tests;
 
-/// Maximum number of words of a sentence on a page.
+/// Maximum number of words of a sentence on a page of the documentation.
 const MOST_WORDS: usize = 30;
 
-/// Searched files, and what makes a comment unclear.
+/// Files whose language is checked, and the words that make a comment or message unclear.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Language {
-    /// Directories with Rust sources whose comments are searched.
+    /// Directories with Rust sources whose comments are checked.
     comments: Vec<PathBuf>,
-    /// Pages, and directories with pages, whose sentences are measured.
+    /// Pages of the documentation, and directories of pages, whose sentences are checked.
     pages: Vec<PathBuf>,
-    /// Words with which no comment begins.
+    /// Words with which no comment may begin.
     openings: Vec<String>,
-    /// Phrases that no comment and no message contains.
+    /// Phrases that no comment and no message may contain.
     phrases: Vec<String>,
-    /// Directories with Rust sources whose messages are listed.
+    /// Directories with Rust sources whose messages to users are listed.
     #[serde(default)]
     messages: Vec<PathBuf>,
 }
@@ -45,14 +45,14 @@ impl Language {
         Ok((found, count))
     }
 
-    /// Returns the opening or the phrase that makes a comment unclear.
+    /// Returns the first word or the phrase that makes a comment unclear, if there is one.
     fn unclear(&self, text: &str) -> Option<&str> {
         let whole = format!(" {} ", words(text).join(" "));
         let opening = self.openings.iter().find(|opening| whole.starts_with(&format!(" {opening} ")));
         opening.map(String::as_str).or_else(|| self.phrase(text))
     }
 
-    /// Returns the phrase that makes a text unclear.
+    /// Returns the phrase that makes a text unclear, if there is one.
     fn phrase(&self, text: &str) -> Option<&str> {
         let whole = format!(" {} ", words(text).join(" "));
         self.phrases.iter().find(|phrase| whole.contains(&format!(" {phrase} "))).map(String::as_str)
@@ -112,7 +112,7 @@ fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Returns the files with this extension in and below `places`, sorted.
+/// Returns the files with the extension `extension` in the directories `places` and below them, sorted.
 fn files(root: &Path, places: &[PathBuf], extension: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = places.iter().map(|place| root.join(place)).collect();
@@ -181,7 +181,7 @@ fn sentences(page: &str) -> Vec<(usize, String)> {
     paragraphs.into_iter().flat_map(split).collect()
 }
 
-/// Returns the words of a text: the pieces with a letter or a digit. A piece in backticks is one word, and the address of a link is none.
+/// Returns the words of a text: parts between spaces that have a letter or a digit. Text in backticks is one word, and the address of a link is none.
 fn words(text: &str) -> Vec<String> {
     let mut plain = String::new();
     for (place, piece) in text.split('`').enumerate() {

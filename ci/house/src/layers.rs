@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::imports::Arrows;
 use crate::source::Source;
 
-/// Layer of the framework. Its rooms may import from lower layers, and from each other unless `apart` is set.
+/// Layer of the framework: a set of rooms (files and directories). They may import from lower layers, and from each other unless `apart` is set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Layer {
@@ -19,8 +19,8 @@ pub(crate) struct Layer {
     apart: bool,
 }
 
-/// Returns the arrows to a higher layer, and those between rooms of a layer whose rooms are `apart`: the indices of two sources, and the names of
-/// both layers. Only files below `root` have layers.
+/// Returns the forbidden imports: those from a higher layer, and those between rooms of a layer whose rooms are `apart`. Each has the indices of two
+/// source files, and the names of both layers. Only files below `root` have layers.
 ///
 /// # Errors
 /// A file below `root` belongs to no layer.
@@ -50,7 +50,7 @@ pub(crate) fn wrong(
     Ok(wrong)
 }
 
-/// Returns the index of a file's layer, and of its room in the layer.
+/// Returns the number of the layer to which a file belongs, and of its room in the layer.
 fn place(layers: &[Layer], file: &Path) -> Option<(usize, usize)> {
     let rooms = layers
         .iter()

@@ -1,4 +1,4 @@
-//! Lines of code.
+//! Number of lines of code.
 
 use std::collections::BTreeSet;
 

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::measure::{Measure, measure};
 
-/// Path below the root of the repository.
+/// Path of the configuration file, below the root of the repository.
 const CONFIG: &str = "ci/house/house.toml";
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns false if a measure is above its limit.
+/// Measures the repository and prints the result. Returns false if a measure is above its limit.
 fn run(arguments: &[&str]) -> Result<bool, String> {
     let root = Path::new(".");
     let config = Config::read(&root.join(CONFIG))?;
@@ -69,7 +69,7 @@ fn find<'a>(measures: &'a [Measure], name: &str) -> Result<&'a Measure, String> 
     })
 }
 
-/// Returns the table of all measures.
+/// Returns the printed table of all measures.
 fn table(measures: &[Measure], config: &Config) -> String {
     let mut text = format!("{:<32} {:>7} {:>7} {:>7}\n", "measure", "now", "limit", "goal");
     let shown = |value: Option<&u64>| value.map_or("-".to_string(), u64::to_string);
@@ -83,7 +83,7 @@ fn table(measures: &[Measure], config: &Config) -> String {
     text
 }
 
-/// Returns the measures that are above their limit, with the limit.
+/// Returns the measures that are above their limit, each with its limit.
 fn exceeded<'a>(measures: &'a [Measure], config: &Config) -> Result<Vec<(&'a Measure, u64)>, String> {
     let mut exceeded = Vec::new();
     for (name, &limit) in &config.limits {

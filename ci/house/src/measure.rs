@@ -1,4 +1,4 @@
-//! Measures of all crates.
+//! All measures of the structure and the language of the repository.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::lines::lines;
 use crate::numbers::{Number, numbers};
 use crate::source::sources;
 
-/// Measure: its value and the counted places.
+/// Measure of the source code: its value, and the places that were counted.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) name: String,
     pub(crate) value: u64,
-    /// One line for each counted place.
+    /// Lines that `--list` prints, one for each counted place.
     pub(crate) list: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl Measure {
         Measure { name: name.to_string(), ..Measure::default() }
     }
 
-    /// Adds `value`, and the line that `--list` prints for it.
+    /// Adds `value` to the measure, and `what` to the lines that `--list` prints.
     fn add(&mut self, value: u64, what: String) {
         if value > 0 {
             self.value += value;
@@ -33,7 +33,7 @@ impl Measure {
     }
 }
 
-/// Returns the measures of the repository in `root`, in the order of the table.
+/// Returns all measures of the repository in `root`, in the order of the printed table.
 ///
 /// # Errors
 /// A file cannot be read, or a module's file is missing.

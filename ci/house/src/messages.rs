@@ -1,14 +1,14 @@
-//! Texts of messages: string literals with at least three words, outside of tests.
+//! Messages to users in source code: string literals with at least three words, outside of tests.
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
 
 use crate::macros::arguments;
 
-/// Number of words from which on a string literal is a message, and no name, unit or format.
+/// Number of words from which on a string literal counts as a message; a shorter one is a name, a unit or a format.
 const FEWEST_WORDS: usize = 3;
 
-/// Returns the messages of a source file with the numbers of their lines. A value in braces is shown as `{}`.
+/// Returns the messages of a source file with the numbers of their lines. Each value in braces is shown as `{}`.
 pub(crate) fn messages(code: &syn::File) -> Vec<(usize, String)> {
     let mut literals = Literals(Vec::new());
     literals.visit_file(code);
@@ -31,7 +31,7 @@ impl<'ast> Visit<'ast> for Literals {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Returns the text on one line, without what is in braces.
+/// Returns the text on one line, with `{}` for each value in braces.
 fn shown(text: &str) -> String {
     let mut plain = String::new();
     let mut is_value = false;

@@ -1,15 +1,15 @@
-//! Numeric constants: named ones, and literals in code.
+//! Numeric constants in source code: named ones, and literals.
 
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit};
 
 use crate::macros::arguments;
 
-/// Numeric constant.
+/// Numeric constant in a source file.
 #[derive(Debug)]
 pub(crate) struct Number {
     pub(crate) line: usize,
-    /// Name, or value if there is no name.
+    /// Name of the constant, or its value if it has no name.
     pub(crate) what: String,
     pub(crate) has_name: bool,
 }
@@ -89,11 +89,11 @@ impl<'ast> Visit<'ast> for Found {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Part of an expression to be searched for numbers.
+/// Part of an expression that is searched for numbers.
 enum Part<'a> {
     /// The expression itself, all of whose operands are searched.
     Whole(&'a Expr),
-    /// Operand of an expression whose other operands are shifts, exponents, indices or lengths.
+    /// The only searched operand of an expression, whose other operands are shifts, exponents, indices or lengths.
     Inner(&'a Expr),
 }
 
@@ -112,12 +112,12 @@ fn parts(expr: &Expr) -> Vec<Part<'_>> {
     }
 }
 
-/// Returns true for methods that raise a number to the power of their argument.
+/// Returns true for the methods `pow`, `powi` and `powf`.
 fn is_power(method: &syn::Ident) -> bool {
     ["pow", "powi", "powf"].iter().any(|name| method == name)
 }
 
-/// Content of a constant's value.
+/// Numbers and names in the value of a named constant.
 #[derive(Default)]
 struct Inside {
     /// True if the value contains a number.
@@ -137,7 +137,7 @@ impl<'ast> Visit<'ast> for Inside {
     }
 
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-        // The name of the called function is not a value.
+        // The name of a called function does not count as the name of a value.
         call.args.iter().for_each(|argument| self.visit_expr(argument));
     }
 

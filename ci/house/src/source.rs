@@ -28,7 +28,7 @@ pub(crate) fn sources(root: &Path, krate: &Path) -> Result<Vec<Source>, String> 
     Ok(sources)
 }
 
-/// Reads a file, and the files of its modules, which are in the directory `children`.
+/// Reads a source file, and the files of its modules, which are in the directory `children`.
 fn read(
     root: &Path,
     krate: &Path,
@@ -53,10 +53,11 @@ fn read(
     Ok(())
 }
 
-/// Module in a separate file: its name, the possible paths of the file, the directory of its submodules, and its full name.
+/// Module that is declared in one file and defined in another: its name, the possible paths of its file, the directory of its submodules, and its
+/// full name.
 type Elsewhere = (String, Vec<PathBuf>, PathBuf, Vec<String>);
 
-/// Returns the modules in separate files that these items declare, including declarations within inline modules.
+/// Returns the modules in separate files that these items declare, also those declared inside inline modules.
 fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for item in items {
@@ -91,7 +92,7 @@ fn path_of(attrs: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Parses code and removes tests and documentation.
+/// Parses the text of a source file, and removes tests and documentation comments.
 pub(crate) fn without_tests(text: &str) -> syn::Result<syn::File> {
     let mut code = syn::parse_file(text)?;
     WithoutTests.visit_file_mut(&mut code);
@@ -172,7 +173,7 @@ fn is_for_tests(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Returns true if the condition holds in tests only.
+/// Returns true if the `cfg` condition holds in tests only.
 fn needs_tests(condition: &Meta) -> bool {
     let within = |list: &syn::MetaList| -> Vec<bool> {
         let nested =

@@ -83,8 +83,8 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all continuations of the chosen blocks. `used` are the processors of the chosen blocks, and `settled` is the time of the slowest of them
-    /// for which the blocks before and after it are known.
+    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks as a bit mask. `settled` is the
+    /// time of the slowest chosen block, without the last one, whose next block is not chosen yet.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();
         if start == stages {
@@ -165,8 +165,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns the time of chosen block `b` for an item as if its processors hosted no other block. The transfer after the last chosen block counts
-    /// as free.
+    /// Returns the time of chosen block `b` for an item, if its processors hosted no other block. The transfer after the last chosen block counts as
+    /// free.
     fn alone(&self, b: usize) -> f64 {
         let (Block { stages, hosts, .. }, _) = &self.chosen[b];
         let ext = [self.platform.ext()];

@@ -42,9 +42,9 @@ impl Default for PeriodOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeriodState {
-    /// The search tries another length.
+    /// The search tries another length of the sampling period.
     Searching,
-    /// The search has found the longest usable length.
+    /// The search has found the longest usable sampling period.
     Settled,
     /// No length is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,
@@ -76,15 +76,15 @@ pub enum PeriodState {
 pub struct Period {
     options: PeriodOptions,
     latency: f64,
-    /// Length that is being tried, in clock latencies. The field `good` is the longest length that passed.
+    /// Tried length of the period in clock latencies. The field `good` is the longest length so far that was stable and free of blocking.
     length: u64,
     good: Option<u64>,
     state: PeriodState,
-    /// Number of consecutive periods at the current length without blocking. The field `stable` counts consecutive periods that had the requested
-    /// length.
+    /// Number of consecutive periods of the tried length without blocking. The field `stable` counts consecutive periods whose actual length was the
+    /// requested one.
     unblocked: u32,
     stable: u32,
-    /// Number of periods at the current length in which the server was blocked.
+    /// Number of periods of the tried length in which the server was blocked.
     blocked_ones: u32,
     unstable_ones: u32,
 }

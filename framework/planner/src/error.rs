@@ -38,7 +38,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Creates an error of this kind with this message.
+    /// Creates an error of the given kind with the given message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into() }
     }

@@ -1,4 +1,4 @@
-//! Formats of numbers in messages for people.
+//! Formats of numbers in messages for users.
 
 use std::fmt;
 

@@ -309,7 +309,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Platform, message)
 }
 
-/// Format of a platform in files.
+/// Content of a platform in a file, before it is checked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {

@@ -4,16 +4,16 @@
 //! processors, is a finite number, and no product becomes 0. A number that was checked on input therefore needs no later check. Times in seconds,
 //! sizes in bytes, and speeds and works of real machines are far within the range, whatever their units.
 
-/// Smallest accepted number above 0.
+/// Smallest number above 0 that the models accept.
 pub const SMALLEST: f64 = 1e-60;
-/// Largest accepted number.
+/// Largest number that the models accept.
 pub const LARGEST: f64 = 1e60;
 /// Maximum number of ranks of a loop, and of worker counts that are compared: far beyond any machine. The state of one rank takes some hundred
 /// bytes, and a comparison of this number of worker counts takes some milliseconds.
 pub const MOST_RANKS: usize = 1 << 20;
-/// Expected range of a number that must be above 0, for error messages.
+/// Text in error messages about a number that must be above 0: the accepted range.
 pub const POSITIVE: &str = "from 1e-60 to 1e60";
-/// Expected range of a number that may be 0, for error messages.
+/// Text in error messages about a number that may be 0: the accepted range.
 pub const AMOUNT: &str = "0, or from 1e-60 to 1e60";
 
 /// Relative difference up to which two numbers computed in different ways from equal input count as equal; each of some thousand operations has a
@@ -26,24 +26,25 @@ pub fn is_less(value: f64, than: f64) -> bool {
     value < than * (1.0 - ROUNDING)
 }
 
-/// Returns true if the value can be a divisor: a speed, a bandwidth or a length.
+/// Returns true if the models accept the value as a divisor: a speed, a bandwidth or a length.
 pub fn is_positive(value: f64) -> bool {
     (SMALLEST..=LARGEST).contains(&value)
 }
 
-/// Returns true if the value can be a work, a size or a cost, which may be 0.
+/// Returns true if the models accept the value as a work, a size or a cost, which may be 0.
 pub fn is_amount(value: f64) -> bool {
     value == 0.0 || is_positive(value)
 }
 
-/// Returns the amount that is closest to a measured value; `None` if the value is negative, infinite, above [`LARGEST`] or NaN.
+/// Returns a measured value as a number that the models accept: 0 for a value below [`SMALLEST`], otherwise the value itself. `None` if the value is
+/// negative, infinite, above [`LARGEST`] or NaN.
 pub fn amount(value: f64) -> Option<f64> {
     let near = if (0.0..SMALLEST).contains(&value) { 0.0 } else { value };
     is_amount(near).then_some(near)
 }
 
-/// Returns the amount that is closest to a value, for callers that cannot reject the value: 0 for a negative value or NaN, [`LARGEST`] for a value
-/// above `LARGEST`.
+/// Returns a value as a number that the models accept, for callers that cannot reject the value: 0 for a negative value or NaN, [`LARGEST`] for a
+/// value above `LARGEST`, and otherwise as [`amount`] does.
 pub fn amount_or_nearest(value: f64) -> f64 {
     amount(value).unwrap_or(if value > 0.0 { LARGEST } else { 0.0 })
 }

@@ -65,7 +65,8 @@ pub(crate) fn clock_offset(session: &mut Session) -> Result<f64, BoxError> {
     Ok(best.1)
 }
 
-/// Returns the seconds of the fastest round trip of `bytes` bytes to `other`; the rank with the lower number measures.
+/// Returns the seconds of the fastest round trip of a message of `bytes` bytes between this rank and rank `other`. The rank with the lower number
+/// measures the time.
 fn round_trip(
     world: &World,
     rank: usize,
@@ -90,7 +91,7 @@ fn round_trip(
     Ok(best)
 }
 
-/// Sends `mine` from the rank with the lower number to the other one. Returns this value on both ranks.
+/// Sends the value `mine` of the rank with the lower number to `other`, so that both ranks return the same value.
 fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, BoxError> {
     let peer = world.process_at_rank(i32::try_from(other)?);
     if rank < other {
@@ -104,12 +105,12 @@ fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, 
 /// the same list. Each rank returns the pairs in which it has the lower number.
 pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usize, usize, Link)>, BoxError> {
     let rank = session.rank();
-    // The first call of `world` is collective, so all ranks make it here. The later calls are made by two ranks only.
+    // The first call of `world` creates a communicator of all ranks, so all ranks make it here. Later calls are made by two ranks only.
     session.world()?;
     let mut links = Vec::new();
     for (at, &low) in ranks.iter().enumerate() {
         for &high in &ranks[at + 1..] {
-            // The barrier keeps other pairs silent during a measurement. Ranks wait for it inside MPI only as long as one pair measures.
+            // During a measurement all other ranks wait in this barrier, so that only one pair of ranks sends messages.
             session.barrier()?;
             if rank != low && rank != high {
                 continue;

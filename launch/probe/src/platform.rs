@@ -13,23 +13,23 @@ use crate::links::{self, Link};
 /// speed.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Number of speed measurements. The fastest one is used, because other programs can only slow a measurement down.
+/// Number of speed measurements of a rank. The fastest one is used, because other programs can only slow a measurement down.
 const ROUNDS: usize = 2;
 
-/// Number of operations between two reads of the clock: about a tenth of a millisecond.
+/// Number of integer operations between two reads of the clock in a speed measurement: about a tenth of a millisecond.
 const BLOCK: u64 = 50_000;
 
-/// Relative difference from the common bandwidth above which a connection has its own entry in the file.
+/// Relative difference from the median bandwidth above which a connection has its own entry in the platform file.
 const DIFFERS: f64 = 0.1;
 
-/// Ranks of one host.
+/// Host of the job, with the ranks that run on it and what was measured on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) ranks: usize,
-    /// Operations per second of one rank while all ranks compute.
+    /// Operations per second that one rank reaches while all ranks of the job compute.
     pub(crate) speed: f64,
-    /// Available bytes of one rank.
+    /// Memory in bytes that is available to each rank of the host.
     pub(crate) memory: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Platform {
     pub(crate) links: Vec<(usize, usize, Link)>,
 }
 
-/// Measures the platform. Returns it on rank 0.
+/// Measures speeds, memory and connections of all ranks. Returns the platform file's content on rank 0.
 pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxError> {
     let topology = Topology::of_this_node();
     let mut speed = 0.0_f64;
@@ -88,7 +88,7 @@ fn operations_per_second() -> f64 {
 }
 
 impl Platform {
-    /// Returns the median bandwidth, which the file gives for all connections that are not listed.
+    /// Returns the median bandwidth. The platform file gives it for all connections that have no entry.
     fn common_bandwidth(&self) -> Option<f64> {
         let mut all: Vec<f64> = self.links.iter().map(|(.., link)| link.bandwidth).collect();
         all.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Report of a rank for `armature doctor`.
+//! Report that each rank of armature-probe makes for `armature doctor`.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::links;
 
-/// First word of the line with the reports, which `armature doctor` searches for.
+/// First word of the output line with the reports of all ranks, by which `armature doctor` recognises this line.
 const LINE: &str = "armature-probe";
 
-/// Time limit of a connection to rank 0. Between hosts of a cluster a connection takes milliseconds.
+/// Time limit for a TCP connection to rank 0. Between hosts of a cluster a connection takes milliseconds.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Report of one rank.
+/// Report of one rank about its host, its cores and its connection to rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Report {
     rank: usize,

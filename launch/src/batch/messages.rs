@@ -18,7 +18,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Returns the state of a job that has ended for this reason.
+    /// Returns the state that Slurm's accounting shows for a job that has ended for this reason.
     pub(crate) fn state(self) -> Option<&'static str> {
         match self {
             Cause::Preemption => Some("PREEMPTED"),
@@ -30,8 +30,8 @@ impl Cause {
     }
 }
 
-/// Returns the reason that Slurm's daemons have printed last. A reason with a name takes precedence over a cancellation, because Slurm
-/// reports both for the same end.
+/// Returns the reason for the end of a job that Slurm's daemons have printed last in a log. A reason such as a preemption takes precedence over a
+/// cancellation, because Slurm prints both for one end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     // A cancellation after the exit of a rank is not a cause, because srun itself then cancels the step on other nodes.
     let mut has_exited = false;
@@ -59,7 +59,7 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
 const SPEAKERS: [&str; 4] =
     ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
 
-/// Parts of messages of Slurm about ranks that were not started.
+/// Words by which a message of Slurm about ranks that were not started is recognised.
 const START_FAILURES: [&str; 9] = [
     "execve():",
     "Unable to create step",
@@ -82,24 +82,24 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
     log.lines().map(unlabelled).find(is_failure)
 }
 
-/// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: two of Open MPI, one of MPICH.
+/// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: three of Open MPI, one of MPICH.
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
 /// Maximum number of lines of a launcher's message about the exit code of a rank.
 const LINES: usize = 24;
 
-/// Filter that removes farewells of launchers: messages in which the exit code 85 of ranks that have stopped at a checkpoint looks like an error.
+/// Filter that removes messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
 #[derive(Debug, Default)]
 pub(crate) struct Farewells {
     /// Lines of a framed message that are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line was a removed message of `srun`.
+    /// True if the previous line was a message of `srun` that the filter has removed.
     was_srun: bool,
 }
 
 impl Farewells {
-    /// Takes a line with its line end. Returns the text that can be shown.
+    /// Takes a line with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or nothing.
     pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(line) else {
             return [self.finish(), line.to_vec()].concat();
@@ -128,7 +128,7 @@ impl Farewells {
         self.finish()
     }
 
-    /// Returns the lines that were held back, because the text ends or their message is not removed.
+    /// Returns the lines that were held back, because the output of the launcher has ended or their message is to be shown.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.held.drain(..).collect::<String>().into_bytes()
     }
@@ -163,7 +163,7 @@ mod tests {
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
-        // A line that does not come from Slurm's daemons is text of the program and does not count.
+        // A line that does not come from Slurm's daemons was printed by the program, and gives no reason for the end of the job.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }
 

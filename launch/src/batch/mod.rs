@@ -8,14 +8,14 @@ use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit of a command. If the controller of Slurm does not respond, its commands wait for minutes.
+/// Time limit of a command such as `squeue`. If the controller of Slurm does not respond, its commands wait for minutes.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Time between two checks for the end of a command.
+/// Interval at which this process checks if a command has ended.
 const TICK: Duration = Duration::from_millis(10);
-/// Maximum number of bytes that are read from a command.
+/// Maximum number of bytes of a command's output that are read.
 const LONGEST: u64 = 16 << 20;
 
-/// Answer of a command that has ended.
+/// Output of a command of a batch system that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// True if the command has ended with exit code 0.
@@ -35,7 +35,7 @@ pub(crate) struct BatchState {
     pub(crate) has_lost_nodes: bool,
     /// True if the batch system has put the job back into the queue since the start of the attempt.
     pub(crate) is_requeued: bool,
-    /// True if the batch system did not answer.
+    /// True if the batch system did not answer the question for the state.
     pub(crate) is_missing: bool,
     /// Time until the batch system ends the job, in seconds.
     pub(crate) seconds_left: Option<u64>,

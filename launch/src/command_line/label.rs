@@ -1,4 +1,4 @@
-//! Labels with which launchers mark the lines of ranks.
+//! Labels with which launchers mark each line of output with its rank.
 
 /// Returns the rank of a labelled line, and the line without its label: `[1,3]<stdout>:text` of Open MPI, `03: text` of `srun`, `[3] text` of MPICH.
 pub(crate) fn rank_of(line: &str) -> Option<(usize, &str)> {

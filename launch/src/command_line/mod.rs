@@ -17,7 +17,7 @@ use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 pub(crate) use label::rank_of;
 
-/// Job to start.
+/// Job that is to be started.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
@@ -80,7 +80,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the word for this launcher on the command line.
+    /// Returns the word by which the command line of `armature` names this launcher.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -93,7 +93,7 @@ impl Launcher {
 /// A command that starts a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Program of the launcher.
+    /// Path of the launcher's program.
     pub program: PathBuf,
     /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
     pub hostfile: Option<String>,
@@ -105,9 +105,9 @@ pub struct CommandLine {
     pub all_here: bool,
     /// True if the launcher marks each line of output with its rank.
     pub is_labelled: bool,
-    /// True if the launcher can fail when its empty standard input ends at the same time as the job.
+    /// True if the launcher may fail when its standard input, which is empty, ends at the moment at which the job ends.
     pub minds_end_of_input: bool,
-    /// Warning for the user about the command.
+    /// Warning about the command, which is printed to the user before the start.
     pub warning: Option<String>,
     words: Vec<Word>,
 }
@@ -138,7 +138,7 @@ impl CommandLine {
     }
 }
 
-/// Returns a word as it is written in a shell.
+/// Returns a word as it is written in a shell, with quotes if necessary.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -179,8 +179,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The invalid number of slots is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses a number of
-        // ranks that is too large.
+        // The number of slots of the batch job is invalid, which is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses
+        // a number of ranks that is too large.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
@@ -233,7 +233,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// Requirements of a job that become launcher options.
+/// Properties of a job from which the options of the launcher follow.
 struct Needs<'a> {
     ranks: usize,
     /// True if there are more ranks than slots.

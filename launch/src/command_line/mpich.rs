@@ -1,4 +1,4 @@
-//! MPICH's `mpirun` (Hydra). It passes the environment to the ranks, accepts more ranks than slots, and runs as root.
+//! Command line of MPICH's `mpirun` (Hydra), which passes the environment to the ranks, accepts more ranks than slots, and runs as root.
 
 use super::{Bind, Needs, Word, words};
 

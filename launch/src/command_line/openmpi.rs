@@ -1,10 +1,10 @@
-//! Open MPI's `mpirun`.
+//! Command line of Open MPI's `mpirun`.
 
 use super::{Bind, Needs, Word, words};
 use crate::environment::Environment;
 use crate::hostfile::Hostfile;
 
-/// Environment variable that is set for the launcher only, see [`Job::job_status`](super::Job::job_status).
+/// Environment variable with the path of the job status, which Open MPI must forward to the ranks.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
 /// Variables that make Open MPI keep full host names. By default it cuts host names at the first dot, and takes `node.1.site` and
@@ -41,7 +41,7 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
     if needs.label {
         line.extend(words(["--tag-output"]));
     }
-    // The variables for the ranks are named, because Open MPI passes only named variables to ranks on other hosts.
+    // The variables that the ranks need are named on the command line, because Open MPI passes only such variables to ranks on other hosts.
     let ours =
         Some(JOB_STATUS).filter(|&name| needs.job_status && !environment.variables.iter().any(|v| v == name));
     for name in environment.variables.iter().map(String::as_str).chain(ours) {

@@ -1,4 +1,4 @@
-//! Slurm's `srun`, inside an allocation. It passes the environment to the ranks.
+//! Command line of Slurm's `srun`, inside an allocation, which passes the environment to the ranks.
 
 use super::{Bind, Needs, Word, words};
 use crate::Mpi;
@@ -29,7 +29,7 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
     if needs.shared {
         line.extend(words(["--overcommit"]));
     } else if let Some(cores) = needs.cores_per_task {
-        // The number of cores per task is given again, because since Slurm 22.05 a job step does not inherit it from its job.
+        // The number of cores per task is passed to srun, because since Slurm 22.05 a job step does not inherit it from its job.
         line.extend(words([&format!("--cpus-per-task={cores}")]));
     }
     match needs.binding() {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Variable;
 
-/// Returns an environment with four cores and all launchers.
+/// Returns an environment with four cores, in which Open MPI, MPICH and Slurm are installed.
 fn here() -> Environment {
     Environment {
         cores: 4,
@@ -122,7 +122,7 @@ fn launch_inside_a_slurm_job_step_is_refused() {
             "{text}"
         );
     }
-    // Outside of a job, the variable of a job step is a leftover and must be ignored.
+    // A variable of a Slurm job step is ignored if this process runs outside of a Slurm job.
     check(
         &Job::new("app", [""; 0]),
         Mpi::OpenMpi,

@@ -50,7 +50,7 @@ struct Segment {
     size: u64,
 }
 
-/// Number format of an ELF file: 4 or 8 bytes per word, and the byte order.
+/// Format of numbers in an ELF file: 4 or 8 bytes per address, and the byte order.
 struct Layout {
     word: usize,
     little: bool,
@@ -102,7 +102,7 @@ impl Layout {
     }
 }
 
-/// Returns up to `length` bytes from `offset`; fewer at the end of the file.
+/// Returns up to `length` bytes of the file from `offset` on; fewer at the end of the file.
 fn bytes<F: Read + Seek>(file: &mut F, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     file.seek(SeekFrom::Start(offset))?;

@@ -1,21 +1,21 @@
-//! A check of the doctor and what it found.
+//! Check of `armature doctor`: its input and its result.
 
 use std::path::Path;
 
 use super::probe::Probe;
 use super::site::Site;
 
-/// Machine, job and reports of ranks that a check examines.
+/// Input of a check: the machine, the job, and the reports of the ranks that were started.
 pub(super) struct Facts<'a> {
     /// Machine on which the check runs.
     pub(super) site: &'a dyn Site,
-    /// Number of ranks that the user wants to start, if it is known.
+    /// Number of ranks that the user wants to start, if the user has given it.
     pub(super) ranks: Option<usize>,
     /// Program that the user wants to start.
     pub(super) program: Option<&'a Path>,
     /// Hosts of the job: those of the hostfile or of the batch job; empty for this machine alone.
     pub(super) hosts: &'a [String],
-    /// Results of the ranks that were started for the active checks; `None` if none were started.
+    /// Reports of the ranks that were started for the active checks; `None` if none were started.
     pub(super) probes: Option<&'a [Probe]>,
 }
 
@@ -35,20 +35,20 @@ impl Facts<'_> {
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// There is no problem. The text describes the findings.
+    /// The check has found no problem. The text states what it has found.
     Ok(String),
-    /// The check does not apply here, for the given reason.
+    /// The check does not apply on this machine, for the given reason.
     Skipped(String),
-    /// The problem costs speed, or makes some jobs fail.
+    /// The check has found a problem that makes jobs slow, or lets some jobs fail.
     Warn(Problem),
-    /// Jobs fail because of the problem.
+    /// The check has found a problem with which jobs fail.
     Fail(Problem),
 }
 
-/// Problem with its remedy.
+/// Problem that a check has found, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// Sentence about the problem.
+    /// Sentence that states what the problem is.
     pub(super) found: String,
     /// Command, setting or line of a job script that solves the problem.
     pub(super) remedy: String,
@@ -71,7 +71,7 @@ impl Finding {
         Finding::Fail(Problem { found: found.into(), remedy: remedy.into() })
     }
 
-    /// Returns the word of the result in the table.
+    /// Returns the word for the result in the printed table, such as `warn`.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Finding::Ok(_) => "ok",
@@ -81,7 +81,7 @@ impl Finding {
         }
     }
 
-    /// Returns the sentence of the result, without the remedy.
+    /// Returns the sentence about the result of the check, without the remedy.
     pub(super) fn found(&self) -> &str {
         match self {
             Finding::Ok(text) | Finding::Skipped(text) => text,
@@ -89,7 +89,7 @@ impl Finding {
         }
     }
 
-    /// Returns the remedy, if there is a problem.
+    /// Returns the remedy for the problem, if the check has found one.
     pub(super) fn remedy(&self) -> Option<&str> {
         match self {
             Finding::Ok(_) | Finding::Skipped(_) => None,
@@ -101,16 +101,16 @@ impl Finding {
 /// Check of one cause for which jobs fail or are slow.
 #[derive(Debug)]
 pub(super) struct Check {
-    /// Name for `--only` and `--explain`.
+    /// Name of the check, by which `--only` and `--explain` select it.
     pub(super) id: &'static str,
-    /// Message or behaviour that a user sees if the check fails.
+    /// Error message or behaviour of jobs that a user sees if the check fails.
     pub(super) symptom: &'static str,
     /// Explanation for `--explain`: the examined setting, its effect on jobs, and the remedy.
     pub(super) about: &'static str,
     pub(super) examine: fn(&Facts<'_>) -> Finding,
 }
 
-/// Version of a program or library as far as it is known.
+/// Version of a program or library: its numbers as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
 

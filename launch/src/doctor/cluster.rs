@@ -1,4 +1,4 @@
-//! Checks of the network, the batch system, and settings that earlier work has left.
+//! Checks of `armature doctor` for the network, the batch system, and files and variables that earlier jobs have left behind.
 
 use super::check::{Check, Facts, Finding};
 use super::launchers::slurm_setting;
@@ -48,7 +48,8 @@ pub(super) const CHECKS: &[Check] = &[
 /// Prefixes of the names of network interfaces that do not lead to other hosts.
 const LOCAL_INTERFACES: [&str; 6] = ["docker", "virbr", "veth", "br-", "podman", "cni"];
 
-/// Seconds between SIGTERM and SIGKILL, which is Slurm's default of `KillWait`. A shorter time is often too short to write a checkpoint.
+/// Minimum seconds between SIGTERM and SIGKILL at the end of a Slurm job below which a warning is printed: the default of `KillWait`. A shorter time
+/// is often too short to write a checkpoint.
 const KILL_WAIT: u64 = 30;
 
 fn interfaces(facts: &Facts<'_>) -> Finding {

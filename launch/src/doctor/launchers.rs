@@ -1,4 +1,4 @@
-//! Checks of launchers: mpirun of the MPI libraries, srun, and what lies between them.
+//! Checks of `armature doctor` for launchers: mpirun of the MPI libraries, srun, and the protocol by which started ranks find each other.
 
 use super::check::{Check, Facts, Finding, Version};
 use super::site::Site;
@@ -56,7 +56,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Returns the text of `mpirun --version`.
+/// Returns the text that `mpirun --version` prints.
 pub(super) fn mpirun_version(site: &dyn Site) -> Option<String> {
     ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"]
         .iter()

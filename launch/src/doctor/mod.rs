@@ -28,7 +28,7 @@ use check::{Check, Facts, Finding};
 use probe::Probe;
 use site::Here;
 
-/// Program whose ranks report about themselves.
+/// Name of the program that is started under MPI, and whose ranks report about themselves.
 pub(crate) const PROBE: &str = "armature-probe";
 
 /// Check this machine, or the current batch job, for known causes for which MPI jobs fail, hang or are slow.
@@ -116,7 +116,8 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
     hostfile.or(of_batch).map_or(&[][..], Hostfile::hosts).iter().map(|host| host.name.clone()).collect()
 }
 
-/// Starts the probe with each launcher that can be used in this environment. The message of a failed start is added to `failures`.
+/// Starts the program armature-probe with each launcher that can be used here. Returns the reports of its ranks. The message of a failed start is
+/// added to `failures`.
 fn start_probes(
     args: &Doctor,
     environment: &Environment,
@@ -149,7 +150,7 @@ fn start_probes(
     Ok(probes)
 }
 
-/// Returns the findings as a table with a separate line for each remedy, followed by the table of the ranks that were started.
+/// Returns the results of the checks as a table with a separate line for each remedy, followed by the table of the ranks that were started.
 fn table(findings: &[(&str, Finding)], probes: &[Probe]) -> String {
     let width = findings.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -163,7 +164,7 @@ fn table(findings: &[(&str, Finding)], probes: &[Probe]) -> String {
     if !probes.is_empty() {
         text += "\nlauncher  ranks  of  host              threads  memory [MiB]  level         start [s]\n";
     }
-    // Ranks with the same report share a line.
+    // Ranks with equal reports share a line of the table.
     let mut rest = probes;
     while let Some(first) = rest.first() {
         let is_alike = |other: &&Probe| {

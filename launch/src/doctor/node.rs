@@ -1,4 +1,4 @@
-//! Checks of this node: cores, memory, shared memory, limits.
+//! Checks of `armature doctor` for this node: cores, memory, shared memory, limits.
 
 use super::check::{Check, Facts, Finding};
 use super::launchers::{is_open_mpi, mpirun_version};
@@ -105,7 +105,7 @@ fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Returns the smallest CPU quota of this process's cgroups, in cores.
+/// Returns the smallest CPU quota of this process's cgroups, in cores; `None` without a quota.
 fn quota(site: &dyn Site) -> Option<f64> {
     let of_group = |group: &String| {
         let text = site.read(&format!("{group}/cpu.max"))?;

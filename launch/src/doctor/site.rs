@@ -11,10 +11,10 @@ use rustix::process::Pid;
 
 use crate::{Mpi, detect};
 
-/// Time limit of a program that a check starts. Batch systems that take longer do not answer at all.
+/// Time limit of a program that a check starts. A batch system that takes longer counts as unavailable.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Interval at which an unfinished program is polled.
+/// Interval at which this process checks if the program has ended.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Machine and environment that checks examine.
@@ -42,7 +42,7 @@ pub(super) trait Site {
     fn is_locked(&self, path: &str) -> bool;
 }
 
-/// This machine and the environment of this process.
+/// The real machine and the environment of this process, in contrast to the simulated ones of tests.
 pub(super) struct Here;
 
 impl Site for Here {
@@ -111,8 +111,8 @@ fn is_readable(process: Pid) -> bool {
 
 /// Runs a program and returns what it printed, or `None` if it does not exist, fails or takes longer than `limit`.
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
-    // The output goes to a file. If the output exceeded the buffer of a pipe, the program would block, because the pipe is not read while
-    // it runs.
+    // The output goes to a file and not to a pipe, because nothing reads a pipe while the program runs: more output than the buffer of the pipe would
+    // block the program.
     let mut file = tempfile::tempfile().ok()?;
     command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;

@@ -1,4 +1,4 @@
-//! Each check against a machine that is made up: variables, files, and programs that print what real ones print.
+//! Tests of each check of `armature doctor` on a simulated machine: its variables, its files, and programs that print the output of real ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::site::{Here, Site, output_within};
 use super::{all, find};
 use crate::Mpi;
 
-/// Made-up machine with one core, without any program.
+/// Simulated machine with one core, on which no program is installed.
 struct MadeUp {
     variables: BTreeMap<String, String>,
     files: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ impl MadeUp {
         self
     }
 
-    /// Adds a program; `call` is its name and arguments, separated by spaces.
+    /// Installs a program on the simulated machine. `call` is its name and arguments, separated by spaces.
     fn prints(mut self, call: &str, text: &str) -> Self {
         self.programs.insert(call.into(), text.into());
         self
@@ -92,14 +92,14 @@ impl MadeUp {
         assert!(matches!(finding, Finding::Skipped(_)), "{finding:?}");
     }
 
-    /// Asserts that the check warns with a remedy that contains `remedy`.
+    /// Asserts that the result of the check is a warning with a remedy that contains `remedy`.
     #[track_caller]
     fn warns(&self, id: &str, remedy: &str) {
         let finding = self.examine(id);
         assert!(matches!(&finding, Finding::Warn(problem) if problem.remedy.contains(remedy)), "{finding:?}");
     }
 
-    /// Asserts that the check fails with a remedy that contains `remedy`.
+    /// Asserts that the result of the check is a failure with a remedy that contains `remedy`.
     #[track_caller]
     fn fails(&self, id: &str, remedy: &str) {
         let finding = self.examine(id);
@@ -303,7 +303,7 @@ fn quotas_and_cpusets_are_detected() {
     assert!(quota("").examine("cores").found().contains("quota of 1.0 cores"));
     quota("").ranks(2).warns("cores", "-n 1");
     quota("nr_periods 9\nnr_throttled 4\n").warns("cores", "fewer ranks");
-    // The ranks are divided among the hosts, so that each host needs only half of the cores.
+    // The ranks are divided evenly among the hosts of the job, so that a host needs cores for its own ranks only.
     machine().ranks(4).hosts(&["a", "b"]).ok("cores");
     machine().ranks(5).hosts(&["a", "b"]).warns("cores", "-n 4");
     machine().ranks(8).variable("SLURM_JOB_NUM_NODES", "4").ok("cores");
@@ -537,7 +537,7 @@ fn failing_and_slow_programs_give_no_answer() {
         output_within(command, std::time::Duration::from_millis(milliseconds))
     };
     assert_eq!(shell("echo out; echo err >&2", 10_000).as_deref(), Some("out\nerr\n"));
-    // The output is larger than the buffer of a pipe.
+    // The program prints more than fits into the buffer of a pipe.
     assert_eq!(shell("seq 100000", 10_000).map(|text| text.lines().count()), Some(100_000));
     assert_eq!(shell("exit 1", 10_000), None);
     assert_eq!(shell("exec sleep 60", 50), None);

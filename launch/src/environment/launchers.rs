@@ -12,9 +12,9 @@ pub(super) struct Launchers {
     pub(super) srun: Option<PathBuf>,
 }
 
-/// Searches for launchers in the directories of `path`. The names of Debian's launchers identify their MPI. For a plain `mpirun`, which a
-/// module of an HPC site provides, the target of the link or the printed version identifies the MPI. A plain `mpirun` takes precedence,
-/// because a user who has loaded a module wants that one.
+/// Searches for launchers in the directories of `path`. The names of Debian's launchers, such as `mpirun.mpich`, identify their MPI. The MPI of a
+/// plain `mpirun`, which a module of an HPC site provides, is identified by the target of its link or by the version that it prints. A plain `mpirun`
+/// takes precedence, because a user who has loaded a module wants that one.
 pub(super) fn find(path: &[PathBuf]) -> Launchers {
     let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
     let mut found = Launchers { srun: named("srun"), ..Launchers::default() };

@@ -17,7 +17,7 @@ use slurm::{Allocation, Overrides};
 /// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
-/// Facts on which the choice of a launcher line depends, in addition to the job.
+/// Facts on which the command line of the launcher depends, in addition to the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     /// True if this process runs as root, which Open MPI refuses unless an option permits it.
@@ -78,8 +78,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment and the variables for the next
-    /// start of a job.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the variables with which
+    /// the launcher is to be started.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;
@@ -100,12 +100,12 @@ impl Environment {
     }
 }
 
-/// Returns the directories of `PATH`.
+/// Returns the directories in the variable `PATH`, in which programs are searched for.
 pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the batch job that the variables describe. An empty variable counts as not set.
+/// Returns the batch job that the environment variables describe. An empty variable counts as not set.
 fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
@@ -117,13 +117,13 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
             None => Ok(1),
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
-        // A number of cores that the user has set for srun takes precedence.
+        // A number of cores per task that the user has set for srun takes precedence over that of the allocation.
         let is_set = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // If the caller has hosts, the hosts of the batch job are ignored.
+        // If the caller of this function has named hosts, the hosts of the batch job are ignored.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));
@@ -134,7 +134,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
-/// Returns the Slurm job step that the variables describe.
+/// Returns the Slurm job step that the environment variables describe.
 pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
@@ -142,7 +142,7 @@ pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
 }
 
-/// Returns the number in a variable, if it is set.
+/// Returns the number in an environment variable, if the variable is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
     let wrong =

@@ -1,6 +1,6 @@
 //! State of a Slurm allocation: from environment variables, and from `scontrol` after the allocation has lost nodes.
 
-/// Variables on which the start of a job depends, with their values for the remaining nodes of an allocation. `None` removes a variable.
+/// New values of environment variables, from which a launcher determines the remaining nodes of an allocation. `None` removes a variable.
 pub(crate) type Overrides = Vec<(&'static str, Option<String>)>;
 
 /// Parses numbers per node in Slurm's short form, as in `SLURM_TASKS_PER_NODE`: `2(x3),1` is 2, 2, 2, 1. Returns pairs of a number and its
@@ -20,7 +20,7 @@ pub(super) fn sum(list: &str) -> Option<usize> {
     per_node(list)?.into_iter().try_fold(0, add)
 }
 
-/// Current nodes of an allocation.
+/// Nodes that an allocation has at present, as `scontrol` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
     nodes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// Reads the line that `scontrol -o show job ID` prints.
+    /// Parses the line that `scontrol -o show job ID` prints.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = |word: &str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_string);
@@ -41,8 +41,8 @@ impl Allocation {
         Some(Allocation { nodes, node_list })
     }
 
-    /// Returns new values of the outdated variables, if the allocation has lost nodes since the variables that `get` returns were set. Each
-    /// remaining node has as many tasks as before. If nodes had different numbers of tasks, each gets the average, rounded down.
+    /// Returns new values of Slurm's variables if the allocation has fewer nodes than the variables of `get` state. Each remaining node has as many
+    /// tasks as before. If nodes had different numbers of tasks, each gets the average, rounded down.
     pub(super) fn overrides(&self, get: impl Fn(&str) -> Option<String>) -> Option<Overrides> {
         let before: usize =
             get("SLURM_JOB_NUM_NODES").or_else(|| get("SLURM_NNODES"))?.trim().parse().ok()?;
@@ -110,7 +110,7 @@ mod tests {
             (of("SLURM_TASKS_PER_NODE"), of("SLURM_JOB_CPUS_PER_NODE")),
             (Some("2(x2)"), Some("2(x2)"))
         );
-        // An allocation that has lost no node needs no new values.
+        // If the allocation has lost no node, no variable gets a new value.
         let whole = Allocation { nodes: 3, node_list: "n[1-3]".into() };
         assert_eq!(whole.overrides(get), None);
     }

@@ -37,11 +37,11 @@ use armature_files::regular;
 /// Maximum total number of slots of all hosts, because MPI numbers ranks with a C `int`.
 pub(crate) const MAX_SLOTS: usize = i32::MAX as usize;
 
-/// Host of a hostfile.
+/// Host that a line of a hostfile describes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Host {
-    /// Name or address, as passed to the launcher.
+    /// Name or address of the host, which the launcher gets.
     pub name: String,
     /// Number of ranks on the host, from 1 to 2147483647. The total of all hosts has the same maximum.
     pub slots: usize,
@@ -100,7 +100,7 @@ impl Hostfile {
     }
 }
 
-/// Error in a hostfile, with its position.
+/// Error in a hostfile: its position and a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostfileError {
     file: PathBuf,

@@ -1,4 +1,4 @@
-//! A plan as a Gantt chart in SVG.
+//! Gantt chart of a workflow plan in SVG.
 
 use std::fmt::Write;
 
@@ -7,22 +7,23 @@ use super::units::{bytes, seconds};
 
 /// Width of the chart in pixels, which fits a screen and a printed page.
 const WIDTH: f64 = 1200.0;
-/// Width of the names at the left in pixels.
+/// Width in pixels of the column with the names of processors.
 const NAMES: f64 = 160.0;
-/// Height of the line of a processor in pixels.
+/// Height in pixels of the row of a processor.
 const LINE: f64 = 22.0;
-/// Height of the space above the lines in pixels.
+/// Height in pixels of the space above the rows of processors.
 const TOP: f64 = 30.0;
-/// Height of the time axis below the lines in pixels.
+/// Height in pixels of the time axis below the rows of processors.
 const AXIS: f64 = 30.0;
 /// Estimated width of a letter in pixels. The name of a task is written only if it fits its box.
 const LETTER: f64 = 6.5;
-/// Number of intervals between marks on the axis.
+/// Number of intervals between the marks on the time axis.
 const MARKS: u32 = 8;
-/// Colours of boxes from the palette of Okabe and Ito, which red-green colour-blind readers can distinguish. Neighbouring boxes differ.
+/// Colours of the boxes of tasks: the palette of Okabe and Ito, which red-green colour-blind readers can distinguish. Neighbouring boxes have
+/// different colours.
 const COLOURS: [&str; 6] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00"];
 
-/// Returns the chart: one line per processor that runs a task, one box per task. A tooltip on the box shows times and memory.
+/// Returns the plan as a Gantt chart in SVG: one row per processor that runs a task, one box per task. A tooltip on the box shows times and memory.
 pub(super) fn svg(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

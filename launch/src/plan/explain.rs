@@ -8,11 +8,11 @@ use armature_text::{quoted, shown};
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Tolerance of times, as a fraction of the makespan. Derived times are computed in another order than the planner's, so that they differ
-/// by rounding.
+/// Tolerance for the comparison of times, as a fraction of the makespan. The times are computed in another order than by the planner, so that they
+/// differ by rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// Returns when a task runs, and what it waits for: its inputs, its processor or memory.
+/// Returns sentences that state when a task runs in the plan, and what its start waits for: its inputs, its processor or memory.
 pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let Planned { workflow, cluster, best, .. } = planned;
     let plan = &best.plan;

@@ -1,4 +1,4 @@
-//! Input files of a plan.
+//! Reading of the files from which a plan is made: a workflow and a platform.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use armature_workflow_files::{Description, Format, platform, read_as};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
-/// Reads a workflow.
+/// Reads the file of a workflow.
 pub(crate) fn workflow(path: &Path) -> Result<(Description, Format), LaunchError> {
     let bytes = bytes("workflow", path)?;
     let name = path.display().to_string();

@@ -1,4 +1,4 @@
-//! A plan in JSON, for scripts.
+//! Workflow plan in JSON, for scripts.
 
 use serde_json::{Value, json};
 

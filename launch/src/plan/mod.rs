@@ -62,7 +62,7 @@ enum Meaning {
     Included,
 }
 
-/// A plan with its workflow and platform.
+/// Workflow plan, with the workflow and the platform for which it was made.
 struct Planned {
     workflow: Workflow,
     cluster: Cluster,
@@ -71,7 +71,7 @@ struct Planned {
     platform: String,
 }
 
-/// Plans the workflow and returns the text to print.
+/// Plans the workflow that the options name, and returns the text to print.
 pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
     let (description, format) = input::workflow(&args.file)?;
     let cluster = input::platform(&args.platform)?;

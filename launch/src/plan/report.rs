@@ -1,4 +1,4 @@
-//! A plan as a table.
+//! Workflow plan as a table.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use armature_text::{line, shown};
 use super::Planned;
 use super::units::{bytes, percent, seconds};
 
-/// Maximum number of idle processors that are listed; more of them are only counted.
+/// Maximum number of processors without tasks that are listed; if there are more, only their number is shown.
 const IDLE_LISTED: usize = 4;
 
 /// Returns the plan as text: makespan, load and memory of each processor, and the result of the verifier; with `compare` also the result of

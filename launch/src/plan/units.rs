@@ -1,4 +1,4 @@
-//! Formats of times and amounts for users.
+//! Formats of times and amounts of memory for users.
 
 /// Formats a time: below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
 pub(super) fn seconds(time: f64) -> String {
@@ -15,7 +15,7 @@ pub(super) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = amount as f64;
     let mut unit = 0;
-    // A value that would be rounded to four digits uses the next unit.
+    // If rounding would give a value with four digits, the next larger unit is used.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -29,7 +29,7 @@ pub(super) fn bytes(amount: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Formats a part of a whole in percent.
+/// Formats the fraction `part` / `whole` in per cent.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { "–".into() }
 }

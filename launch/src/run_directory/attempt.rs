@@ -18,7 +18,7 @@ const START: &str = "start.json";
 /// Name of the file that describes the end of an attempt.
 const WHY: &str = "why.json";
 
-/// Directory of one attempt.
+/// Attempt of a run: its directory, with the records of its start and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     number: u32,
@@ -46,22 +46,22 @@ pub(crate) struct Start {
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch system ends the job, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
-    /// Number of earlier requeues of the batch job.
+    /// Number of times that the batch job was requeued before this attempt.
     pub(crate) requeues: u32,
-    /// Nodes of the batch job.
+    /// Nodes of the batch job, as in `n[1-3]`; empty if unknown.
     pub(crate) nodes: String,
     /// Number of ranks of the attempt.
     pub(crate) ranks: usize,
-    /// True if the launcher marks the lines of ranks.
+    /// True if the launcher marks each line of output with its rank.
     pub(crate) labelled: bool,
-    /// Length of the log before the attempt, in bytes.
+    /// Length of the log of the run in bytes, before the attempt has printed anything.
     pub(crate) log_offset: u64,
-    /// Command that starts the ranks.
+    /// Command of the launcher that starts the ranks.
     pub(crate) launcher: String,
 }
 
 impl Start {
-    /// Describes an attempt that this process starts now.
+    /// Creates the record of an attempt that this process starts now.
     pub(crate) fn now(ranks: usize, labelled: bool, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
@@ -99,7 +99,7 @@ impl Start {
 }
 
 impl Attempt {
-    /// Takes the next attempt of a run by creating its directory.
+    /// Creates the directory of the next attempt of a run, which reserves the number of the attempt.
     pub(crate) fn take(run: &RunDirectory) -> Result<Self, LaunchError> {
         let attempts = run.attempts_directory();
         let failed =
@@ -139,19 +139,19 @@ impl Attempt {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Writes the record of the attempt's end. If an end is already recorded, it is kept.
+    /// Writes the record of the attempt's end. A record that exists is kept.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
     }
 
-    /// Adds the batch job that continues the run to the recorded end.
+    /// Adds the number of the batch job that continues the run to the record of the attempt's end.
     pub(crate) fn add_successor(&self, job: &str) -> Result<(), LaunchError> {
         let end = self.end().map(|end| End { requeued: true, successor: Some(job.into()), ..end });
         end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
     }
 
-    /// Returns the time between the record of the start and the last job status in seconds.
+    /// Returns the seconds from the record of the attempt's start to the last job status that the ranks have written.
     pub(crate) fn last_sign(&self) -> Option<f64> {
         let written =
             |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
@@ -191,7 +191,7 @@ mod tests {
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7, 8]);
-        // A file of the user in place of an attempt's directory must not be replaced.
+        // If the user has put a file in the place of the directory of an attempt, the file must not be replaced.
         fs::write(dir.path().join("attempts/9"), "mine").unwrap();
         assert_eq!(Attempt::take(&run).unwrap().number(), 10);
         assert_eq!(run.attempts(), [1, 2, 3, 4, 5, 6, 7, 8, 10]);

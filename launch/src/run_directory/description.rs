@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RunDirectory;
 use crate::error::LaunchError;
 
-/// Name of the file with the description.
+/// Name of the file in a run directory with the description of the run.
 pub(crate) const FILE: &str = "run.json";
 /// Version of the format of `run.json`.
 const SCHEMA: u32 = 1;
@@ -20,7 +20,7 @@ const PREFIXES: [&str; 11] =
 /// Names of other recorded variables: search paths and loaded modules.
 const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
 
-/// Description of a run.
+/// Description of a run: its program, its environment and its batch job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Description {
@@ -36,11 +36,11 @@ pub(crate) struct Description {
     pub(crate) created: String,
     /// Version of armature that created the run.
     pub(crate) version: String,
-    /// Batch system and number of its job.
+    /// Batch system and job number, if the run is a batch job.
     pub(crate) batch: Option<BatchJob>,
-    /// Names of the runs of a job array's elements.
+    /// If the run is a job array, the names of the runs of its elements.
     pub(crate) elements: Vec<String>,
-    /// Options with which the job was submitted.
+    /// Options of `armature submit` with which the job was submitted.
     pub(crate) options: Vec<String>,
     /// Environment modules that were loaded.
     pub(crate) modules: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct BatchJob {
 }
 
 impl BatchJob {
-    /// Returns the batch job that the variables describe.
+    /// Returns the batch job that the environment variables describe.
     pub(crate) fn of(get: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let get =
             |name: &str| get(name).map(|value| value.trim().to_string()).filter(|value| !value.is_empty());
@@ -75,14 +75,14 @@ impl BatchJob {
             .map(|number| job("sge", number))
     }
 
-    /// Returns the batch job of this process.
+    /// Returns the batch job in which this process runs.
     pub(crate) fn own() -> Option<Self> {
         BatchJob::of(|name| std::env::var(name).ok())
     }
 }
 
 impl Description {
-    /// Describes a run of `command` that this process creates.
+    /// Creates the description of a run of `command` that this process starts.
     pub(crate) fn new(command: &[OsString]) -> Self {
         let variables = std::env::vars_os();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -120,7 +120,7 @@ impl Description {
     }
 }
 
-/// Writes a value as JSON to a file, which is replaced as a whole.
+/// Writes a value as JSON to a file. A reader sees the old or the new content, and never a part of it.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), LaunchError> {
     let write = || {
         let mut text = serde_json::to_vec_pretty(value)?;

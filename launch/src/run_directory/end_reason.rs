@@ -10,11 +10,11 @@ use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use crate::batch::BatchState;
 use crate::batch::messages::Cause;
 
-/// Maximum time in seconds between the warning of a batch system and the end of the job. A stop within this time before the end counts as a
-/// stop for the time limit. It is also the maximum of `--warn` of `armature submit`.
+/// Maximum time in seconds between the warning of a batch system and the end of the job. A job that stops within this time before its end has stopped
+/// for the time limit. It is also the maximum of `--warn` of `armature submit`.
 pub(crate) const WARNING: u64 = 600;
 
-/// Number of seconds by which Slurm may send the warning of `--signal` too early, according to `man sbatch`.
+/// Number of seconds by which Slurm may send the warning signal of `--signal` too early, according to `man sbatch`.
 const EARLY: u64 = 60;
 
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
@@ -93,10 +93,10 @@ pub(crate) struct End {
     /// Job of the batch system that continues the run, if it is another job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) successor: Option<String>,
-    /// Time between a request to stop that the starter has seen and the end, in seconds.
+    /// Seconds from a request to stop until the end of the attempt, if the process that started the job has received the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop_seconds: Option<f64>,
-    /// Number of completed tasks, items, units or sweeps.
+    /// Number of tasks, items, units or sweeps that the ranks have completed.
     pub(crate) done: u64,
     /// Duration of the attempt in seconds.
     pub(crate) seconds: f64,
@@ -105,7 +105,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Describes an attempt that ends now after this time.
+    /// Creates the record of an attempt that ends now, `seconds` seconds after its start.
     pub(crate) fn new(seen: &Evidence, seconds: f64) -> Self {
         let (reason, detail) = reason(seen);
         End {
@@ -139,15 +139,15 @@ pub(crate) struct Evidence {
     pub(crate) out_of_memory: bool,
     /// Reason for which the job could not start, if one was detected.
     pub(crate) missing: Option<String>,
-    /// Time since the request to stop in seconds, if the starter has seen it.
+    /// Seconds since the request to stop, if the process that started the job has received the request.
     pub(crate) stop_seconds: Option<f64>,
-    /// State of the batch job.
+    /// State of the batch job at the end of the attempt.
     pub(crate) batch: BatchState,
-    /// Reason that the daemons of the batch system have printed to the log.
+    /// Reason for the end of the job that the daemons of the batch system have printed to the log.
     pub(crate) cause: Option<Cause>,
 }
 
-/// Returns the one reason for the end of an attempt, and its detail.
+/// Returns the reason for the end of an attempt that has priority over all others, and details of it.
 fn reason(seen: &Evidence) -> (Reason, String) {
     let state = seen.status.as_ref().map(|status| status.state);
     let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
@@ -167,7 +167,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // A run that survives the loss of a node may stop later for another reason.
+            // A run that has survived the loss of a node may stop later for another reason.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
@@ -181,7 +181,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
             }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
-            // The ranks stopped by themselves, because no task could end in the time left.
+            // The ranks have stopped without a request, because no task could end in the time that was left.
             _ if seen.status.as_ref().is_some_and(JobStatus::stopped_for_time_limit) => limit(),
             _ => (Reason::Stopped, kept),
         };
@@ -204,7 +204,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if was_ended_by(Cause::TimeLimit, "TIMEOUT") {
         return limit();
     }
-    // The exit codes are those of ranks that were ended by SIGHUP, SIGINT or SIGTERM.
+    // The exit codes 129, 130 and 143 show that SIGHUP, SIGINT or SIGTERM has ended a rank.
     let was_requested = seen.signal.filter(|_| !is_warning).is_some()
         || matches!(seen.code, 129 | 130 | 143)
         || batch.state == ENDING
@@ -295,7 +295,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // The reason is the one that the daemons of Slurm have printed.
+        // The reason for the end is the one that the daemons of Slurm have printed.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),
@@ -318,7 +318,7 @@ mod tests {
             Evidence { signal: Some(SIGUSR1 as u8), batch: left(1_000), ..stopped.clone() },
             Reason::Stopped,
         );
-        // A stop without a signal was requested by `armature stop`.
+        // If the ranks have stopped and this process has received no signal, `armature stop` has requested the stop.
         expect(stopped.clone(), Reason::Stopped);
         expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);

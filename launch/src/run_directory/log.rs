@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 
 use armature_files::regular::{Links, open_with};
 
-/// Maximum length of a line that is written to the log as a whole.
+/// Maximum length in bytes of a line that is written to the log in one piece, so that other output cannot appear in the middle.
 const LINE: usize = 1 << 16;
 
-/// Maximum number of bytes in which messages about the end of an attempt are looked for.
+/// Maximum number of bytes at the end of the log in which messages about the end of an attempt are searched for.
 const TAIL: u64 = 1 << 18;
 
-/// Time for the copies to end after the job has ended. Processes that a job leaves behind may keep its output open.
+/// Time after the end of the job for which the copying of its output is awaited. Processes that a job leaves behind may keep its output open.
 const END: Duration = Duration::from_secs(2);
 
-/// Log of a run.
+/// Log of a run, to which the output of its attempts is appended.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    /// True for the standard output and for the standard error if they are the log file, as in a job that `armature submit` has submitted.
+    /// Two values: true if the standard output, and if the standard error, of this process is the log file itself, as in a job of `armature submit`.
     is_output: [bool; 2],
     ends: Receiver<()>,
     end: Sender<()>,
@@ -42,7 +42,7 @@ impl Log {
         Ok(Log { file, is_output, ends, end, copies: 0 })
     }
 
-    /// Returns the present length of the log in bytes.
+    /// Returns the present length of the log file in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
@@ -61,7 +61,7 @@ impl Log {
         read().unwrap_or_default()
     }
 
-    /// Appends a line that this process has not printed.
+    /// Appends a line to the log, without printing it.
     pub(crate) fn write_line(&self, line: &str) {
         let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
     }
@@ -71,8 +71,8 @@ impl Log {
         if self.is_output[1] { None } else { self.file.try_clone().ok() }
     }
 
-    /// Returns the standard output and error of a launcher: pipes from which its output is copied, or the streams of this process. If
-    /// standard output is a regular file, it is not copied, because it may contain a large result of the program.
+    /// Returns the standard output and standard error for a launcher: pipes whose content is copied to the log, or the streams of this process. A
+    /// standard output that is a regular file is not copied, because it may contain a large result of the program.
     pub(crate) fn streams(&self) -> [Stdio; 2] {
         let [output, error] = self.is_output;
         let is_file = metadata(io::stdout().as_fd()).is_some_and(|meta| meta.is_file());
@@ -80,7 +80,7 @@ impl Log {
         [stream(output || is_file), stream(error)]
     }
 
-    /// Copies the output of a launcher from now on.
+    /// Starts threads that copy the output of a launcher to the log.
     pub(crate) fn copy(&mut self, child: &mut Child) {
         if let Some(stream) = child.stdout.take() {
             self.copy_stream(stream, io::stdout().as_fd());
@@ -102,7 +102,7 @@ impl Log {
         });
     }
 
-    /// Waits until the output of the launcher is copied.
+    /// Waits until the output of the launcher has been copied to the log, for a limited time.
     pub(crate) fn finish(&mut self) {
         let until = Instant::now() + END;
         while self.copies > 0
@@ -140,8 +140,8 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
         let whole = if line.len() - whole > LINE { line.len() } else { whole };
         let _ = log.write_all(&line[..whole]);
         line.drain(..whole);
-        // If the reader of the output has closed the pipe, this thread closes its own pipe, so that the program gets the same error as
-        // without a log.
+        // The reader of this process's output has closed the pipe. The pipe of the program is closed as well, so that the program gets the same error
+        // as without a log.
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
@@ -153,7 +153,7 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
 mod tests {
     use super::*;
 
-    /// Writer that counts calls.
+    /// Writer that stores the bytes of each call of `write` separately.
     #[derive(Default)]
     struct Calls(Vec<Vec<u8>>);
 
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Reader whose calls return the given parts.
+    /// Reader that returns one of the given byte strings at each call of `read`.
     struct Parts(Vec<&'static [u8]>);
 
     impl Read for Parts {

@@ -80,7 +80,7 @@ impl RunDirectory {
 
     /// Returns the name of the run with its number.
     pub(crate) fn name(&self) -> String {
-        // The link `last` is shown as the run that it points to.
+        // The name of the link `last` is that of the run to which it points.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(RunDirectory::at(runs.join(LAST)).name(), "a-2");
         assert_eq!(newest(&runs, "b-2").unwrap().0, 1);
         assert_eq!(newest(&runs, "b"), None);
-        // A file with the next name is not overwritten.
+        // A file of the user that has the next name of a run must not be overwritten.
         fs::write(runs.join("a-3"), "mine").unwrap();
         assert_eq!(RunDirectory::create(&runs, "a").unwrap().name(), "a-4");
         assert_eq!(fs::read_to_string(runs.join("a-3")).unwrap(), "mine");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::LAST;
 
-/// Maximum number of characters of a name. With its number and a suffix it fits into a file name, and into the job name of PBS.
+/// Maximum number of characters of a run's name. With the number of the run and a suffix it fits into a file name, and into a job name of PBS.
 const LONGEST: usize = 100;
 
 /// Checks the name of a run. Names are parts of file names, of job scripts and of batch options, so that few characters are allowed.

@@ -1,4 +1,4 @@
-//! Record of the run that this process starts: takes attempts, copies the output, and writes how each attempt ended.
+//! Record of the run that this process starts: reserves attempts, copies the output to the log, and writes how each attempt ended.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::job_state::ExitCodeRecord;
 use crate::message;
 use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
-/// Variables that the launcher gets with the directories of the run and of the attempt.
+/// Environment variables of the launcher with the directory of the attempt's events and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
 
-/// Record of a run.
+/// Recorder of a run: writes its attempts, its log and the reasons for the ends of its attempts to the run directory.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunDirectory,
@@ -42,7 +42,7 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, and its counters before the start.
     memory: Option<(MemoryGroup, Usage)>,
-    /// Counters of the batch job on this host before the start.
+    /// Resources that the batch job had used on this host before the start of the attempt.
     used_before: JobUsage,
     /// Time at which this process asked the ranks to stop.
     stop_asked: Option<Instant>,
@@ -81,7 +81,7 @@ impl Recorder {
         Ok(Recorder { run, log, current: None, _lock: lock })
     }
 
-    /// Opens a run directory although the user has not given a name. If that fails, a message is printed, and the run has no record.
+    /// Opens a run directory for a run that the user has not named. If that fails, a message is printed, and the run has no record.
     pub(crate) fn open_implicit(command: &[OsString]) -> Option<Self> {
         let name = name::of_program(Path::new(&command[0]));
         match Recorder::open(&name, command) {
@@ -107,7 +107,7 @@ impl Recorder {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // A request to stop from before this attempt is removed, because it was meant for the previous attempt.
+        // A request to stop that is older than this attempt is removed, because it was meant for the previous attempt.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -129,7 +129,7 @@ impl Recorder {
         });
         let [events, run] = VARIABLES;
         let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
-        // Slurm before 23.02 sets no variable with the end time.
+        // The ranks get the end time of the job in this variable, because Slurm before 23.02 sets none.
         let is_known =
             ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
         if let Some(end) = start.ends_at.filter(|_| !is_known) {
@@ -138,8 +138,8 @@ impl Recorder {
         Ok(variables)
     }
 
-    /// Records the end of an attempt whose own process was ended before it could do so: Slurm has started its batch job again, as the new
-    /// attempt `start` shows.
+    /// Records the end of an earlier attempt of the run whose starting process was ended before it could do so: the record `start` of the new attempt
+    /// shows that Slurm has requeued the job since.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
@@ -170,7 +170,7 @@ impl Recorder {
         self.log.copy(child);
     }
 
-    /// Asks the ranks to stop at a checkpoint.
+    /// Asks the ranks to stop at a checkpoint, for the reason `why`.
     pub(crate) fn request_stop(&mut self, why: &str) {
         if let Some(current) = &mut self.current {
             current.stop_asked.get_or_insert_with(Instant::now);
@@ -181,7 +181,8 @@ impl Recorder {
         }
     }
 
-    /// Returns true if a signal of the batch system stops the ranks in order: if the program uses armature, and its ranks are running.
+    /// Returns true if a signal of the batch system lets the ranks stop at a checkpoint: in a batch job, if the program uses armature and its ranks
+    /// are running.
     pub(crate) fn is_stopped_by_signals(&self) -> bool {
         let Some(attempt) = self.current.as_ref().map(|current| &current.attempt) else { return false };
         let is_in_job = attempt.start().is_some_and(|start| start.batch.is_some());
@@ -213,7 +214,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // srun ends with 0 after the loss of a node, which is not a success.
+            // After the loss of a node, srun ends with exit code 0, which is not a success.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
@@ -260,7 +261,7 @@ fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirecto
     (job.is_some() && of_run.as_ref() == job).then_some(run)
 }
 
-/// Returns true if the program has the option `--journal`. It can then resume from a file, and its run is likely to have several attempts.
+/// Returns true if the command has the option `--journal`. The program can then resume from a file, and its run is likely to have several attempts.
 pub(crate) fn has_journal_option(command: &[OsString]) -> bool {
     let is_journal =
         |word: &OsString| word == OsStr::new("--journal") || word.to_string_lossy().starts_with("--journal=");

@@ -148,7 +148,7 @@ mod tests {
             ["", "x", "@1", "day@", "day@x", "day@0", "48213", "../armature-runs", ".", "day/1", "$(id)"]
         {
             let found = find(&runs, text);
-            // Only the text `.` may be accepted: it names the current directory of the test.
+            // Only the text `.` names a run here, because it is the current directory of the test.
             assert!(found.is_err() || text == ".", "{text}: {found:?}");
         }
     }

@@ -2,11 +2,11 @@
 
 use crate::supervise::JobUsage;
 
-/// Factor between the use of a resource and the next request, because the next run may need more.
+/// Factor between the use of a resource and the amount that is recommended for the next job, because the next run may need more.
 const MARGIN: f64 = 1.25;
-/// A request is recommended if it is at most this part of the present one, or if the job has used nearly all of it.
+/// A smaller amount of a resource is recommended for the next job only if it is at most this fraction of the amount that this job has requested.
 const WORTHWHILE: f64 = 0.8;
-/// Part of the requested memory from which on a job may fail for lack of memory.
+/// Fraction of the requested memory from which on more memory is recommended, because the next job might fail for lack of memory.
 const NEARLY_ALL: f64 = 0.9;
 
 const MIB: u64 = 1 << 20;
@@ -41,7 +41,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Computes the use from the counters of the job before and after an attempt of `seconds`.
+    /// Computes the use from the resources that the job had used before and after an attempt of `seconds` seconds.
     pub(super) fn between(before: JobUsage, after: JobUsage, seconds: f64, has_finished: bool) -> Self {
         let cpu = before.cpu_seconds.zip(after.cpu_seconds).map(|(before, after)| after - before);
         let cores = cpu.filter(|_| seconds > 0.0).map(|cpu| (cpu / seconds).max(0.0));
@@ -50,7 +50,7 @@ impl Used {
 }
 
 impl Requested {
-    /// Reads the request from the variables of Slurm.
+    /// Reads the requested resources from the environment variables of Slurm.
     pub(super) fn of(get: impl Fn(&str) -> Option<String>) -> Self {
         let number = |name: &str| get(name)?.trim().parse::<u64>().ok().filter(|&number| number > 0);
         let limit = number("SLURM_JOB_START_TIME").zip(number("SLURM_JOB_END_TIME"));
@@ -70,8 +70,8 @@ impl Requested {
         }
     }
 
-    /// Returns the sentence about the used resources on `host`, with the options of `sbatch` for the next job if others are better. `None` if nothing
-    /// was measured that was requested.
+    /// Returns a sentence that compares the used with the requested resources on `host`, with options of `sbatch` for the next job if other amounts
+    /// are better. `None` if no requested resource was measured.
     pub(super) fn compare(&self, used: &Used, host: &str) -> Option<String> {
         let (mut parts, mut options) = (Vec::new(), Vec::new());
         if let (Some(peak), Some(requested)) = (used.memory, self.memory_of_host()) {
@@ -106,14 +106,14 @@ impl Requested {
     }
 }
 
-/// Returns the option for a shorter time limit, in steps of five minutes.
+/// Returns the option of `sbatch` for a shorter time limit, in steps of five minutes.
 fn time_option(used: &Used, limit: u64) -> Option<String> {
     const STEP: u64 = 300;
     let next = ((MARGIN * used.seconds) as u64).div_ceil(STEP).max(1) * STEP;
     (used.has_finished && next as f64 <= WORTHWHILE * limit as f64).then(|| format!("--time={}", clock(next)))
 }
 
-/// Returns an amount of memory as Slurm reads it, rounded up: to GiB, or to 100 MiB if it is below 2 GiB.
+/// Returns an amount of memory in the form that Slurm reads, rounded up: to GiB, or to 100 MiB if it is below 2 GiB.
 fn amount(bytes: f64) -> String {
     if bytes >= 2.0 * GIB {
         return format!("{}G", (bytes / GIB).ceil());
@@ -121,7 +121,7 @@ fn amount(bytes: f64) -> String {
     format!("{}M", 100 * (bytes / (100.0 * MIB as f64)).ceil().max(1.0) as u64)
 }
 
-/// Returns a time as in `1-02:03:04`.
+/// Returns a time in the form that Slurm reads, as in `1-02:03:04`.
 fn clock(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let time = format!("{:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60);
@@ -151,7 +151,7 @@ mod tests {
         let text = "used on n1: 3.1 of 16.0 GiB of memory, 3.7 of 8 cores on average, 00:41:10 of 02:00:00; \
                     next time: --mem=4G --time=00:55:00";
         assert_eq!(asked.compare(&used, "n1").unwrap(), text);
-        // The duration of a job that was stopped says nothing about the next one.
+        // No time limit is recommended after a job that was stopped, because its duration shows nothing about the next job.
         let stopped = Used { has_finished: false, ..used };
         assert!(asked.compare(&stopped, "n1").unwrap().ends_with("; next time: --mem=4G"));
     }

@@ -64,7 +64,7 @@ pub(crate) struct Facts {
     pub(crate) batch: Option<BatchJob>,
     /// Entry of the batch job in the queue.
     pub(crate) queued: Option<Queued>,
-    /// True if the queue was read.
+    /// True if the queue of the batch system was read.
     pub(crate) knows_queue: bool,
     /// True if the process that started the newest attempt is alive; `None` if it runs on another host.
     pub(crate) is_alive: Option<bool>,
@@ -74,7 +74,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Reads the record of a run. `queue` must have been read at about the same time.
+    /// Reads the record of a run, and looks up its job in `queue`, which must have been read at about the same time.
     pub(crate) fn read(run: &RunDirectory, queue: &Queue) -> Self {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
@@ -102,7 +102,7 @@ impl Facts {
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
         if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
-            // Slurm's daemons have printed why they ended the job, and sites need not keep accounts.
+            // Slurm's daemons have printed to the log why they ended the job. The accounting is asked only otherwise, because not every site has one.
             let offset = facts.start.as_ref().map_or(0, |start| start.log_offset);
             let printed = messages::cause_in(&Log::tail(&run.log(), offset)).and_then(Cause::state);
             facts.final_state = printed.map(str::to_string).or_else(|| slurm::final_state(&batch.job));
@@ -116,7 +116,7 @@ fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Returns the stage of a run, and the reason for this stage.
+/// Returns the stage of a run, and the reason for which it is in this stage.
 pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     const ENDED: [&str; 8] = [
         "COMPLETED",
@@ -133,7 +133,7 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A run whose last attempt has ended still runs if its batch job does: a requeued job runs for a moment before it takes its next
+        // A run whose last attempt has ended counts as running while its batch job runs: a requeued job runs for a moment before it starts its next
         // attempt.
         let may_continue =
             end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
@@ -191,7 +191,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the reason for an end with its detail. A detail that begins with the reason already contains it.
+/// Returns the reason for the end of an attempt with its detail. The reason is left out if the detail begins with it.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {
@@ -201,7 +201,7 @@ pub(crate) fn why(end: &End) -> String {
     }
 }
 
-/// Returns the next step for the user after an end.
+/// Returns the next step that is recommended to the user after the end of an attempt.
 pub(crate) fn advice(end: &End, run: &str) -> Option<String> {
     Some(match end.reason {
         Reason::Finished | Reason::OwnError | Reason::Cancelled => return None,
@@ -298,7 +298,7 @@ mod tests {
         expect(Facts { end: Some(end(Reason::Finished, 0)), ..facts() }, Stage::Finished, "finished");
         expect(Facts { end: Some(end(Reason::Stopped, STOPPED)), ..facts() }, Stage::Stopped, "stopped");
         expect(Facts { end: Some(end(Reason::OwnError, 3)), ..facts() }, Stage::Failed, "own error");
-        // `squeue` shows a job for some time after its end.
+        // `squeue` shows a job for some time after its end, which must not hide the recorded end.
         expect(
             Facts { end: Some(end(Reason::OwnError, 3)), queued: queued("FAILED"), ..facts() },
             Stage::Failed,
@@ -317,7 +317,7 @@ mod tests {
         expect(Facts { is_alive: Some(false), ..local() }, Stage::Failed, "it was killed");
         expect(local(), Stage::Running, "it runs on n1");
         expect(Facts { start: None, ..local() }, Stage::Failed, "has not started");
-        // The failure to read the queue must not be taken for the end of the job.
+        // If the queue cannot be read, the job must not count as ended.
         expect(Facts { knows_queue: false, ..facts() }, Stage::Running, "it runs on n1");
         expect(Facts { knows_queue: false, start: None, ..facts() }, Stage::Waiting, "cannot be read");
     }

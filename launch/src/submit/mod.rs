@@ -26,7 +26,7 @@ use crate::run_directory::state::{Facts, stage};
 use crate::run_directory::{RUNS, RunDirectory, SCRIPT, description, name, newest};
 use request::Request;
 
-/// Time between two polls of `--wait`.
+/// Interval at which `--wait` checks if the run has ended.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Submit a program to the batch system, with a run directory armature-runs/NAME-N.
@@ -114,7 +114,7 @@ pub(crate) struct Submit {
     command: Vec<OsString>,
 }
 
-/// Batch systems for which there are scripts.
+/// Batch systems for which a job script can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum System {
     /// The batch system whose commands are found
@@ -127,7 +127,7 @@ enum System {
     Sge,
 }
 
-/// Submits the program. Returns the exit code.
+/// Submits the program of the options to the batch system. Returns the exit code.
 pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let system = system(args)?;
     let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));
@@ -150,20 +150,20 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         site.notes(&request, longest_stop).iter().for_each(print_message);
     }
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // The number of the run may differ from the one that was tested, if another process has created a run in the meantime.
+    // The run may have another number than in the script that was tested, if another process has created a run in the meantime.
     let request = Request { run: run.name(), ..request };
     let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // If the submission fails, the files and directories that were created above are removed.
+            // If the submission fails, the files and directories that were created for the run are removed.
             for directory in elements().chain([run.path().to_path_buf()]) {
                 for file in [SCRIPT, description::FILE] {
                     let _ = fs::remove_file(directory.join(file));
                 }
                 let _ = fs::remove_dir(directory);
             }
-            // The directory of all runs is removed if it is empty. Otherwise this call fails.
+            // If the directory of all runs is not empty, this call fails and the directory stays.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }
@@ -187,7 +187,7 @@ fn write_and_submit(
     let description = Description { batch: None, options, ..Description::new(&args.command) };
     let elements: Vec<RunDirectory> = elements.into_iter().map(RunDirectory::at).collect();
     for element in &elements {
-        // The log of an element is in its directory, which must exist before the job starts.
+        // The log of an element of a job array is in the run directory of the element, which must exist before the job starts.
         fs::create_dir(element.path()).map_err(failed(element.path()))?;
         description.write(element)?;
     }

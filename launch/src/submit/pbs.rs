@@ -1,4 +1,4 @@
-//! Directives for PBS, which have not been tested on a PBS system.
+//! Directives for PBS in a job script. They have not been tested on a PBS system.
 
 use super::request::Request;
 use super::script::Directive;
@@ -9,7 +9,7 @@ pub(super) fn directives(request: &Request) -> Vec<Directive> {
     let mut lines: Vec<Directive> = Vec::new();
     let mut add = |comment: Option<&str>, text: String| lines.push((comment.map(str::to_string), text));
     add(None, format!("-N {}", request.run));
-    // Without a number of ranks per node, each chunk of the PBS resource request is one rank.
+    // If no number of ranks per node is given, each chunk (set of resources on one node) of the PBS request has one rank.
     let per_node =
         request.ranks_per_node.or_else(|| Some(request.ranks?.div_ceil(request.nodes?))).unwrap_or(1);
     let chunks = request.nodes.unwrap_or_else(|| request.ranks.unwrap_or(1).div_ceil(per_node));

@@ -8,13 +8,13 @@ use super::{Submit, job_of, own_name, values};
 use crate::error::LaunchError;
 use crate::run_directory::end_reason::WARNING;
 
-/// Default time between the warning and the time limit in seconds.
+/// Default time in seconds between the warning signal and the time limit of a job.
 const WARN: u64 = 120;
 
 /// Batch job to submit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
-    /// Name of the run directory.
+    /// Name of the run, which is also that of its directory.
     pub(super) run: String,
     pub(super) nodes: Option<u32>,
     pub(super) ranks: Option<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Request {
     /// Number of the job after which this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
-    /// Seconds between the warning and the time limit.
+    /// Seconds between the warning signal and the time limit of the job.
     pub(super) warn: Option<u64>,
     /// MPI library that the user has given with `--mpi`.
     pub(super) mpi: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct Request {
     pub(super) modules: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) options: Vec<String>,
-    /// Name or path of the command `armature`.
+    /// Name or path by which the job script calls `armature`.
     pub(super) armature: String,
     /// Program and its arguments.
     pub(super) command: Vec<String>,
@@ -78,11 +78,11 @@ impl Request {
             };
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
-        // A module may add the program to `PATH`, so that it is not searched for here.
+        // The program is not searched for on this host, because a module that the script loads may add its directory to `PATH`.
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
-            // The nodes may have other launchers than this host, so that a missing launcher is no error here. Only an ambiguous MPI is.
+            // A missing launcher is no error, because the nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
             if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

@@ -9,7 +9,7 @@ use crate::command_line::quoted;
 /// Directive for the batch system in a job script, with an optional comment above the directive.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the text of the job script for a batch system.
+/// Returns the text of the job script for a request, in the form of a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
@@ -45,7 +45,7 @@ pub(super) fn text(request: &Request, system: System) -> String {
     text
 }
 
-/// Returns the line that starts the program.
+/// Returns the line of the job script that starts the program with `armature run`.
 fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
@@ -120,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Runs a script in which shell functions replace `exec`, `cd` and `module`. Returns the value of `A` and the arguments of `exec`.
+    /// Runs a job script in which shell functions replace `exec`, `cd` and `module`. Returns the value of the variable `A`, and the arguments of
+    /// `exec`.
     fn run(script: &str) -> Vec<String> {
         let functions = "module() { :; }\nexec() { printf '%s\\0' \"$A\" \"$@\"; }\ncd() { :; }\n";
         let mut shell = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -137,7 +138,7 @@ mod tests {
         shell.wait().unwrap().success()
     }
 
-    /// Texts with characters that a shell treats specially.
+    /// Texts of a user with characters that a shell treats specially.
     fn hostile() -> impl Strategy<Value = String> {
         proptest::string::string_regex("[a-z '\"\\\\$()`;&|<>#!*?~\n\t=%{}\\[\\]é-]{0,12}").unwrap()
     }
@@ -159,8 +160,8 @@ mod tests {
             prop_assert_eq!(&seen[0], &value);
             prop_assert_eq!(&seen[1], "/opt/my tools/armature");
             prop_assert_eq!(&seen[seen.len() - words.len()..], &words[..]);
-            // The directives do not depend on the command and variables of the user, because no user text may reach them. They end before
-            // the first command.
+            // The directives do not depend on the command and the variables of the user, because no text of the user may reach them. They end before
+            // the first command of the script.
             let directives: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
             let plain = text(&self::request(vec!["x".into()], "x".into()), system);
             let plain: Vec<&str> = plain.lines().take_while(|line| line.starts_with('#')).collect();

@@ -1,4 +1,4 @@
-//! Directives for Grid Engine, which have not been tested on a Grid Engine system.
+//! Directives for Grid Engine in a job script. They have not been tested on a Grid Engine system.
 
 use super::request::Request;
 use super::script::Directive;

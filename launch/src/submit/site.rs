@@ -7,10 +7,10 @@ use crate::batch::{query, slurm::field};
 use crate::run_directory::all;
 use crate::run_directory::attempt::Attempt;
 
-/// Settings of the site and of the partition of a job.
+/// Times of a Slurm site and of the partition of a job, on which a stop of the job depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
-    /// Seconds between SIGTERM and SIGKILL at the end of a job.
+    /// Seconds between SIGTERM and SIGKILL at the end of a job, Slurm's `KillWait`.
     kill_wait: u64,
     partition: String,
     /// Seconds between the beginning of a preemption and the end of the job.
@@ -54,7 +54,8 @@ impl Site {
         })
     }
 
-    /// Returns messages about the time that a job has for a stop. `needed` is the longest stop of earlier runs in seconds.
+    /// Returns messages for the user about the time that a job has for a stop at a checkpoint. `needed` is the longest stop of earlier runs in
+    /// seconds.
     pub(super) fn notes(&self, request: &Request, needed: Option<u64>) -> Vec<String> {
         let Site { kill_wait, partition, grace, .. } = self;
         let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! Directives for Slurm.
+//! Directives for Slurm in a job script.
 
 use super::request::Request;
 use super::script::Directive;

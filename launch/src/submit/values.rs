@@ -18,7 +18,7 @@ pub(super) fn word(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "a word of letters, digits and . _ / + - : , = @"))
 }
 
-/// Accepts the name of a module.
+/// Checks the name of an environment module.
 pub(super) fn module(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._/+-:@".contains(c);
     let is_module = !text.is_empty() && !text.starts_with('-') && text.chars().all(is_name);
@@ -27,7 +27,7 @@ pub(super) fn module(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "the name of a module, such as openmpi/4.1"))
 }
 
-/// Accepts an option of a batch system.
+/// Checks an option for the batch system.
 pub(super) fn option(text: &str) -> Result<String, String> {
     let words: Vec<&str> = text.split(' ').collect();
     let is_option = text.len() > 1
@@ -38,7 +38,7 @@ pub(super) fn option(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "an option in plain characters, such as --qos=long"))
 }
 
-/// Accepts the elements of a job array, such as `1-8%2`.
+/// Checks the elements of a job array, such as `1-8%2`.
 pub(super) fn array(text: &str) -> Result<String, String> {
     let is_number =
         |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -74,7 +74,7 @@ pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
     Ok(numbers.into_iter().collect())
 }
 
-/// Accepts a variable and its value, which may be any text.
+/// Checks a variable and its value, which may be any text.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -86,7 +86,7 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| expected(text, "NAME=VALUE with a name of letters, digits and _"))
 }
 
-/// Returns a size in MiB, rounded up.
+/// Parses a size of memory. Returns it in MiB, rounded up.
 pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     let size = || {
         let text = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
@@ -122,7 +122,7 @@ pub(super) fn time_limit(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| expected(text, "a time limit such as 30m, 2h, 02:00:00 or 1-12:00:00"))
 }
 
-/// Returns the time of the warning before the time limit in seconds.
+/// Returns the seconds between the warning signal and the time limit that an option gives.
 pub(super) fn warning(text: &str) -> Result<u64, String> {
     let seconds = time_limit(text).ok().filter(|&seconds| seconds <= WARNING);
     seconds.ok_or_else(|| expected(text, "a time up to 10m, such as 120s"))

@@ -3,17 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Resources that all processes of the job on this host have used. What is not measured is `None`.
+/// Resources that all processes of the Slurm job on this host have used. A field is `None` if the resource is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobUsage {
     /// Peak memory in bytes, the page cache of the job's files included.
     pub(crate) memory: Option<u64>,
-    /// Processor time in seconds.
+    /// Processor time of all processes of the job on this host, in seconds.
     pub(crate) cpu_seconds: Option<f64>,
 }
 
 impl JobUsage {
-    /// Reads the cgroups of the job of this process.
+    /// Reads the resources that the Slurm job of this process has used, from its cgroups.
     pub(crate) fn read() -> Self {
         let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         JobUsage::find(&text, Path::new("/sys/fs/cgroup"))
@@ -42,7 +42,7 @@ impl JobUsage {
     }
 }
 
-/// Returns the groups of the Slurm job in the hierarchy of version 2, and in that of `controller` in version 1.
+/// Returns the cgroups of the Slurm job in the hierarchy of version 2, and in the hierarchy of `controller` of version 1.
 fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
     let group = |line: &str| {
         let mut fields = line.splitn(3, ':');

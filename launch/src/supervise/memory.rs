@@ -3,23 +3,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of nested cgroups below a batch job: step, user, task, and one more.
+/// Maximum depth of the cgroups below that of a batch job: step, user, task, and one more.
 const DEPTH: usize = 4;
 
-/// Memory cgroup of this process and its job.
+/// Memory cgroup in which this process and its job run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryGroup {
     directory: PathBuf,
 }
 
-/// Counters of a memory cgroup and the groups below it.
+/// Out-of-memory kills in a memory cgroup and the groups below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Number of processes that the kernel has killed.
+    /// Number of processes that the kernel has killed because the group was out of memory.
     pub(crate) kills: u64,
-    /// Limit in bytes of the innermost group with a kill, if it has one.
+    /// Memory limit in bytes of the innermost group in which a process was killed, if the group has a limit.
     pub(super) limit: Option<u64>,
-    /// Maximum memory use in bytes of the innermost group with a kill, if the kernel reports it.
+    /// Peak memory in bytes of the innermost group in which a process was killed, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 
@@ -30,8 +30,8 @@ impl MemoryGroup {
         MemoryGroup::find(&text, Path::new("/sys/fs/cgroup"))
     }
 
-    /// Finds the group in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller
-    /// `memory` of version 1. In a container, the path that the kernel shows may not exist. The root of the hierarchy is used then.
+    /// Finds the memory cgroup in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller `memory` of
+    /// version 1. In a container, the path that the kernel shows may not exist; the root of the hierarchy is used then.
     fn find(text: &str, root: &Path) -> Option<Self> {
         let line = |line: &str| {
             let mut fields = line.splitn(3, ':');
@@ -57,7 +57,7 @@ impl MemoryGroup {
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
-        // In version 2, the number of kills of a group includes the groups below it. In version 1, it does not.
+        // In version 2 of cgroups, the number of killed processes of a group includes the groups below it; in version 1 it does not.
         let is_hierarchical = self.directory.join("memory.events").exists();
         let total = |kills: &[(usize, PathBuf, u64)]| match is_hierarchical {
             true => kills.first().map_or(0, |(_, _, kills)| *kills),
@@ -75,7 +75,7 @@ impl MemoryGroup {
     }
 }
 
-/// Collects the groups at and below `directory` with their depths and kills, outer groups first.
+/// Collects the groups at and below `directory`, each with its depth and its number of killed processes, outer groups first.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
     let Some(kills) = kills_in(directory) else { return };
     groups.push((DEPTH - depth, directory.to_path_buf(), kills));
@@ -85,7 +85,7 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
     }
 }
 
-/// Returns the number of kills in a group; `None` if the directory is not a memory cgroup.
+/// Returns the number of processes of a group that were killed; `None` if the directory is not a memory cgroup.
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
@@ -93,7 +93,7 @@ fn kills_in(group: &Path) -> Option<u64> {
     Some(kills.and_then(|kills| kills.trim().parse().ok()).unwrap_or(0))
 }
 
-/// Returns the limit of a group. In version 1, a number near 2^63 means that there is no limit.
+/// Returns the memory limit of a group in bytes. In version 1 of cgroups, a number near 2^63 means that there is no limit.
 fn limit_of(group: &Path) -> Option<u64> {
     let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
     limit.filter(|&limit| limit < 1 << 60)
@@ -104,7 +104,8 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 impl Usage {
-    /// Describes the kills since `before` on `host`, if there were any. `rank` is the rank that was killed, if that is known.
+    /// Describes the processes that were killed on `host` since the counters `before` were read, if there were any. `rank` is the rank that was
+    /// killed, if that is known.
     pub(super) fn since(&self, before: &Usage, rank: Option<usize>, host: &str) -> Option<String> {
         let kills = self.kills.saturating_sub(before.kills);
         if kills == 0 {
@@ -198,7 +199,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(MemoryGroup::find("0::/init.scope\n1:cpu:/x\n", root.path()), None);
         assert_eq!(MemoryGroup::find("", root.path()), None);
-        // In a container, the path of the host does not exist.
+        // In a container, `/proc/self/cgroup` contains a path of the host that does not exist.
         write(root.path(), &[("memory.events", "oom_kill 0\n")]);
         let group = MemoryGroup::find("0::/../../docker\n", root.path()).unwrap();
         assert_eq!(group.usage(), Usage::default());

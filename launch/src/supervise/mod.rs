@@ -33,27 +33,28 @@ use start_watch::StartWatch;
 /// Environment variable with the path of the job status. It also identifies the processes that are ranks of this job.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// Time between two reads of the job status.
+/// Interval at which the job status is read.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// Time between two counts of the ranks of a starting job. A count reads all processes of the machine and takes some milliseconds.
+/// Interval at which the ranks of a starting job are counted. A count reads `/proc` for all processes of the machine and takes some milliseconds.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// Grace period of the launcher after a rank was found missing during the start. The launcher usually ends with a more precise exit code.
+/// Time for which the end of the launcher is awaited after a rank was found missing during the start. The launcher usually ends with a more precise
+/// exit code.
 const GRACE_AT_START: Duration = Duration::from_secs(2);
 
-/// Grace period of the launcher after the job has ended or rank 0 has died.
+/// Time for which the end of the launcher is awaited after the job has ended or rank 0 has died. The launcher is then ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time between SIGTERM and SIGKILL for processes that are ended.
+/// Time between SIGTERM and SIGKILL for a launcher and processes that are to be ended.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
 /// Settings of a supervised job.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// File of the job status.
+    /// Path of the file with the job status.
     pub job_status: &'a Path,
-    /// Maximum number of restarts after the job dies.
+    /// Maximum number of restarts of the job after it has died.
     pub restarts: u32,
     /// Time limit of the job, including restarts.
     pub limit: Option<Duration>,
@@ -86,12 +87,13 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file is created before the start, because network file systems of other machines may cache that a file does not exist.
+        // The file of the job status is created before the job starts, because network file systems of other machines may cache that a file does not
+        // exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // Reading the file back detects a device such as `/dev/null`, which accepts a status but does not store it.
+        // The status is read back after a write, which detects a device such as `/dev/null` that accepts a status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -124,7 +126,7 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Starts the job once and waits for its end.
+/// Runs one attempt: starts the job, waits for its end, and returns the observations about it.
 fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended, LaunchError> {
     let mut watch = Watch::new(terms, started_by);
     let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;
@@ -142,7 +144,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         std::thread::sleep(TICK);
     };
-    // The launcher may have left processes behind, most of which are about to end.
+    // The launcher may have left processes of the job behind, most of which are about to end.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
@@ -155,11 +157,11 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
 /// Observed state of an attempt, and the deadline of its launcher.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
-    /// Identity of this process in the job status.
+    /// Identity of this process, which a job status of this job contains.
     started_by: &'a str,
-    /// True if the job status had another identity. This is reported once.
+    /// True if the file of the job status contained the status of another job. A message about it is printed once.
     has_foreign_status: bool,
-    /// Memory cgroup of the job on this host, and its counters before the start.
+    /// Memory cgroup of the job on this host, and its counters before the start of the job.
     memory: Option<(MemoryGroup, Usage)>,
     /// True if a process of the job was killed because it was out of memory.
     out_of_memory: bool,
@@ -167,18 +169,18 @@ struct Watch<'a> {
     start: Instant,
     last_poll: Instant,
     counted: Instant,
-    /// Observed ranks of this machine during the start.
+    /// Ranks of this machine that were observed during the start of the job.
     start_watch: StartWatch,
-    /// Reason for which the job cannot start.
+    /// Reason for which not all ranks can start, such as a rank that has ended.
     missing: Option<String>,
     job_status: Option<JobStatus>,
     signal: Option<u8>,
     /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Time until which the launcher must end.
+    /// Time at which the launcher is ended if it has not ended by then.
     until: Option<Instant>,
-    /// True if the launcher has not ended by the deadline.
+    /// True if this process has ended the launcher, which had not ended in time.
     by_us: bool,
 }
 
@@ -234,8 +236,7 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The death of the missing rank is left to the other ranks: the rank had connected to them before it died, so that they detect
-            // its death.
+            // The missing rank had connected to the other ranks before it died, so they detect its death, and this process need not act.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -244,7 +245,7 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // The status is read again, because rank 0 may have written a final status and exited after the first read.
+            // The job status is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }
@@ -291,7 +292,7 @@ impl<'a> Watch<'a> {
         self.state() == State::Starting && self.until.is_none()
     }
 
-    /// Checks if all ranks can still start.
+    /// Checks if all ranks can still start, and sets the deadline of the launcher if they cannot.
     fn count(&mut self) {
         self.counted = Instant::now();
         let limit = self.terms.start_limit;
@@ -348,8 +349,8 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits until all processes that the launcher has started have ended, and ends those that do not end in time. Returns what happened, as
-/// part of a message.
+/// Waits until all processes that the launcher has started have ended, and ends those that do not end in time. Returns what happened, as words for a
+/// message.
 pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {
@@ -365,6 +366,6 @@ pub(crate) fn clear(child: &Child) -> String {
             std::thread::sleep(TICK);
         }
     }
-    // Processes that remain after SIGKILL are blocked in the kernel.
+    // A process that remains after SIGKILL is blocked in the kernel.
     format!("{} processes that it had started cannot be ended", process_tree::living().len())
 }

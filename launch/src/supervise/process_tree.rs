@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
-/// Entry of a process in `/proc`.
+/// Process as its entry in `/proc` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
@@ -32,7 +32,7 @@ pub(super) fn living() -> Vec<Pid> {
 /// Sends a signal to each living descendant.
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // An error is ignored, because the process may have ended in the meantime.
+        // An error of sending the signal is ignored, because the process may have ended in the meantime.
         let _ = kill_process(process, signal);
     }
 }
@@ -46,16 +46,16 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// Environment variables with the rank number of a process before MPI is started: of Open MPI's mpirun, of MPICH's mpirun and `srun
-/// --mpi=pmi2`, and of `srun --mpi=pmix`.
+/// Names of the environment variables with the rank number of a process, set before MPI is started by Open MPI's mpirun, by MPICH's mpirun and `srun
+/// --mpi=pmi2`, and by `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Returns the ranks with a living process on this machine that belong to the job with this job status. All processes of the machine are
-/// searched, because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not
-/// found.
+/// Returns the ranks with a living process on this machine whose environment names this job status. All processes of the machine are searched,
+/// because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not found.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank, all processes that it starts inherit the rank number of that rank. These variables are ignored.
+    // If this process runs inside a rank of another job, all processes that it starts inherit the rank number of that rank, so these variables are
+    // ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -64,8 +64,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process that belongs to the job with this job status. The variables in `but` are
-/// ignored.
+/// Returns the rank number in the environment of a process, if the environment names this job status. The variables in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
@@ -86,7 +85,7 @@ pub(crate) fn is_alive(id: u32) -> bool {
 /// Returns the time at which a process began, in ticks since the last boot.
 pub(crate) fn began(id: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The time is field 22 of `/proc/PID/stat`, counted from 1; the fields after the process name begin with field 3.
+    // The start time is field 22 of `/proc/PID/stat`, counted from 1. The text after the process name begins with field 3.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -16,20 +16,20 @@ const FRUITLESS: u32 = 2;
 /// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
-    /// Exit code of the launcher.
+    /// Exit code of the launcher, as a shell reports it.
     pub(super) code: u8,
     /// Signal that ended the launcher itself.
     pub(super) launcher_signal: Option<i32>,
     /// True if the kernel killed a process of the job because it was out of memory.
     pub(super) out_of_memory: bool,
-    /// True if the supervisor ended the launcher. The launcher's exit code then says nothing about the job.
+    /// True if the supervisor (this process) has ended the launcher. The launcher's exit code is then no evidence about the job.
     pub(super) by_us: bool,
     pub(super) job_status: Option<JobStatus>,
     /// Reason for which the job could not start, if one was detected.
     pub(super) missing: Option<String>,
-    /// Signal that asked this process to end the job.
+    /// Signal that this process received and that asked it to end the job.
     pub(super) signal: Option<u8>,
-    /// Signal that did not ask this process to end the job.
+    /// Signal that this process received and that does not end the job, such as the warning of a batch system.
     pub(super) warning: Option<u8>,
     /// True if the job has reached its time limit.
     pub(super) timed_out: bool,
@@ -37,12 +37,12 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Returns the exit code of an attempt that has failed.
+    /// Returns the exit code of `armature run` for an attempt that has failed.
     pub(super) fn failure(&self) -> u8 {
         if self.by_us { 1 } else { self.code.max(1) }
     }
 
-    /// Returns the evidence for the reason of the end, for an attempt with this exit code.
+    /// Converts the observations to those from which the reason for the end is determined, for an attempt with this exit code.
     pub(super) fn evidence(&self, code: u8) -> Evidence {
         Evidence {
             code,
@@ -56,12 +56,12 @@ impl Ended {
     }
 }
 
-/// Decision of the policy after an attempt.
+/// Decision of the restart policy after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Exit with this code, and report the message if there is one.
+    /// `armature run` exits with this code, and prints the message if there is one.
     Exit(u8, Option<String>),
-    /// Restart the job, and report the message.
+    /// The job is started again, and the message is printed.
     Restart(String),
 }
 
@@ -80,7 +80,7 @@ impl RestartPolicy {
         RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
-    /// Returns the number of restarts so far.
+    /// Returns the number of restarts that the policy has decided on so far.
     pub(super) fn restarts(&self) -> u32 {
         self.restarts
     }
@@ -95,7 +95,7 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            // There is no message, because rank 0 has already printed one about the results that are kept.
+            // The supervisor prints no message, because rank 0 has already printed one about the results that are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -120,7 +120,7 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // No message is printed if the launcher has failed as well, because the failed rank has already printed its own.
+                // The supervisor prints no message if the launcher has failed as well, because the failed rank has already printed its own.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
@@ -186,8 +186,8 @@ fn is_of_a_signal(ended: &Ended) -> bool {
     !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
 }
 
-/// Returns the decision for a job whose status is `Finished`. If no rank was lost, an error code of the launcher is genuine: the program
-/// has failed after its ranks had finished.
+/// Returns the decision for a job whose status is `Finished`. If the launcher reports an error although no rank was lost, the program itself has
+/// failed after its ranks had finished.
 fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
@@ -205,7 +205,7 @@ fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     Next::Exit(ended.code, Some(text))
 }
 
-/// Returns one line about a job that died as a whole.
+/// Returns one line about a job that has died: when, the last message of the job status, and how the launcher ended.
 fn died(ended: &Ended, job_status: &JobStatus) -> String {
     let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
     if !job_status.message.is_empty() {
@@ -284,13 +284,14 @@ mod tests {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Outside of a farm, a job whose rank dies reports a failure, or has no final status.
+            // Outside of a farm, the death of a rank leads to a status that reports a failure, or to no final status.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // The job has failed although no rank was lost: the program has failed after the end of its session.
+            // The status is `Finished` and no rank was lost, so an error code of the launcher shows that the program has failed after the end of its
+            // session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -312,13 +313,14 @@ mod tests {
         assert_eq!(text, expected);
         let Next::Exit(1, Some(text)) = policy.decide(&missing(0, true)) else { panic!("it goes on") };
         assert!(text.contains("died 2 times in a row"), "{text}");
-        // The launcher has reported the signal before the supervisor detects the missing rank: as 137, or as 9 in the case of MPICH.
+        // The launcher reports that SIGKILL has ended a rank, as exit code 137 (or 9 by MPICH), before the supervisor detects that the rank is
+        // missing.
         for code in [137, 9] {
             let Next::Restart(_) = RestartPolicy::new(1).decide(&ended(code, State::Starting)) else {
                 panic!("{code}")
             };
         }
-        // Rank 0 has registered its process, and other ranks have failed in MPI_Init.
+        // Rank 0 has registered its process in the job status, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
         // No message is expected from the supervisor, because the rank that failed has printed its own
@@ -352,9 +354,9 @@ mod tests {
             for ended in [ended(code, State::Running), ended(code, State::Starting), missed] {
                 exits(3, &ended, code, Some(&text));
             }
-            // If the program itself reports a failure, the signal is ignored.
+            // If the job status reports a failure of the program itself, a signal in the launcher's exit code is ignored.
             exits(3, &with(ended(code, State::Failed), |v| v.code = 1), 1, None);
-            // The exit code does not count if the supervisor has ended the launcher.
+            // The exit code of a launcher that the supervisor has ended shows nothing about the job.
             let by_us = Ended { by_us: true, ..ended(code, State::Running) };
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
@@ -364,7 +366,7 @@ mod tests {
     #[test]
     fn stopped_job_is_not_restarted() {
         exits(3, &ended(85, State::Stopped), 85, None);
-        // If the launcher was asked to end, or ends all ranks after the first one has exited, the job still counts as stopped.
+        // The job counts as stopped even if the supervisor has ended its launcher, and if the launcher ends all ranks after the first one has exited.
         exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
         exits(3, &ended(85, State::Running), 85, None);
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-/// Number of observations without a new rank after which the launcher is assumed to have started all ranks of this machine, which takes it
-/// a moment. If the number is too small, a slow start on a very busy machine is taken for a lost rank.
+/// Number of consecutive observations without a new rank after which the launcher is assumed to have started all ranks of this machine. If the number
+/// is too small, a slow start on a very busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
-/// Ranks that have been observed.
+/// Ranks of a starting job that have been observed on this machine.
 #[derive(Debug)]
 pub(super) struct StartWatch {
     all_here: Option<usize>,
@@ -31,15 +31,15 @@ impl StartWatch {
         missing.next().copied().filter(|_| missing.next().is_none())
     }
 
-    /// Registers the ranks that are present. Returns a description of the missing rank, if the job can no longer start.
+    /// Records which ranks have a living process. Returns a description of the missing rank, if the job can no longer start.
     pub(super) fn poll(&mut self, present: &BTreeSet<usize>) -> Option<String> {
         if let Some(rank) = self.seen.difference(present).next() {
             return Some(format!("the process of rank {rank} has ended before all ranks had started"));
         }
         self.polls = if present.len() > self.seen.len() { 0 } else { self.polls + 1 };
         self.seen.extend(present);
-        // A rank that exits at once is never observed. If no rank at all is observed, this process may not be allowed to read the
-        // environments of the ranks.
+        // A rank that exits at once is never observed, which counts as missing only if other ranks were observed: otherwise this process may not be
+        // allowed to read the environments of the ranks.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.polls >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no running process, although all other ranks have started"))

@@ -1,4 +1,4 @@
-//! Construction of runs from the events of all ranks.
+//! Construction of the runs of a report from the events of all ranks.
 
 use armature::observe::activity::{Activity, RankStart, Traffic, Work};
 use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, WaitedFor};
@@ -6,7 +6,7 @@ use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, Wait
 use super::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 use crate::mapping::Mapping;
 
-/// Time of the year 2000 in seconds since 1970. Clocks of real runs show a later time, and clocks of simulated runs an earlier one.
+/// Time of the year 2000 in seconds since 1970. A clock that shows an earlier time is that of a simulated run.
 const YEAR_2000: f64 = 946_684_800.0;
 /// Maximum number of ranks that is accepted from an event, because a damaged log may contain any number.
 const MAX_RANKS: usize = 1 << 20;
@@ -26,14 +26,14 @@ impl Run {
         run
     }
 
-    /// Updates the length of the run after events were taken.
+    /// Extends the length of the run to the last event that was added.
     pub(crate) fn update_length(&mut self) {
         let last_part = self.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
         let last = last_part.chain(self.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
         self.seconds = if self.has_ended && self.seconds > 0.0 { self.seconds } else { last };
     }
 
-    /// Adds an event to the run.
+    /// Adds an event of the log to the run.
     pub(crate) fn take(&mut self, record: &Record) {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
@@ -83,7 +83,7 @@ impl Run {
         let its = self.rank(rank);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
-            // The start is unknown in a simulated run, because the clock of a simulator begins with the simulation.
+            // A simulated run has no start time, because the clock of a simulator begins with the simulation.
             self.began = (start.clock_s > YEAR_2000).then_some(start.clock_s);
         }
         self.program.clone_from(&start.program);
@@ -144,7 +144,7 @@ impl Run {
         let running = &mut self.ranks[rank].running;
         let number = match running.iter().position(|&number| self.tasks[number].task == ended.task) {
             Some(place) => running.remove(place),
-            // If the log does not contain the start of the task, the start is computed from the duration of the task.
+            // If the log lacks the start of the task, it is computed from the end and the duration of the task.
             None => {
                 let begin = at - if ended.seconds.is_finite() { ended.seconds } else { 0.0 };
                 self.tasks.push(TaskRun { task: ended.task.clone(), rank, begin, ..TaskRun::default() });
@@ -155,14 +155,14 @@ impl Run {
         (run.end, run.bytes, run.failure) = (Some(at), ended.bytes, ended.failure.clone());
     }
 
-    /// Ensures that the run has at least this number of ranks.
+    /// Adds ranks until the run has at least this number of ranks.
     fn ensure_ranks(&mut self, ranks: usize) {
         // The number of ranks is limited, because a damaged log may name a rank with any number.
         let last = ranks.clamp(1, MAX_RANKS) - 1;
         self.rank(last);
     }
 
-    /// Adds an event that is also listed as text.
+    /// Adds an event of a kind that the table of events lists as text.
     fn apply_event(&mut self, at: f64, event: &Event) {
         match event {
             Event::Start { ranks, mapping, balance } => {
@@ -200,7 +200,7 @@ impl Run {
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
             Event::Planned(planned) => {
-                // The first plan does not count as a change.
+                // The first plan of a workflow is no change.
                 if planned.by.is_some() && !planned.kept && self.is_planned {
                     self.changes.push((at, "another plan".to_string()));
                 }
@@ -216,7 +216,7 @@ impl Run {
                 self.changes.push((at, format!("rank {rank} lost")));
             }
             Event::Switch { epoch, mapping } => {
-                // Epoch 1 is the initial mapping, which does not count as a change.
+                // The mapping of epoch 1 is the initial one, which is no change.
                 if *epoch > 1 {
                     self.changes.push((at, format!("mapping {epoch}")));
                 }
@@ -266,7 +266,7 @@ impl Run {
                         self.record_arrangement(at, Arrangement::Workers(workers));
                     }
                 }
-                // A new mapping is taken from the switch event that follows the decision.
+                // The new mapping is not taken from the decision, but from the event that follows when the mapping takes effect.
                 _ => {}
             }
         }

@@ -12,30 +12,31 @@ use crate::run::{Run, TaskRun};
 use crate::svg::{WIDTH, escaped, open};
 use crate::tables::shown_of;
 
-/// Maximum number of drawn tasks in all panels. A task takes about 300 bytes, and more tasks could not be distinguished.
+/// Maximum number of tasks that are drawn in all panels (planned and actual run) of the chart. A task takes about 300 bytes, and more tasks could not
+/// be distinguished.
 const MAX_DRAWN: usize = 3000;
-/// Maximum number of drawn tasks in each panel of a plan, included in [`MAX_DRAWN`].
+/// Maximum number of tasks that are drawn in the panel of a plan. They are included in [`MAX_DRAWN`].
 const MAX_DRAWN_PER_PLAN: usize = 750;
-/// Height of a panel's heading.
+/// Height of the heading of a panel (planned or actual run).
 const HEADING_HEIGHT: f64 = 18.0;
 
-/// Gantt chart with captions.
+/// Gantt chart of a workflow with its captions.
 pub(crate) struct Gantt {
     pub(crate) svg: String,
     /// Description of the plans in one or two sentences; empty if the log has no plan.
     pub(crate) planned: String,
-    /// Sentences on omitted tasks.
+    /// Sentences on the number of tasks that are not drawn.
     pub(crate) shown: String,
 }
 
-/// Returns the chart, or `None` if there are no tasks. If a page has several charts, each may draw the same fraction of the maximum number
-/// of tasks.
+/// Returns the Gantt chart of a workflow, or `None` if there are no tasks. If a page has several charts, the maximum number of tasks is divided
+/// evenly among them.
 pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     if run.tasks.is_empty() {
         return None;
     }
     let charts = charts.max(1);
-    // Only the first and the last plan are drawn.
+    // Only the first and the last plan of the run are drawn.
     let mut schedules: Vec<&(f64, PlanInForce)> = run.schedules.iter().collect();
     if schedules.len() > 2 {
         schedules.drain(1..schedules.len() - 1);
@@ -78,10 +79,10 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
     Some(Gantt { svg: svg + "</svg>", planned, shown: left_out.join(" ") })
 }
 
-/// Compares the planned and the measured time of the run.
+/// Returns a sentence that compares the planned and the measured time of the run.
 fn plans_text(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
-    // The predicted end is that of the whole plan, including tasks that the event with the plan omits.
+    // The predicted end is that of the whole plan, which may have more tasks than the event with the plan lists.
     let ends = run.plans.iter().find(|(planned_at, _)| planned_at == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,
@@ -130,7 +131,7 @@ fn actual_bars<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     let on_path: HashSet<usize> = path.iter().copied().collect();
     let end = |task: &TaskRun| task.end.unwrap_or(run.seconds).max(task.begin);
     let mut drawn: Vec<usize> = (0..run.tasks.len()).filter(|&n| run.tasks[n].rank < RANKS).collect();
-    // Attempts on the critical path are drawn first, then the longest ones.
+    // If there are too many attempts to draw, those on the critical path are preferred, then the longest ones.
     let length = |n: usize| end(&run.tasks[n]) - run.tasks[n].begin;
     drawn.sort_by_key(|&n| (!on_path.contains(&n), Reverse(step(length(n))), n.reverse_bits()));
     drawn.truncate(most);
@@ -149,13 +150,13 @@ fn actual_bars<'r>(run: &'r Run, path: &[usize], most: usize) -> Vec<Bar<'r>> {
     drawn.into_iter().map(bar).collect()
 }
 
-/// Returns the length on a logarithmic scale with eight steps per factor of two. Lengths within a step count as equal, so that the drawn tasks of
-/// equal length are spread over the run.
+/// Returns the class of a duration on a logarithmic scale with eight classes per factor of two. Durations of one class count as equal, so that the
+/// drawn tasks of equal length are spread over the run.
 fn step(seconds: f64) -> i64 {
     (8.0 * seconds.log2()).floor() as i64
 }
 
-/// Describes an attempt of a task for the tooltip.
+/// Returns the text of the tooltip for an attempt of a task.
 pub(super) fn attempt_text(task: &TaskRun, end: f64) -> String {
     let mut text = format!("{} from {} to {}", task.task, seconds(task.begin), seconds(end));
     if task.attempt > 0 {

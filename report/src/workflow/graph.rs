@@ -12,34 +12,35 @@ use crate::tables::shown_of;
 
 /// Maximum number of tasks that are drawn individually; more tasks could not be distinguished.
 const TASKS: usize = 500;
-/// Maximum number of drawn edges.
+/// Maximum number of edges that are drawn in the task graph.
 const EDGES: usize = 3000;
-/// Number of distinguishable colours. The next group of ranks has squares instead of circles, and so on alternately.
+/// Number of distinguishable colours of ranks. The ranks after the first group of this size have squares instead of circles, the next group has
+/// circles, and so on.
 pub(super) const COLOURS: usize = 8;
-/// Radius of a node.
+/// Radius of the circle of a task.
 const NODE: f64 = 9.0;
-/// Height of a row.
+/// Distance between the rows of tasks.
 const ROW: f64 = 23.0;
-/// Minimum and maximum width of a column.
+/// Minimum and maximum distance between the columns of tasks.
 const COLUMN: (f64, f64) = (34.0, 150.0);
-/// Minimum column width, and maximum number of tasks, for which names are drawn.
+/// Minimum distance of columns, and maximum number of tasks, with which the names of tasks are drawn.
 const NAMED_LIMITS: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 
-/// Picture of the graph with a caption.
+/// Picture of the task graph with a caption.
 pub(crate) struct Graph {
     pub(crate) svg: String,
     pub(crate) caption: String,
 }
 
-/// Task with its last attempt.
+/// Task of the workflow, with its last attempt.
 struct Node<'r> {
     name: &'r str,
     /// Last attempt, as an index into [`Run::tasks`]; `None` if the task was completed before the run.
     last_try: Option<usize>,
 }
 
-/// Returns the graph of a workflow as far as the log contains it; `None` if there are no tasks.
+/// Returns the picture of a workflow's task graph, as far as the log contains the tasks; `None` if there are none.
 pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
     let (mut nodes, mut number): (Vec<Node<'_>>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
     for (n, task) in run.tasks.iter().enumerate() {
@@ -93,7 +94,7 @@ pub(crate) fn graph(run: &Run, path: &[usize]) -> Option<Graph> {
 fn graph_svg(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &[usize]) -> String {
     let Layout { places, ways, columns, rows } = layout(nodes.len(), edges);
     let gaps = columns.saturating_sub(1).max(1) as f64;
-    // The last column needs space for names on its right side.
+    // Names are drawn to the right of the tasks, so the last column needs space at its right side.
     let wide = ((WIDTH - 2.0 * EDGE) / (gaps + 0.7)).clamp(COLUMN.0, COLUMN.1);
     let is_named = wide >= NAMED_LIMITS.0 && nodes.len() <= NAMED_LIMITS.1;
     let width = (2.0 * EDGE + wide * gaps).max(WIDTH);
@@ -106,7 +107,7 @@ fn graph_svg(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &
     }
     let steps: HashSet<(usize, usize)> = on_path.windows(2).map(|pair| (pair[0], pair[1])).collect();
     let mut ordered: Vec<usize> = (0..edges.len()).collect();
-    // Thick edges are drawn last, so that they are on top.
+    // The edges of the critical path are drawn last, so that they are on top.
     ordered.sort_by_key(|&edge| steps.contains(&edges[edge]));
     for edge in ordered {
         let (from, to) = edges[edge];

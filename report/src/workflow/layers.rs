@@ -2,19 +2,19 @@
 
 /// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
-/// Maximum number of points at which edges pass through layers. With more points, all edges are drawn straight.
+/// Maximum number of points at which edges pass through layers. If a graph needs more, all edges are drawn as straight lines.
 const MAX_POINTS: usize = 2000;
-/// Maximum number of sweeps over the layers to reduce crossings; most of the reduction happens in the first sweeps.
+/// Maximum number of passes over the layers that reduce the number of edge crossings; most of the reduction happens in the first passes.
 const SWEEPS: usize = 12;
 
 /// Layout of a graph. The place of a node is its column and its row; the rows of a column are centred on 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Layout {
     pub(super) places: Vec<(f64, f64)>,
-    /// Points through which each edge passes.
+    /// For each edge, the positions of the points through which it passes.
     pub(super) ways: Vec<Vec<(f64, f64)>>,
     pub(super) columns: usize,
-    /// Number of rows of the highest column.
+    /// Number of rows of the column with the most nodes.
     pub(super) rows: usize,
 }
 
@@ -66,22 +66,23 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// Nodes, and the points at which edges pass through layers between their ends. Edges from the same node share their points.
+/// Points of the layout: the nodes, and the points at which edges pass through layers between their ends. Edges from the same node share their
+/// points.
 struct Points {
     layer: Vec<usize>,
-    /// Ordered points of each layer.
+    /// For each layer, its points from top to bottom.
     rows: Vec<Vec<usize>>,
-    /// Neighbours of each point in the next layer, and in the previous layer.
+    /// For each point, its neighbours in the next layer. The field `before` has its neighbours in the previous layer.
     next: Vec<Vec<usize>>,
     before: Vec<Vec<usize>>,
-    /// Points through which each edge passes.
+    /// For each edge, the points through which it passes.
     ways: Vec<Vec<usize>>,
 }
 
 impl Points {
     fn new(layer: &[usize], edges: &[(usize, usize)]) -> Self {
         let nodes = layer.len();
-        // Number of layers that the longest edge of each node passes through.
+        // For each node, the number of layers that its longest edge passes through.
         let mut reach = vec![0usize; nodes];
         for &(from, to) in edges {
             reach[from] = reach[from].max(layer[to].saturating_sub(layer[from] + 1));
@@ -127,8 +128,8 @@ impl Points {
         self.before[to].push(from);
     }
 
-    /// Orders each layer by the mean position of the points' neighbours, alternately forwards and backwards, and keeps the order with the fewest
-    /// crossings.
+    /// Orders the points of each layer by the mean position of their neighbours, alternately forwards and backwards, and keeps the order with the
+    /// fewest crossings.
     fn order(&mut self) {
         let (mut best, mut fewest) = (self.rows.clone(), self.crossings());
         for sweep in 0..SWEEPS {
@@ -165,7 +166,7 @@ impl Points {
         self.rows = best;
     }
 
-    /// Returns the position of each point in its layer.
+    /// Returns for each point its position in its layer, counted from the top.
     fn positions(&self) -> Vec<usize> {
         let mut place = vec![0; self.layer.len()];
         for row in &self.rows {
@@ -185,7 +186,8 @@ impl Points {
                 ends.extend(near.map(|&next| (place[point], place[next])));
             }
             ends.sort_unstable();
-            // A line crosses the earlier lines that end at a later position. `seen` is a Fenwick tree of the ends.
+            // A line between two layers crosses those earlier lines that end at a later position. `seen` is a Fenwick tree that counts the ends of
+            // the earlier lines.
             let mut seen = vec![0u64; self.rows.get(layer + 1).map_or(0, Vec::len) + 1];
             for (count, &(_, end)) in (0..).zip(&ends) {
                 let (mut not_beyond, mut at) = (0, end + 1);
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn nodes_are_placed_to_the_right_of_their_predecessors() {
-        // Nodes 0 to 3 form a diamond, only the last layer depends on node 4, and no node depends on node 5.
+        // Nodes 0, 1, 2 and 3 form a diamond. Node 3 of the last layer also depends on node 4, and no edge leads to or from node 5.
         let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (4, 3), (0, 3)];
         let Layout { places, ways, columns, rows } = layout(6, &edges);
         let column: Vec<f64> = places.iter().map(|place| place.0).collect();
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn ordering_removes_avoidable_edge_crossings() {
-        // Each node of the first layer has one successor, in the opposite order.
+        // Each of the ten nodes of the first layer has one successor; the successors are in the opposite order.
         let edges: Vec<(usize, usize)> = (0..10).map(|n| (n, 19 - n)).collect();
         let layer = layers(20, &edges);
         let mut points = Points::new(&layer, &edges);
@@ -247,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any graph, including one with cycles, no two nodes share a place. Without cycles, all edges lead to the right.
+        /// For any graph, including one with cycles, no two nodes have the same column and row. Without cycles, all edges lead to the right.
         #[test]
         fn nodes_do_not_overlap_and_edges_point_right(ends in proptest::collection::vec((0..30usize, 0..30usize), 0..80), sane: bool) {
             let edges: Vec<(usize, usize)> =
@@ -263,7 +265,8 @@ mod tests {
             }
         }
 
-        /// The count of crossings equals that of all pairs, and the chosen order has no more crossings than the first one.
+        /// The number of crossings equals that found by a comparison of all pairs of lines. The chosen order has no more crossings than the first
+        /// one.
         #[test]
         fn ordering_never_increases_edge_crossings(ends in proptest::collection::vec((0..12usize, 12..24usize), 0..40)) {
             let layer = layers(24, &ends);

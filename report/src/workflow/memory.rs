@@ -1,4 +1,4 @@
-//! Memory that ranks held for tasks over time, compared with the plan and the limit.
+//! Charts of the memory that ranks held for tasks over time, compared with the plan and the limit.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::run::{HeldAt, Run};
 use crate::svg::{Chart, Line, WIDTH, open};
 use crate::tables::shown_of;
 
-/// Maximum number of ranks whose memory is drawn.
+/// Maximum number of ranks whose memory chart is drawn.
 const MEMORIES: usize = 8;
 
 /// Returns the memory charts of the ranks as one figure, one chart below another; `None` if no rank reported its memory.

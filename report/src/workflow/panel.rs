@@ -4,20 +4,20 @@ use std::fmt::Write;
 
 use crate::svg::{WIDTH, escaped, number, short_name, ticks};
 
-/// Maximum number of ranks with a row.
+/// Maximum number of ranks that a panel shows.
 pub(super) const RANKS: usize = 64;
-/// Maximum number of lanes of a rank. Concurrent tasks are drawn in separate lanes.
+/// Maximum number of lanes (rows for concurrent tasks) of a rank.
 const LANES: usize = 4;
-/// Width of the margin for names.
+/// Width of the margin for the names of ranks.
 const LEFT: f64 = 70.0;
-/// Height of a lane.
+/// Height of a lane (row for concurrent tasks of a rank).
 const LANE: f64 = 18.0;
-/// Height of the time axis.
+/// Height of the time axis below the ranks.
 const AXIS: f64 = 22.0;
-/// Maximum width of a letter.
+/// Maximum width of a letter of a task's name.
 const LETTER: f64 = 7.2;
 
-/// Bar of a task.
+/// Bar of a task in a panel of a Gantt chart.
 pub(super) struct Bar<'r> {
     pub(super) name: &'r str,
     pub(super) rank: usize,
@@ -30,23 +30,23 @@ pub(super) struct Bar<'r> {
     pub(super) is_on_path: bool,
 }
 
-/// Scale shared by the panels of a chart.
+/// Scale that all panels of a Gantt chart have in common.
 pub(super) struct Scale {
-    /// End of the time axis; greater than 0.
+    /// Greatest time of the time axis; greater than 0.
     pub(super) to: f64,
-    /// Number of ranks with a row.
+    /// Number of ranks that each panel shows.
     pub(super) ranks: usize,
 }
 
-/// SVG elements of a panel whose top is at 0.
+/// SVG elements of a panel, and its height; the top of the panel is at 0.
 pub(super) struct Panel {
     pub(super) elements: String,
     pub(super) height: f64,
 }
 
-/// Returns the panel of bars that are sorted by their begin.
+/// Draws the panel with these bars, which must be sorted by their begin.
 pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
-    // Time at which each lane of a rank is free.
+    // For each rank, the times from which its lanes are free.
     let mut lanes: Vec<Vec<f64>> = vec![vec![f64::NEG_INFINITY]; scale.ranks];
     let placed: Vec<(&Bar<'_>, usize)> = bars
         .iter()
@@ -76,7 +76,7 @@ pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
     let mut svg = String::new();
     for tick in ticks(scale.to) {
         let at = x(tick);
-        // The label of the last tick ends at the tick, because it would exceed the right edge if it were centred.
+        // The label of the last mark on the time axis ends at the mark, because a centred label would exceed the right edge.
         let anchor = if at > WIDTH - 24.0 { "end" } else { "middle" };
         let _ = write!(
             svg,

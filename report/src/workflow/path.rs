@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::run::TaskRun;
 
-/// Tolerance between the times of two events on one rank, in seconds.
+/// Difference in seconds up to which two times of events on one rank count as equal.
 const TIME_TOLERANCE: f64 = 1e-6;
 
 /// Returns the attempts on the critical path in order of time, as indices into `tasks`. The predecessor of an attempt is the one that ended last
@@ -49,8 +49,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every log, including a contradictory one, has a path that visits no attempt twice and ends with the last task. If tasks begin after the
-        /// tasks that they read from, the times on the path do not overlap.
+        /// Any log, even a contradictory one, gives a path that visits no attempt twice and ends with the last task. If no task begins before the end
+        /// of the tasks that it reads from, the times on the path do not overlap.
         #[test]
         fn critical_path_has_no_repeats_and_ends_with_the_last_task(spec in proptest::collection::vec((0..4usize, 0..100u32, 0..20u32, 0..40usize), 1..40), sane: bool) {
             let mut tasks: Vec<TaskRun> = Vec::new();

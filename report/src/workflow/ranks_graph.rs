@@ -10,22 +10,22 @@ use crate::svg::{WIDTH, escaped, open};
 use crate::tables::{bytes_text, short_count, shown_of};
 use armature::observe::number_format::count;
 
-/// Maximum number of drawn ranks; more could not be distinguished.
+/// Maximum number of ranks in the picture; more ranks could not be distinguished.
 const RANKS: usize = 32;
-/// Maximum number of drawn arrows between ranks; more could not be distinguished.
+/// Maximum number of arrows between ranks in the picture; more arrows could not be distinguished.
 const ARROWS: usize = 200;
-/// Space for the label of an arrow: half of its width and half of its height.
+/// Half of the width and half of the height of the space for the label of an arrow.
 const LABEL: (f64, f64) = (32.0, 9.0);
-/// Height of the picture.
+/// Height of the picture of the rank graph.
 const HEIGHT: f64 = 560.0;
-/// Radius of the circle on which the ranks are.
+/// Radius of the large circle on which the circles of the ranks are placed.
 const RADIUS: f64 = 215.0;
-/// Largest radius of a rank.
+/// Largest radius of the circle of a rank.
 const LARGEST: f64 = 28.0;
-/// Smallest radius of a rank.
+/// Smallest radius of the circle of a rank.
 const SMALLEST: f64 = 11.0;
 
-/// Data that the tasks of one rank read from another rank.
+/// Number of bytes that the tasks of one rank read from another rank.
 #[derive(Clone, Copy, Default)]
 struct Arrow {
     edges: u64,
@@ -33,10 +33,10 @@ struct Arrow {
     bytes: u64,
 }
 
-/// Returns the rank graph of a workflow with `tasks` tasks.
+/// Draws the rank graph of a workflow with `tasks` tasks.
 pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let mut by_rank: BTreeMap<usize, u64> = BTreeMap::new();
-    // The value of a task is on the rank of the last attempt.
+    // The value of a task is on the rank of the task's last attempt.
     let mut rank_of: HashMap<&str, usize> = HashMap::new();
     for task in &run.tasks {
         if rank_of.insert(&task.task, task.rank).is_none_or(|before| before != task.rank) {
@@ -74,7 +74,7 @@ pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     Graph { svg: circle_svg(&ranks, &between, &arrows), caption }
 }
 
-/// Returns the data read by sender and receiver, including reads within a rank.
+/// Returns the bytes that tasks of a rank read from another rank or from their own, by sender and receiver.
 fn arrows(run: &Run, rank_of: &HashMap<&str, usize>) -> BTreeMap<(usize, usize), Arrow> {
     let mut arrows: BTreeMap<(usize, usize), Arrow> = BTreeMap::new();
     for task in &run.tasks {
@@ -95,7 +95,7 @@ fn circle_svg(
     arrows: &BTreeMap<(usize, usize), Arrow>,
 ) -> String {
     let most = ranks.iter().map(|rank| rank.1).max().unwrap_or(1).max(1) as f64;
-    // The radius is limited, because neighbouring ranks on the circle must not touch.
+    // The radius of a rank's circle is limited, because neighbouring circles must not touch.
     let room = (TAU * RADIUS / ranks.len().max(1) as f64 * 0.42).min(LARGEST);
     let places: HashMap<usize, (f64, f64, f64)> = ranks
         .iter()
@@ -110,7 +110,7 @@ fn circle_svg(
     let mut svg = open(WIDTH, HEIGHT, "Ranks and the data sent between them");
     let widest = between.first().map_or(0, |(_, arrow)| arrow.bytes) as f64;
     let mut labels = String::new();
-    // Occupied areas: centre, half of the width and half of the height.
+    // Areas of the picture in which no label may be placed: centre, half of the width and half of the height.
     let mut occupied: Vec<(f64, f64, f64, f64)> =
         places.values().map(|&(x, y, size)| (x, y, size, size)).collect();
     for ((from, to), arrow) in between {
@@ -128,7 +128,7 @@ fn circle_svg(
             r#"<g><title>{}</title><path class="edge" style="stroke-width:{wide:.1}" d="{path}"/><path class="arrow" d="{head}"/></g>"#,
             escaped(&text)
         );
-        // Arrows are sorted by width. An arrow without space for a label shows its data only in the tooltip.
+        // Wide arrows get their labels first. An arrow without space for a label shows its number of bytes only in the tooltip.
         let (x, y) = middle;
         let is_free = |occupied: &(f64, f64, f64, f64)| {
             (occupied.0 - x).abs() >= occupied.2 + LABEL.0 || (occupied.1 - y).abs() >= occupied.3 + LABEL.1
@@ -158,7 +158,7 @@ fn circle_svg(
                 d = 2.0 * size
             ),
         };
-        // The label is on the side of the node that faces away from the centre of the circle.
+        // The label of a rank is at the side of its circle that faces away from the centre of the picture.
         let side = if x < WIDTH / 2.0 - 1.0 { ("end", -1.0) } else { ("start", 1.0) };
         let _ = write!(
             svg,
@@ -174,14 +174,15 @@ fn circle_svg(
     svg + &labels + "</svg>"
 }
 
-/// Line and head of an arrow, and the position of its label.
+/// Picture of an arrow between two ranks: its line, its head, and the position of its label.
 struct Shape {
     path: String,
     head: String,
     middle: (f64, f64),
 }
 
-/// Returns the arrow from one circle to another. It is bent to one side, so that the arrow in the opposite direction does not coincide with it.
+/// Returns the arrow from the circle of one rank to that of another. It is bent to one side, so that the arrow in the opposite direction does not
+/// coincide with it.
 fn shape(a: (f64, f64, f64), b: (f64, f64, f64), wide: f64) -> Option<Shape> {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let length = dx.hypot(dy);

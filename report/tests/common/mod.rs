@@ -27,8 +27,7 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
     };
     let mut records = vec![record(0.0, Event::RankStart(start))];
     for n in 1..=parts {
-        // Rank 1 works all the time. The other ranks wait for rank 1 more and more, and rank 2 loses its core at
-        // intervals.
+        // Rank 1 works all the time. The other ranks wait for it more and more, and rank 2 lacks its core in one of five intervals.
         let work = if rank == 1 { 0.97 } else { 0.9 - 0.6 * f64::from(n) / f64::from(parts) };
         let lost = if n % 50 < 10 && rank == 2 { 0.3 } else { 0.0 };
         let activity = Activity {
@@ -77,7 +76,7 @@ pub(crate) fn pipeline(name: &str) -> Log {
 pub(crate) fn workflow(tasks: usize, ranks: usize, name: &str) -> Log {
     let task_name = |n: usize| format!("{name}-{n}");
     let reads = |n: usize| {
-        // Each task reads tasks with about half and a third of its number, so that the dependencies form layers of growing width.
+        // Each task reads the results of the tasks with half and a third of its number, so that the dependencies form layers of growing width.
         let some = [n / 2, n / 3, n.saturating_sub(ranks)];
         let mut some: Vec<usize> = some.into_iter().filter(|&of| of < n).collect();
         some.sort_unstable();

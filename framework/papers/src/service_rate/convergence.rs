@@ -1,4 +1,4 @@
-//! Convergence test for the mean of measurements.
+//! Convergence test for a mean, from its standard errors.
 
 use super::kernel::laplacian_of_gaussian;
 use super::options::RateOptions;

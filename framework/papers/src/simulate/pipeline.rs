@@ -16,7 +16,7 @@ use armature_planner::{Error, ErrorKind, Platform, Result};
 /// Result of a simulated stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Seconds until the last item left the pipeline.
+    /// Simulated seconds until the last item left the pipeline.
     pub makespan: f64,
     /// Seconds between two items that leave the pipeline, over the middle three fifths of the stream.
     pub production_time: f64,
@@ -108,7 +108,8 @@ struct Run<'a> {
     in_order: Vec<bool>,
     /// Items that wait before each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each host of each block, the next item that the host may start, if the block is in order or the dispatch is round robin.
+    /// For each host of each block, the number of the only item that the host may start. Used if the block has a serial stage or dispatch is round
+    /// robin.
     next: Vec<Vec<u64>>,
     /// For each processor, the block and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
@@ -117,7 +118,7 @@ struct Run<'a> {
     total: u64,
     window: u64,
     admitted: u64,
-    /// Items that the last block has completed before an earlier item.
+    /// Items that the last block of stages has completed and that wait for an earlier item, because items leave in order.
     early: BTreeSet<u64>,
     /// Times at which the items left the pipeline, in order.
     released: Vec<f64>,
@@ -175,7 +176,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts the first permitted item on each idle processor.
+    /// Starts on each idle processor the first item that the order of items and the dispatch permit.
     fn start_idle(&mut self) {
         for p in 0..self.current.len() {
             if self.current[p].is_some() {

@@ -112,7 +112,7 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // A set stop flag ends the search if the budget does not limit the number of evaluated mappings.
+            // If the budget does not limit the number of evaluated mappings, the stop flag is set, so that the search ends.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }

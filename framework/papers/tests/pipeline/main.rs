@@ -80,7 +80,7 @@ fn ask(instance: &Instance, options: &PlanOptions, planner: impl Into<Option<Alg
     try_ask(instance, options, planner).unwrap()
 }
 
-/// Returns a valid mapping that the random numbers `choices` select; processors host several blocks only if `share` is true.
+/// Returns a valid mapping, selected by the random numbers `choices`. A processor hosts several blocks only if `share` is true.
 fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index]) -> Mapping {
     let processors = instance.platform.processors();
     let mut choices = choices.iter().cycle();
@@ -109,7 +109,8 @@ fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index
     mapping
 }
 
-/// Part of their processors that two replicated blocks of a mapping have in common, for the pair of blocks with the worst overlap.
+/// Overlap of the processors of two replicated blocks: they share none, all or some of them. For a mapping, the overlap of the pair of blocks with
+/// the worst one.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Sharing {
     None,

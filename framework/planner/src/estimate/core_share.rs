@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Seconds of computing after which an old measurement counts half: a hundred turns of a scheduler, and several periods of a cgroup quota.
+/// Seconds of computing after which an old measurement counts half. In this time a scheduler gives a thread its core about a hundred times, and a
+/// cgroup quota has several periods.
 const HALF_LIFE: f64 = 0.3;
 
 /// Fraction of a core that a rank gets: of the time in which the rank is ready to compute, the part in which it has a core.

@@ -1,11 +1,11 @@
-//! Minimum of recent message delays.
+//! Smallest delay among the recent messages of a link.
 
 use serde::{Deserialize, Serialize};
 
-/// Number of messages of a generation. The messages of the current and the previous generation are considered.
+/// Number of messages in a generation (a sequence of consecutive messages). The smallest delay is taken over the current and the previous generation.
 const GENERATION: u32 = 64;
 
-/// One message: its size in bytes, and the seconds between sending and arrival.
+/// Observed message: its size in bytes, and the seconds between sending and arrival by the clocks of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Passage {
     pub(super) bytes: f64,
@@ -13,7 +13,7 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// Returns the delay minus the transfer time of the bytes at `bandwidth`.
+    /// Returns the delay of the message minus the transfer time of its bytes at `bandwidth`.
     pub(super) fn rest(&self, bandwidth: f64) -> f64 {
         self.delay - self.bytes / bandwidth
     }
@@ -59,7 +59,7 @@ impl Envelope {
         self.spread
     }
 
-    /// Returns the number of messages so far.
+    /// Returns the number of messages that were added so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

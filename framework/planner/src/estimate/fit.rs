@@ -70,7 +70,7 @@ impl Default for FitOptions {
 pub struct Fit {
     /// Work of each stage per item, in units of speed × seconds; `None` if the work was neither measured nor known.
     pub works: Vec<Option<Estimate>>,
-    /// Speed of each rank, in the units of the prior speeds.
+    /// Speed of each rank, in the unit of the prior speeds.
     pub speeds: Vec<Estimate>,
 }
 

@@ -70,15 +70,16 @@ fn ranks_are_compared_through_a_chain_of_stages() {
 #[test]
 fn known_works_distinguish_slow_ranks_from_slow_work() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
-    // Each rank runs different stages, and both stages of rank 0 take twice as long as known, so the rank is slower.
+    // Both stages of rank 0 take twice as long as the prior predicts. No other rank ran these stages, so the rank is slower.
     let slower_rank = fitted(&[took(0, 0, 0.02), took(1, 0, 0.04), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&slower_rank), &[0.5, 1.0, 1.0]);
-    // Stage 2 takes twice as long as known on every rank, so its work has doubled.
+    // Stage 2 takes twice as long as the prior predicts on every rank, so its work has doubled.
     let slower_work =
         fitted(&[took(2, 0, 0.06), took(2, 1, 0.06), took(2, 2, 0.06), took(0, 0, 0.01)], &prior);
     assert_near(&speeds(&slower_work), &[1.0; 3]);
     assert_near(&[slower_work.works[2].unwrap().value], &[0.06]);
-    // If the only measured stage of a rank takes longer, the rank counts as slower, because speeds change more often than works.
+    // If the only measured stage of a rank takes longer than the prior predicts, the rank counts as slower, because speeds change more often than
+    // works.
     let one = fitted(&[took(0, 0, 0.02), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&one), &[0.5, 1.0, 1.0]);
 }
@@ -87,7 +88,7 @@ fn known_works_distinguish_slow_ranks_from_slow_work() {
 fn core_time_distinguishes_heavier_stages_from_slower_ranks() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
     let fitted = |seen: &[Measurement]| fit(seen, &prior, &FitOptions::of_core_time()).unwrap();
-    // The input data change: stage 2, which runs on one rank, has twice the work.
+    // With times in which the rank had its core: stage 2, which runs on one rank only, takes twice as long, so its work has doubled.
     let phase = fitted(&[took(0, 0, 0.01), took(1, 1, 0.02), took(2, 2, 0.06)]);
     assert_near(&speeds(&phase), &[1.0; 3]);
     assert_near(&[phase.works[2].unwrap().value], &[0.06]);

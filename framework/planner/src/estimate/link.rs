@@ -106,7 +106,7 @@ impl LinkTraffic {
             self.small.add(passage, self.bandwidth);
         } else if bytes >= self.border.1 {
             self.large.add(passage, self.bandwidth);
-            // From now on, messages of unequal size are compared with the bandwidth estimated so far.
+            // Later messages of unequal size are compared with the bandwidth estimated so far.
             if let Some(bandwidth) = self.slope() {
                 self.bandwidth = bandwidth;
             }

@@ -63,7 +63,8 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Returns a number of bytes and the time of their transfer without the set-up time, from which the bandwidth follows.
+    /// Returns a number of bytes and the seconds of their transfer without set-up time; their quotient is the bandwidth. `None` if the traffic
+    /// determines no bandwidth.
     fn transfer(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> Option<Reading> {
         if let (Some(small), Some(large)) = (self.reading(&self.small), self.reading(&self.large)) {
             let (bytes, seconds) = (large.bytes - small.bytes, large.seconds - small.seconds);
@@ -114,7 +115,7 @@ impl LinkTraffic {
 }
 
 impl Reading {
-    /// Returns the sum of two measured transfers: bytes, seconds and differences between generations.
+    /// Adds two measured transfers: their bytes, their seconds, and the differences of their delays between generations of messages.
     fn and(&self, other: &Reading) -> Reading {
         Reading {
             bytes: self.bytes + other.bytes,
@@ -164,9 +165,9 @@ mod tests {
             link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
         };
         let wrong = (0..400).filter(|&seed| wrong(seed)).count();
-        // Some estimates are wrong, because the smallest waiting times of two generations of messages may agree by chance.
+        // Some estimates may be wrong, because the smallest waiting times of two generations of messages agree by chance.
         assert!(wrong <= 20, "{wrong} of 400");
-        // The plain estimate takes the waiting time for a long set-up time.
+        // The estimate without the check of generations takes the waiting time of messages for a long set-up time.
         let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
         assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub struct Running {
     count: u64,
     mean: f64,
-    /// Sum of squared deviations from the mean.
+    /// Sum of the squared deviations of the values from their mean.
     squares: f64,
 }
 

@@ -8,7 +8,7 @@ use crate::range;
 const SAMPLE: f64 = 0.005;
 /// Number of samples after which an old sample counts half. With twice the number, the estimate follows a change half as fast.
 const HALF_LIFE: usize = 16;
-/// Number of samples that are kept. Older samples would count less than a sixteenth.
+/// Number of samples that are kept. Older samples would have less than a sixteenth of the weight of a new one.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
 /// Limit of a sample, as a multiple of the median of the samples. Of exponentially distributed times one in thirty is above the limit, and the mean
 /// becomes 3 % too low. A single spike that is much longer than the limit raises the mean of a full window of samples by a fifth.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Map from numbers of workers to values of any type. A look-up takes one step if the numbers are consecutive, as rank numbers usually are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ByWorker<T> {
-    /// Entries in ascending order of the numbers of workers.
+    /// Pairs of a worker's number and its value, in ascending order of the numbers.
     entries: Vec<(usize, T)>,
 }
 

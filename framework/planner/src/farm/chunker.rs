@@ -46,7 +46,7 @@ pub struct Chunker {
     dispatched: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
-    /// True if the policy has been told to begin the current iteration.
+    /// True if the chunk policy has begun the current iteration.
     planned: bool,
 }
 

@@ -6,7 +6,7 @@ use super::messages::{MessageCosts, StartUp};
 use super::model::{IterationModel, Protocol};
 use crate::range;
 
-/// Number of measured messages that are kept.
+/// Number of measured messages that the fit keeps; older ones are forgotten.
 const MEMORY: usize = 512;
 /// Minimum number of messages below and above the border between small and large messages, for separate start-up times.
 const ENOUGH: usize = 8;
@@ -42,7 +42,7 @@ pub struct FarmFit {
     iteration: Option<Iteration>,
 }
 
-/// Means of measured values over the iterations of a farm.
+/// Means of the measured bytes and times over the iterations of a farm.
 #[derive(Clone, Copy, Debug)]
 struct Iteration {
     out: f64,

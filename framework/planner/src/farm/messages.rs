@@ -19,11 +19,11 @@ use crate::range::{self, AMOUNT};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartUp {
-    /// Seconds for a message of at most `border` bytes.
+    /// Start-up time in seconds of a message of at most `border` bytes.
     pub small: f64,
     /// Maximum bytes of a small message; infinite if all messages have the same start-up time.
     pub border: f64,
-    /// Seconds for a message of more than `border` bytes.
+    /// Start-up time in seconds of a message of more than `border` bytes.
     pub large: f64,
 }
 

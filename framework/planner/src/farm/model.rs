@@ -50,7 +50,7 @@ pub struct IterationModel {
     pub compute: f64,
     /// Time in seconds that the master needs to prepare the next tasks (lm in the paper of Cesar et al.).
     pub master: f64,
-    /// Time from which the master can send the next message.
+    /// Behaviour of the master during a transfer, which determines when it can send the next message.
     pub protocol: Protocol,
 }
 

@@ -155,7 +155,8 @@ proptest! {
                         knowledge.now += 1e-4;
                         let size = chunker.next_up_to(worker, window, &knowledge).unwrap();
                         prop_assert!((1..=window).contains(&size));
-                        // The source of the stream has fewer tasks than the chunk, by which its end is detected.
+                        // The stream has fewer tasks left than the chunk needs, so the caller returns the missing tasks and reports the end of the
+                        // stream.
                         if size > left {
                             chunker.return_tasks(size - left);
                             chunker.set_supply(Supply::Exactly(0), &knowledge);

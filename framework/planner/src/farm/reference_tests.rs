@@ -112,7 +112,7 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// Returns the chunk sizes of FSC, or of DPF if `of_rest` is true, with batches of the fraction `factor` of the case.
+/// Returns the chunk sizes of FSC, or of DPF if `of_rest` is true, with batches of the fraction `factor` that the line of the data file gives.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();
@@ -253,8 +253,8 @@ fn tables_1_to_4_are_reproduced() {
     use Protocol::{Asynchronous, Synchronous};
     let switching = StartUp { small: 1.32, border: 3200.0, large: 2.145 };
     let kib = |k: f64| 1024.0 * k;
-    // The last column has three numbers of workers: that with the shortest time, the maximum that the master can serve, and that with the smallest
-    // performance index. The 22 in the first row is not in the tables of the paper of Cesar et al.
+    // The last column has the expected numbers of workers: that with the shortest time, the maximum that the master can serve, and that with the
+    // smallest performance index. The 22 in the first row is not in the tables of the paper of Cesar et al.
     let rows = [
         (kib(100.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [32, 22, 12]),
         (kib(2048.0), 1000.0, Asynchronous, switching, 1.93e-4, 0.34, [64, 10, 9]),

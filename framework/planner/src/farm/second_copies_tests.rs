@@ -24,7 +24,7 @@ fn the_chunk_that_gains_most_goes_to_the_fastest_idle_worker() {
 fn a_chunk_behind_another_one_waits_for_it() {
     let pace = |_: usize| Some(1.0);
     let chunks = [held(1, 1, 5, Some(1.0)), held(2, 1, 2, None), held(3, 1, 2, None)];
-    // The first chunk needs four more seconds, the second ends after six and the third after eight.
+    // At 1 s per task, worker 1 completes its chunks after 4, 6 and 8 more seconds. The idle workers receive copies of the two last chunks.
     assert_eq!(second_copies(&chunks, &[2, 3, 4], pace, 0.5), [(3, 2), (2, 3)]);
     let begun = [HeldChunk { copyable: false, ..chunks[0] }, chunks[1]];
     assert_eq!(second_copies(&begun, &[2], pace, 0.5), [(2, 2)]);
@@ -46,9 +46,9 @@ fn ranks_without_results_have_the_mean_pace_and_without_any_result_nothing_is_co
     assert_eq!(second_copies(&chunks, &[2], |rank| (rank == 1).then_some(1.0), 0.0), [(1, 2)]);
 }
 
-/// Time in seconds after which a worker sends its results so far.
+/// Interval in seconds at which a worker sends the results of the tasks that it has completed.
 const PART: f64 = 0.1;
-/// Interval in seconds at which the master looks for late chunks.
+/// Interval in seconds at which the master of the simulated farm looks for late chunks.
 const LOOK: f64 = 2e-3;
 const MESSAGE: f64 = 1e-4;
 
@@ -59,26 +59,25 @@ struct World {
     slow_from: f64,
 }
 
-/// Chunk at a worker.
 #[derive(Clone, Copy)]
 struct Chunk {
     id: u64,
     next: usize,
     end: usize,
-    /// Time since which the worker could run the next tasks.
+    /// Time from which the worker could run the remaining tasks of the chunk.
     since: f64,
-    /// Number of the chunk with the same tasks.
+    /// Number of the chunk with the same tasks on another worker, if the chunk was copied.
     twin: Option<u64>,
 }
 
 impl World {
-    /// Returns the end of `work` seconds that `worker` begins at `start`.
+    /// Returns the time at which `worker` ends `work` seconds of work (at full speed) that it begins at `start`.
     fn end(&self, worker: usize, start: f64, work: f64) -> f64 {
         let fast = if worker == 0 { (self.slow_from - start).clamp(0.0, work) } else { work };
         start + fast + 10.0 * (work - fast)
     }
 
-    /// Returns the time of a dispatcher that knows all times: each task goes to the worker that ends it first.
+    /// Returns the time of the farm with a dispatcher that knows all times: each task is sent to the worker that would complete it first.
     fn oracle(&self) -> f64 {
         let mut free = vec![0.0; self.workers];
         for &time in &self.times {
@@ -89,14 +88,14 @@ impl World {
         free.into_iter().fold(0.0, f64::max)
     }
 
-    /// Returns the time of a farm with the policy, with or without second copies, and the number of copies.
+    /// Simulates the farm with a chunk policy, with or without second copies. Returns the time of the farm in seconds, and the number of copies.
     fn farm(&self, chunking: Chunking, with_copies: bool) -> (f64, usize) {
         let knowledge = Knowledge { ahead: 1, ..Knowledge::default() };
         let all: Vec<usize> = (0..self.workers).collect();
         let mut chunker = Chunker::new(chunking);
         chunker.begin(Supply::Exactly(self.times.len() as u64), &all, &knowledge);
         let mut queues: Vec<VecDeque<Chunk>> = vec![VecDeque::new(); self.workers];
-        // The next report of each worker: its time, the first task behind it, and the seconds of its tasks.
+        // Next message with results of each worker: its time, the first task that it does not contain, and the seconds of its tasks.
         let mut reports: BTreeMap<usize, (f64, usize, f64)> = BTreeMap::new();
         let (mut pace, mut done) = (vec![None; self.workers], vec![false; self.times.len()]);
         let (mut now, mut left, mut drawn, mut id, mut copies) = (0.0, self.times.len(), 0, 0, 0);
@@ -176,7 +175,8 @@ impl World {
     }
 }
 
-/// A rank at a tenth of its speed in the last twentieth of the tasks costs at most a tenth of the time of a dispatcher that knows this.
+/// If a rank falls to a tenth of its speed for the last twentieth of the tasks, the farm takes at most a tenth longer than with a dispatcher that
+/// knows all times.
 #[test]
 fn a_rank_that_becomes_slow_near_the_end_costs_a_tenth_of_the_time_at_most() {
     let mut seed = 1u64;

@@ -29,7 +29,7 @@ pub struct TaskStatistics {
 /// Statistics of the task times of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
-    /// Times of single tasks over the whole run.
+    /// Mean and variance of the times of single tasks over the whole run.
     pub(super) tasks: Running,
     /// Number of tasks and their total seconds in the current iteration.
     pub(super) now: (u64, f64),
@@ -41,11 +41,11 @@ pub(super) struct WorkerTimes {
     chunks: u64,
 }
 
-/// Sums over all reported chunks.
+/// Sums over the chunks of which the results were reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Spread {
     chunks: u64,
-    /// Number of tasks in the chunks.
+    /// Total number of tasks in the reported chunks.
     tasks: f64,
     /// Sum Σ T of the total times T of the chunks. The field `squares` is the sum Σ T²/k, where k is the number of tasks of the chunk.
     times: f64,

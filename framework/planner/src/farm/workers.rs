@@ -51,10 +51,10 @@ const SLOWER: f64 = 1.1;
 pub struct WorkerCount {
     tuner: Tuner<usize>,
     first_start: Option<f64>,
-    /// Numbers of workers before and after the last decided change.
+    /// Numbers of workers before and after the last change that was decided.
     change: (usize, usize),
     trades: bool,
-    /// Minimum number of workers that is still tried. With fewer workers, an earlier change was slower than predicted. The field `most` is the
+    /// Minimum number of workers that is still tried, because an earlier change to fewer workers was slower than predicted. The field `most` is the
     /// maximum.
     least: usize,
     most: usize,
@@ -69,7 +69,7 @@ pub struct CountOutcome {
     pub after: usize,
     /// Median time of the last iterations before the change, or the predicted time if no iteration was measured.
     pub before_s: f64,
-    /// Time that was predicted for the new number of workers.
+    /// Time of an iteration or task that was predicted for the new number of workers.
     pub predicted_s: f64,
     /// Median time of the first iterations after the change.
     pub after_s: f64,
@@ -88,7 +88,7 @@ impl CountOutcome {
             outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
             outcome.measured_after / now,
         );
-        // Ratio by which the iterations may be slower with fewer workers, because the model has predicted it.
+        // Ratio by which iterations with the new number of workers may be slower than before, because the model has predicted it.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
         let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);

@@ -18,9 +18,9 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Action, Reason};
 
-/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass. A rank that shares its core with a
-/// load delays the others by a third of the time, which can wait for more reports. A rank that is several times as slow must be relieved after
-/// [`FEW`] reports.
+/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass. If a rank shares its core with another
+/// program, a third of the time can be saved, and the balancer waits for more reports. If a rank is several times as slow, units move after [`FEW`]
+/// reports.
 const UNSURE: f64 = 0.4;
 /// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
 const FEW: u32 = 2;
@@ -86,7 +86,7 @@ pub struct LoopBalancer {
     under_way: Option<UnderWay>,
     /// Time of the last interaction with the ranks.
     last: Option<f64>,
-    /// Time since when ranks have only computed: that of the last interaction, or of the end of the movement after the interaction.
+    /// Time from which on ranks have only computed: that of the last interaction, or of the end of the movement of units after it.
     free: Option<f64>,
 }
 

@@ -79,7 +79,7 @@ fn end_of_a_load_is_followed_only_by_few_ranks() {
 
 #[test]
 fn moves_are_rejected_only_if_far_too_expensive() {
-    // Returns the second decision, after a load has started and stopped 10 s later, if each movement takes `seconds`.
+    // Returns the second decision of the balancer: a load slows rank 0, and stops 10 s later. Each movement of units takes `seconds`.
     let second_move = |seconds: f64, margin: Option<f64>| {
         let mut bench = Bench::new(&[1000; 4], LoopOptions { margin, ..raw() });
         let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -109,7 +109,8 @@ fn persistent_imbalance_counts_as_one_change() {
     let first = bench.look(&loaded);
     bench.carry_out(&first, 10.0);
     bench.now += 8.0;
-    // The load has stopped. Moving the units back costs 10 s and is rejected at first, because it saves only 12.5 % of 19 s.
+    // The load has stopped. To move the units back costs 10 s. It is rejected at first, because it saves only 12.5 % of the 19 s for which the rates
+    // are expected to stay.
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");
@@ -134,7 +135,7 @@ fn no_decision_while_units_move() {
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).action, KEEP(Reason::Same));
-    // Rates are also smoothed while units move: the second low rate of a rank in a row counts by half.
+    // The rates of a rank are also smoothed while units move: the second low rate in succession counts by half.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
     smoothed.look(&[100.0, 100.0, 100.0, 50.0]);
@@ -174,17 +175,17 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
         let decision = bench.decide_with(&reports, ahead);
-        // Every decision is abandoned, so that the units stay and the next decision is independent.
+        // The decided moves are abandoned each time, so that the units stay and decisions are independent of each other.
         bench.balancer.abandoned();
         decision
     };
-    // Half of the 60 units left in the pass would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
+    // A rank has 60 units left in the pass, of which half would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // If the units stay on their new rank for 100 passes, the same movement pays.
+    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes.
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 

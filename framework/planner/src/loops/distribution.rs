@@ -36,7 +36,7 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
-        // The limit prevents rounding errors from assigning more units than there are.
+        // A rank gets at most the units that are left, because rounding errors could otherwise assign more units than there are.
         shares[rank] = (quota.floor() as u64).min(left - assigned);
         assigned += shares[rank];
         remainders.push((quota - quota.floor(), rank));
@@ -60,7 +60,7 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest rank always stays, because rounding could otherwise put all ranks below an equal share.
+        // The fastest rank always takes part in the division, because rounding could otherwise put all ranks below the minimum.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {

@@ -10,9 +10,9 @@ use crate::error::Result;
 /// Transfer of units (iterations of a loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Sending rank.
+    /// Rank that sends the units.
     pub from: usize,
-    /// Receiving rank.
+    /// Rank that receives the units.
     pub to: usize,
     /// Number of units to transfer, at least 1.
     pub units: u64,

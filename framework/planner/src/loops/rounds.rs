@@ -79,9 +79,9 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
 /// Range of contiguous units that moves from a rank to the rank before or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMove {
-    /// Sending rank.
+    /// Rank that sends the units.
     pub from: usize,
-    /// Receiving rank, a neighbour of the sender.
+    /// Rank that receives the units, a neighbour of the sender.
     pub to: usize,
     /// Range of the numbers of the units that move.
     pub units: Range<u64>,

@@ -9,7 +9,7 @@ use crate::range::{self, AMOUNT};
 /// Cost of a shift (a message of border values to the next rank): `fixed + per_element × elements` (equation 8 of Siegell and Steenkiste 1997).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShiftCost {
-    /// Seconds of a message to the next rank without elements.
+    /// Seconds that a message without elements to the next rank takes.
     pub fixed: f64,
     /// Additional seconds for each element of the message.
     pub per_element: f64,

@@ -187,7 +187,7 @@ struct Found {
     complete: bool,
 }
 
-/// Arguments of one call of [`plan`], with derived data.
+/// Arguments of one call of [`plan`], with data that is computed from them.
 struct Planner<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,

@@ -62,7 +62,7 @@ pub enum Reason {
     Same,
     /// The pause after the last change has not ended.
     CoolingDown {
-        /// End of the pause, in seconds on the tuner's clock.
+        /// Time on the tuner's clock at which the pause ends, in seconds.
         until: f64,
     },
     /// Measurements are missing, unusable, or older than the last change.
@@ -84,10 +84,10 @@ pub enum Reason {
     },
 }
 
-/// Result of one look of the tuner: the input and the decision.
+/// Result of one look of the tuner (comparison of a candidate with the current arrangement): the input and the decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision<A> {
-    /// State of the stream at the look.
+    /// State of the stream at the look (the comparison of a candidate with the current arrangement).
     pub situation: Situation<A>,
     /// Candidate arrangement that was evaluated, if there was one.
     pub candidate: Option<Candidate<A>>,

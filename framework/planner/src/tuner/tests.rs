@@ -54,14 +54,15 @@ fn decisive_first_gain_is_taken_at_second_observation() {
     };
     let large = actions(&mut tuner(options), 0.005);
     assert_eq!(summarize(&large[..2]), [waits(1), (Action::Act, 2)]);
-    // A gain that is not decisive must last for three looks.
+    // A gain just below the option `decisive` must last for three looks (comparisons of a candidate with the current arrangement).
     let smaller = actions(&mut tuner(options), 0.0051);
     assert_eq!(summarize(&smaller), [waits(1), waits(2), (Action::Act, 3)]);
     // A change with a decisive gain is rejected if it costs more than it saves.
     let mut dear = tuner(options);
     let dear = [1.0, 2.0].map(|now| dear.consider(situation_at(now), to(1, 0.005, 40.0)).action);
     assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
-    // After the first change, two looks with a decisive gain are not enough, because the current arrangement was chosen by measurements.
+    // After the first change, a gain above the option `decisive` must last for three looks as well, because the current arrangement was chosen by
+    // measurements.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
     assert_eq!(summarize(&actions(&mut later, 0.001)), [waits(1), waits(2), (Action::Act, 3)]);

@@ -21,8 +21,8 @@ use super::verifier::{Verification, verify};
 use super::worth::Worth;
 use crate::error::{Error, Result};
 
-/// Number of tried orders between the order of HEFTM (by bottom levels) and the one with the smallest memory. In the first of them the bottom levels
-/// have the weight one half, and in each following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
+/// Number of tried task orders that lie between the order of bottom levels and the order with the smallest memory. In the first of them the bottom
+/// levels have the weight one half, and in each following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
 const BLENDS: u32 = 2;
 
 /// Planners of workflows whose plans are compared.
@@ -66,7 +66,7 @@ pub enum Planner {
 /// Result of one planner, with or without a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Planner that was tried.
+    /// Planner that was called.
     pub planner: Planner,
     /// Makespan of the planner's plan in seconds, or its error.
     pub makespan: Result<f64>,
@@ -174,7 +174,7 @@ fn improved(
     }
 }
 
-/// Plans or errors of the planners, in a fixed order.
+/// Plans, or errors, of all planners in a fixed order.
 type Found = Vec<(Planner, Result<Certified>)>;
 
 fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {

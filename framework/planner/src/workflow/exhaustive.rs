@@ -38,9 +38,9 @@ pub(super) struct Search<'a> {
     /// For each task, a lower bound of the seconds from its end to the end of the run, if the following tasks run on the fastest processors with
     /// enough memory.
     after: Vec<f64>,
-    /// Total speed of all processors, in work units per second.
+    /// Sum of the speeds of all processors, in work units per second.
     speed: f64,
-    /// Number of placements that may still be tried.
+    /// Number of placements of tasks that the search may still try.
     pub(super) left: usize,
     pub(super) shortest: f64,
     best: Option<Timeline<'a>>,
@@ -53,9 +53,9 @@ struct State<'a> {
     is_placed: [bool; MOST_TASKS],
     /// Lower bound of the makespan of any completion of the partial plan.
     makespan: f64,
-    /// Total work of the tasks that are not placed.
+    /// Sum of the works of the tasks that are not placed.
     work: f64,
-    /// Time from which each processor is free.
+    /// For each processor, the time from which it is free.
     free: [f64; MOST_PROCESSORS],
 }
 

@@ -66,7 +66,7 @@ fn plan_of_few_tasks_is_optimal() {
     }
 }
 
-/// Processors of tasks and files during a run, without times.
+/// State of a run without times: the processors of tasks and files.
 #[derive(Clone)]
 struct Untimed<'a> {
     graph: &'a Workflow,

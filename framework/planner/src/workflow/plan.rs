@@ -14,7 +14,7 @@ pub enum Execution {
     /// Each processor runs one block of tasks. A block begins when all files that its tasks read have arrived, and sends the files that its tasks
     /// write at its end. The files between two blocks are one message.
     Blocks {
-        /// Time for which files between blocks occupy memory.
+        /// Time for which files between blocks of tasks occupy memory.
         crossing: Crossing,
     },
     /// Event model: a file is sent when the task that writes it has ended. [`Transfer`]s and [`Eviction`]s define the place of each file at any time.

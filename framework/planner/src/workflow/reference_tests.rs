@@ -67,13 +67,13 @@ fn tasks_that_do_not_fit_are_postponed() {
     let plan = heftm_relaxed(&graph, &small, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!(plan.sequence, [0, 2, 1]);
     certified(&graph, &small, &plan);
-    // With a larger buffer, the file is evicted for task 1, and task 2 reads the file from the buffer.
+    // With a larger buffer, the waiting file of size 6 is evicted for task 1, and task 2 reads it from the buffer.
     let large = cluster(&[(10, 6)]);
     let plan = heftm_relaxed(&graph, &large, &[0, 1, 2], TaskMemory::Additive).unwrap();
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
     let verification = certified(&graph, &large, &plan);
     assert_eq!((verification.peak, verification.buffer_peak), (vec![8], vec![6]));
-    // A task that fits on no processor is still an error.
+    // If a task fits on no processor, relaxed HEFTM still returns an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
 }
@@ -159,12 +159,12 @@ fn disk_time_delays_evicting_task_and_reader() {
     assert_eq!(plan.evictions, [Eviction { edge: 0, at: 3.0, before: 1 }]);
     assert_eq!((&plan.start[..], plan.makespan), (&[0.0, 3.0, 6.0][..], 7.0));
     certified(&graph, &machines, &plan);
-    // The plan is changed so that first reading and then writing the file takes too little time, which the verifier must report.
+    // The plan is changed: too little time to read the file back, and then also too little time to write it, each of which the verifier must report.
     (plan.start[2], plan.finish[2], plan.makespan) = (5.0, 6.0, 6.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
     (plan.evictions[0].at, plan.start[1], plan.finish[1]) = (2.0, 2.0, 3.0);
     assert_eq!(verify(&graph, &machines, &plan).count(Rule::Time), 1);
-    // If task 2 runs before task 1, no file must be evicted.
+    // The best plan runs task 2 before task 1, so that no file must be evicted.
     assert_eq!(super::plan(&graph, &machines, &PlanOptions::default()).unwrap().plan.makespan, 3.0);
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, number, some};
 
-/// Call of a method of a chunker.
+/// Call of a method of a chunker, in a random sequence of calls.
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Supply, Vec<usize>),

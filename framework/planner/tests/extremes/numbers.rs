@@ -78,7 +78,7 @@ pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
 
-/// Generates lists of up to five values of the strategy `each`.
+/// Generates lists of up to five values, each drawn from the strategy `each`.
 pub(crate) fn some<S: Strategy + Clone>(each: S) -> impl Strategy<Value = Vec<S::Value>> + Clone
 where
     S::Value: Clone,

@@ -1,4 +1,4 @@
-//! Parts that the pass-by-pass and the overlapped simulation of a loop have in common.
+//! Record of a simulated run of a loop, and computing times with noise. The pass-by-pass and the overlapped simulation use them.
 
 use armature_planner::loops::{LoopDecision, RankTime};
 use armature_planner::random::Random;

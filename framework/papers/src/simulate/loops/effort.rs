@@ -10,10 +10,10 @@ use super::system::{Load, LoopSystem, Sharing};
 /// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a competing load on or off, a turn on a
 /// shared processor, or an event.
 const MOST_STEPS: u64 = 1 << 26;
-/// Number of simulation steps for which one number of a balancing decision counts. Each rank adds a number to a decision, and the time of a decision
-/// is about this number of steps. Decisions are stored, so this limits their memory to some MiB.
+/// Number of simulation steps for which one stored number of a balancing decision counts. A decision stores a number for each rank, and each number
+/// takes about as long to compute as this many steps. The limit of steps therefore also bounds the memory of the decisions, to some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
-/// Approximate count of numbers in a balancing decision in addition to one number for each rank.
+/// Approximate count of numbers that a balancing decision stores in addition to one number for each rank.
 const NUMBERS: u64 = 16;
 
 /// Number of simulation steps so far, shared by all processors of a simulation.

@@ -129,9 +129,9 @@ fn efficiencies_agree_with_an_independent_simulation() {
             off[column].push((case.mean(balancing) - expected).abs());
         }
     }
-    // Limits of the difference between the two simulations. Without balancing, chance has little effect: 1 per cent of efficiency. With all rules of
-    // the paper of Siegell and Steenkiste the limit is 5 per cent. With the other kinds of balancing a single chance may decide about many movements,
-    // so only the mean difference of each column is limited, to 2.5 per cent.
+    // Limits of the difference between this simulation and the reference simulation of the data file, in per cent of efficiency: 1 without balancing,
+    // where chance has little effect, and 5 with all rules of the paper of Siegell and Steenkiste. With the other kinds of balancing a single chance
+    // may decide about many movements, so only the mean difference of each column is limited, to 2.5.
     assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
     assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
     for (column, off) in off.iter().enumerate() {
@@ -178,7 +178,8 @@ fn realised_gain_limits_the_loss_with_few_ranks() {
 fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very expensive movements, eager balancing lowers the efficiency below 30 %. Balancing that compares costs and savings still gains.
+    // With very expensive movements, balancing that moves units for any gain lowers the efficiency below 30 %. Balancing that compares costs and
+    // savings still gains.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);

@@ -52,7 +52,7 @@ struct State<'a> {
     effort: Effort,
 }
 
-/// Movement of units that is in progress.
+/// Movement of units between ranks that is in progress.
 struct Movement {
     begin: f64,
     /// Messages that carry units, each with its arrival time.
@@ -100,8 +100,8 @@ impl State<'_> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank keeps at least one unit, because a rank without units could never be measured again. Within a pass, a slow rank may have no units
-        // left to compute.
+        // A rank keeps at least one unit for the following passes, because a rank without units could never be measured again. In the rest of a pass,
+        // a slow rank may have no units left to compute.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,

@@ -16,7 +16,7 @@ pub(super) struct Processor {
     stopped: f64,
     /// Seconds that were left of the rank's turn when the rank last stopped computing.
     turn_left: f64,
-    /// Processor seconds that the rank had while the load was on.
+    /// Seconds for which the rank had the processor while the load was on.
     own_share: f64,
     effort: Effort,
 }
@@ -107,7 +107,7 @@ impl Processor {
         let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) else { return 0.0 };
         let alone_since = self.stopped.max(self.switch(self.switches));
         if start <= alone_since {
-            // The load has not had the processor to itself, because the rank never stopped or because rank and load begin at the same time.
+            // The load has not had the processor alone: the rank never stopped, or rank and load begin at the same time.
             return if self.turn_left > 0.0 { 0.0 } else { self.other(start, turn) };
         }
         let into = (start - alone_since) % turn;
@@ -115,7 +115,7 @@ impl Processor {
         (turn - into).min(self.next_switch() - start)
     }
 
-    /// Returns the seconds of a turn of the load, which ends early if the load stops, and gives the rank a whole turn after it.
+    /// Returns the seconds of the load's turn on the processor, which ends early if the load stops. The rank then gets a whole turn.
     fn other(&mut self, start: f64, turn: f64) -> f64 {
         self.turn_left = turn;
         turn.min(self.next_switch() - start)

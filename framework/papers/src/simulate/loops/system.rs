@@ -9,9 +9,9 @@ use armature_planner::{Error, ErrorKind, Result};
 pub struct Load {
     /// Rank with which the process competes; each rank has at most one load.
     pub rank: usize,
-    /// Seconds for which the process is off, at the beginning of each period.
+    /// Seconds for which the competing process is off, at the beginning of each period.
     pub off: f64,
-    /// Seconds for which the process is on, at the end of each period.
+    /// Seconds for which the competing process is on, at the end of each period.
     pub on: f64,
 }
 
@@ -56,7 +56,7 @@ pub struct LoopSystem {
 /// Result of a simulated loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopRun {
-    /// Seconds from the start to the end of the loop.
+    /// Simulated seconds from the start to the end of the loop.
     pub elapsed: f64,
     /// Seconds of the loop on one rank of speed 1 without load and without noise.
     pub sequential: f64,

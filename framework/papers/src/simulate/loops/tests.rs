@@ -26,7 +26,7 @@ fn time_slices_alternate_between_rank_and_load() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
     // From 10 s on, rank and load take turns of 1 s, the rank first. The rank begins at 9 s and has had 4 s of computing at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
-    // The rank computes for another 0.5 s: first the load has its turn of 1 s, then the rank.
+    // The rank computes for another 0.5 s. Before that, the load has its turn of 1 s.
     assert_eq!(turns.compute(15.0, 0.5), 16.5);
     // The rank stops at 16.5 s and the load begins turns of 1 s. A rank that wants to compute at 18.75 s waits until the third turn of the load ends
     // at 19.5 s.

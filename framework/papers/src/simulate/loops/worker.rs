@@ -16,7 +16,7 @@ pub(super) struct Worker {
     unit: f64,
     /// Time at which the stretch begins, or the earliest time at which the next stretch may begin.
     start: f64,
-    /// Processor seconds of work in the stretch. The field `followed` is the part of them that is already simulated.
+    /// Processor seconds of work in the stretch. The field `followed` is the part of this work that has been simulated.
     work: f64,
     followed: f64,
     /// Time up to which the current stretch of computing has been simulated.

@@ -111,7 +111,7 @@ impl Range {
         let mut inside = 0;
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
-            // The file occupies memory while the tasks between its producer and its reader run.
+            // A file within the block occupies memory while the tasks between the task that writes it and the task that reads it run.
             self.adjacent.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {

@@ -24,7 +24,7 @@ struct Node {
     inputs: BTreeMap<usize, u64>,
 }
 
-/// Returns the longer of two paths, or the first one if their lengths are equal. A path is its length and its next block.
+/// Returns the longer of two paths of blocks, or the first one if their lengths are equal. A path is represented by its length and by its next block.
 pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(f64, usize)> {
     match best {
         Some(best) if best.0 >= next.0 => Some(best),
@@ -69,7 +69,7 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the numbers of the blocks that exist.
+    /// Returns the numbers of the blocks that have not been merged into another block.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
     }

@@ -65,7 +65,7 @@ fn example_of_the_paper_has_the_published_makespan() {
 
 #[test]
 fn order_is_cut_when_the_processor_memory_is_full() {
-    // The tasks of the chain need 3, 4, 4 and 3 units of memory.
+    // The tasks of the chain need 3, 4, 4 and 3 units of memory, including their files.
     let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
     assert_eq!(plan.orders, [vec![], vec![0, 1, 2, 3]]);
@@ -107,7 +107,7 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     for code in 0..processors.pow(count as u32) {
         let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
         let mut ends = vec![None; processors];
-        // Each round computes the ends of the blocks whose inputs have ended; blocks on a cycle never get an end.
+        // Each pass over the blocks computes the ends of those whose inputs have ended; blocks on a cycle never get an end.
         for _ in 0..processors {
             for p in 0..processors {
                 let mut begin = Some(0.0_f64);

@@ -1,4 +1,4 @@
-//! Clusters of the papers.
+//! Clusters on which the papers of Kulagina, Meyerhenke and Benoit plan workflows.
 
 use armature_planner::Result;
 use armature_planner::workflow::{Cluster, Processor};

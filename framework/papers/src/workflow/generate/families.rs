@@ -104,7 +104,7 @@ impl FromStr for Family {
     }
 }
 
-/// Workflow under construction.
+/// Workflow that is being generated.
 struct Drawing {
     builder: WorkflowBuilder,
     random: Random,

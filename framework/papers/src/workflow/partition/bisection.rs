@@ -15,9 +15,9 @@ const CLUSTER: f64 = 0.1;
 /// Coarsening ends if the coarser graph still has more than this fraction of the vertices of the finer one.
 const SHRINKS: f64 = 0.9;
 
-/// Limits for the halves of a bisection.
+/// Limits of the weights of a bisection's halves.
 pub(super) struct Bisection {
-    /// Maximum weight of each half.
+    /// Maximum weight of each half of the bisection.
     pub(super) most: [f64; 2],
     cluster: f64,
 }

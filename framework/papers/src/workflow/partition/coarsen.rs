@@ -70,7 +70,7 @@ impl Clusters<'_> {
             if !self.may_join(vertex, neighbour) {
                 continue;
             }
-            // If the cluster has weight 0, the value is infinite, so that this neighbour is preferred.
+            // If the neighbour's cluster has weight 0, this quotient is infinite, so that this neighbour is preferred.
             let value = edge as f64 / self.weight[leader];
             if best.is_none_or(|(other, _)| value > other) {
                 best = Some((value, neighbour));

@@ -16,7 +16,7 @@ struct Links {
 }
 
 impl Links {
-    /// Creates links from edges sorted by vertex.
+    /// Creates the edges of each vertex from edges that are sorted by vertex.
     fn new(vertices: usize, edges: &[(usize, usize, u64)]) -> Self {
         let first = (0..=vertices).map(|vertex| edges.partition_point(|edge| edge.0 < vertex)).collect();
         Links { first, ends: edges.iter().map(|&(_, to, weight)| (to, weight)).collect() }

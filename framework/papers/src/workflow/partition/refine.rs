@@ -24,7 +24,7 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     }
 }
 
-/// Returns the weights of the two halves.
+/// Returns the total weights of the vertices in the two halves of a cut.
 fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     let mut weights = [0.0; 2];
     for (vertex, &second) in second.iter().enumerate() {

@@ -116,7 +116,7 @@ fn clusters_of_random_graphs_have_no_cycle() {
         for round in 0..6 {
             let (cluster, count) = coarsen::clusters(&dag, most, round % 2 == 1, &mut Random::new(seed));
             dag = dag.contract(&cluster, count);
-            // The levels of two vertices on a cycle could not increase along every edge, so this comparison detects cycles.
+            // The levels of two vertices on a cycle could not increase along every edge of the cycle, so this comparison detects cycles.
             let levels = dag.levels(false);
             for vertex in 0..dag.len() {
                 assert!(dag.outputs(vertex).iter().all(|&(next, _)| levels[vertex] < levels[next]));

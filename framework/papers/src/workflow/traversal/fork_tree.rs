@@ -1,6 +1,6 @@
 //! Tree that grows at its leaves, with ancestor queries in logarithmic time.
 
-/// Tree of nodes that are numbered by the caller, below the root 0.
+/// Tree with root 0 whose other nodes are numbered by the caller.
 pub(super) struct ForkTree {
     parent: Vec<usize>,
     depth: Vec<usize>,

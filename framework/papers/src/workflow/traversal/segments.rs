@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-/// Part of an order of tasks, stored in [`Events`].
+/// Sequence of task starts, stored in [`Events`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     at: Option<usize>,
@@ -44,7 +44,7 @@ impl Events {
         }
     }
 
-    /// Returns the tasks of a sequence in order.
+    /// Returns the tasks of a stored sequence in order.
     fn list(&self, sequence: Sequence) -> Vec<usize> {
         let mut tasks = Vec::new();
         let mut open = vec![sequence];
@@ -96,7 +96,7 @@ impl Segment {
 #[derive(Default)]
 struct Side {
     segments: BTreeMap<(i64, usize), Segment>,
-    /// Memory at the end of the side, relative to its beginning.
+    /// Memory at the end of the side of a traversal, relative to its beginning.
     end: i64,
 }
 
@@ -152,7 +152,7 @@ impl Side {
 
 /// Traversal of a graph with one source vertex and one sink vertex. The traversal passes all vertices except these two.
 pub(super) struct Cuts {
-    /// Memory at the lowest cut, of several the first one.
+    /// Memory at the lowest cut of the traversal; of several such cuts the first one is meant.
     least: i64,
     /// Segments of the traversal from the lowest cut back to the source of the graph.
     before: Side,
@@ -168,7 +168,7 @@ pub(super) struct Composer {
 }
 
 impl Composer {
-    /// Returns the traversal of a single edge.
+    /// Returns the traversal of a graph that is a single edge.
     pub(super) fn edge(weight: i64) -> Cuts {
         Cuts { least: weight, before: Side::default(), after: Side::default() }
     }

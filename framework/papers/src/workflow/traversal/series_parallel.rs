@@ -11,7 +11,7 @@ use armature_planner::workflow::{Block, breadth_first};
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// Number of the source, the fork before all tasks.
+/// Number of the fork before all tasks, which is the source of the graph.
 const SOURCE: usize = 0;
 
 /// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
@@ -66,9 +66,9 @@ struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// Traversal of the graph between the parent of each fork and the fork.
+    /// For each fork, the traversal of the graph between its parent and itself.
     link: Vec<Option<Cuts>>,
-    /// Traversal of the composed part of the graph below each fork.
+    /// For each fork, the traversal of the graph below it, as far as the graph is composed.
     below: Vec<Option<Cuts>>,
     /// Open edges of each fork: those to tasks that have not been visited.
     open: Vec<Open>,
@@ -232,13 +232,13 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Returns the edge from the source to a task: for a task without parents, or whose files from other blocks need memory.
+/// Returns the edge from the source to a task, if the task has no parents, or reads files of other blocks that need memory.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// Returns the edge from a task to the sink: for a task without children, or whose files for other blocks need memory.
+/// Returns the edge from a task to the sink, if the task has no children, or writes files for other blocks that need memory.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })

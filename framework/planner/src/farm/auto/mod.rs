@@ -46,8 +46,8 @@ const POLICIES: [Chunking; 11] = [
 const CHUNK_COST: f64 = 0.25e-6;
 /// Maximum fraction of the run time that selections of a policy may take. The loss due to a wrong policy is larger.
 const OVERHEAD: f64 = 0.01;
-/// Number of chunks per worker with which an iteration can be simulated once with every policy, measured by the experiment `farm-policies`. A
-/// selection that is due in any case may simulate this number of chunks.
+/// Number of simulated chunks per worker that suffices to simulate an iteration once with every policy, measured by the experiment `farm-policies`. A
+/// selection that is due may simulate this number of chunks, even if the limit of the run time is exceeded.
 const ONCE: f64 = 250.0;
 /// Maximum number of simulated chunks for a selection of a policy. The simulation takes some 25 ms, in which the master answers no messages.
 const MOST_CHUNKS: f64 = 100_000.0;
@@ -58,11 +58,11 @@ const SAMPLES: u64 = 16;
 /// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if messages are fast. The value is short
 /// enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
-/// Maximum time of a probe with slow messages, as a multiple of the time of the messages of a round of probes. Messages then take a small fraction of
-/// the time of the probes.
+/// Maximum time of a probe (a chunk that measures the time of a task) if messages are slow, as a multiple of the time in which the master sends one
+/// probe to each worker. Messages then take a small fraction of the time of the probes.
 const PROBE_ROUNDS: f64 = 10.0;
-/// Maximum seconds of the messages of a round of probes with which the first probes are single tasks. With ten times this value, simulated farms that
-/// run for some milliseconds lose two per cent on average.
+/// Maximum seconds in which the master sends one probe to each worker, if the first probes are to be single tasks. With ten times this value,
+/// simulated farms that run for some milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
 /// State of the automatic selection of a chunk policy, [`Chunking::Auto`](super::Chunking::Auto).
@@ -79,8 +79,8 @@ pub(super) struct Auto {
     /// Value of the field `port` (time from which the port is free) before the latest chunk was dispatched,
     /// for the case that the caller returns this chunk.
     port_before: Option<f64>,
-    /// The next selection is due when this number of tasks has been measured, in units of probes. The field `choose_at_left` is the number of
-    /// remaining tasks at which a selection is due.
+    /// Number of measured tasks at which the next selection of a policy is due, as a multiple of the tasks of a probe. The field `choose_at_left` is
+    /// the number of remaining tasks at which a selection is due.
     choose_at_probes: u64,
     choose_at_left: u64,
     simulated: u64,
@@ -122,7 +122,7 @@ fn probe(view: &View<'_>) -> u64 {
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // If tasks take no time, the quotient is infinite, and its conversion to an integer saturates.
+        // If tasks take no time, infinitely many of them fit into the time of a probe; the conversion to an integer saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
@@ -155,7 +155,7 @@ impl Auto {
         let probes = measured_probes(view);
         let view = &experienced(view);
         if !self.informed && probes > 0 {
-            // The policy begins now, because the mean task time is known from now on, and with it the minimum chunk size.
+            // The selected policy begins here, because it needs the mean task time, which is known from now on, for the minimum chunk size.
             self.informed = true;
             self.policy.begin(view);
         }
@@ -199,7 +199,7 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The worker could not begin its next chunk before it had completed the chunk of `done`.
+        // The worker could not begin its next chunk before it had completed the chunk that `done` reports.
         let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
@@ -234,7 +234,7 @@ impl Auto {
         if all.mean() <= 0.0 {
             return;
         }
-        // The budget of simulated chunks is proportional to the total run time, past and remaining.
+        // The maximum number of simulated chunks is proportional to the total run time, past and remaining.
         let time = (all.count() as f64 + view.left as f64) * all.mean() / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.simulated as f64;
         let once = ONCE * view.n() as f64;
@@ -242,7 +242,7 @@ impl Auto {
             return;
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        // The current policy is simulated from its present state; all other policies begin with the remaining tasks.
+        // The current policy is simulated from its present state. All other policies are simulated as if they began with the remaining tasks.
         let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
         for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.active_policy) {
             let mut policy = published(chunking);
@@ -281,8 +281,8 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all policies on the same samples of task times, with about `budget` chunks in total. Returns the number of samples and the number of
-    /// simulated chunks.
+    /// Simulates all policies on the same samples of task times, until about `budget` chunks have been simulated in total. Returns the number of
+    /// samples and the number of simulated chunks.
     fn compare(
         &self,
         trials: &mut [Trial],

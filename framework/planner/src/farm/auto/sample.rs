@@ -20,7 +20,7 @@ pub(super) struct Distribution {
 pub(super) struct Sample {
     /// Number of tasks in a stretch (consecutive tasks for which one time is drawn).
     grain: f64,
-    /// Total time of all stretches before each stretch.
+    /// For each stretch of consecutive tasks, the total time of all stretches before it.
     before: Vec<f64>,
 }
 

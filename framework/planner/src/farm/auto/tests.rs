@@ -27,7 +27,7 @@ fn outstanding_chunks_are_tracked() {
     // A first chunk is a quarter of a worker's share of 40 tasks, and each message occupies the master's port for another second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
-    // Two tasks of the chunk of worker 2 and the whole second chunk of worker 0 are returned, as if too few tasks were left.
+    // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source had no more tasks.
     auto.return_tasks(2);
     assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
     assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
@@ -40,7 +40,7 @@ fn outstanding_chunks_are_tracked() {
     assert_eq!(held(&auto), [(0, 10)]);
 }
 
-/// Returns the number of tasks in the first round of chunks of 800 tasks, if a message costs `start_up` seconds.
+/// Returns the number of tasks in the first chunks of all workers, of 800 tasks, if the start-up time of a message is `start_up` seconds.
 fn first_round(start_up: f64, ahead: u32) -> u64 {
     let knowledge = Knowledge { ahead, messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let statistics = TaskStatistics::default();

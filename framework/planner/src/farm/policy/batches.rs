@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Prepared chunks that have not been dispatched.
+/// Chunks that a policy has prepared and that have not been dispatched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prepared {
     sizes: VecDeque<u64>,
@@ -72,6 +72,6 @@ impl Prepared {
 /// Returns ⌈tasks / parts⌉, at least 1. The number of parts need not be an integer.
 pub(super) fn share(tasks: u64, parts: f64) -> u64 {
     let size = (tasks as f64 / parts).ceil();
-    // A size that is NaN becomes 1. The caller limits a size that is too large to the number of remaining tasks.
+    // A chunk size of NaN becomes 1. The caller limits a chunk size that is too large to the number of remaining tasks.
     if size >= 1.0 { size as u64 } else { 1 }
 }

@@ -46,8 +46,7 @@ pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    /// Chunk size at which all remaining tasks are divided evenly among the workers: 0 for FAC2, which never does this, and 1 for FAC. Message costs
-    /// are ignored.
+    /// Chunk size at or below which all remaining tasks are divided evenly among the workers: 1 for FAC, and 0 for FAC2, which never does this.
     least: u64,
 }
 

@@ -119,7 +119,7 @@ impl Policy for KruskalWeiss {
         // Part of the cost of a chunk that does not depend on its size: the start-up times of two messages.
         let overhead = 2.0 * view.knowledge.messages.start_up.of(mean_bytes(view.knowledge));
         let size = kruskal_weiss_size(view.total, view.workers.len(), overhead, all.deviation());
-        // Each worker gets one chunk if the size is NaN (overhead and deviation are 0) or infinite (the deviation is 0).
+        // If the computed size is NaN (overhead and deviation are 0) or infinite (the deviation is 0), each worker gets one chunk.
         if size < even as f64 { size.ceil().max(1.0) as u64 } else { even }
     }
 

@@ -14,7 +14,7 @@ pub(in crate::farm) struct View<'a> {
     pub total: u64,
     /// Number of tasks not yet dispatched (R in the formulas of policies); more than 0.
     pub left: u64,
-    /// Numbers of the workers in ascending order; never empty.
+    /// Numbers of the workers of the farm in ascending order; never empty.
     pub workers: &'a [usize],
     /// Statistics of the task times so far.
     pub statistics: &'a TaskStatistics,

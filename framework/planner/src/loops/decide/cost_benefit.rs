@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Number of past movements that are kept.
+/// Number of past movements of units to which costs are fitted.
 const MEMORY: usize = 16;
 
 /// Seconds of a movement: `fixed + per_unit × units`, with the number of units that the [busiest](crate::loops::busiest) rank sends and receives.
@@ -50,9 +50,9 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// First movement of units: units of the busiest rank, and seconds.
+    /// First movement of units: the number of units that the busiest rank sent and received, and the seconds.
     first: Option<(u64, f64)>,
-    /// Movements after the first one: units of the busiest rank, and seconds.
+    /// Later movements of units: the number of units that the busiest rank sent and received, and the seconds.
     seen: VecDeque<(u64, f64)>,
 }
 

@@ -35,7 +35,7 @@ pub struct LoopDecision {
     /// Fraction of the gain that counts, from 0 to 1: the last movements achieved this fraction of their predicted savings. The value is 1 before the
     /// first movement, or if the option [`realised_gain`](crate::loops::LoopOptions::realised_gain) is off.
     pub kept: f64,
-    /// Expected seconds that the moves take.
+    /// Expected seconds that the decided moves take.
     pub cost: f64,
     /// Maximum ratio of the cost of moves to their expected saving; `None` if costs are ignored.
     pub margin: Option<f64>,
@@ -44,7 +44,7 @@ pub struct LoopDecision {
     pub action: Action,
     /// Moves of units to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
-    /// Target time between two interactions in seconds.
+    /// Time in seconds that should lie between two interactions of the ranks with the balancer.
     pub period: f64,
     /// Number of phases (times between two hooks) until the next interaction.
     pub phases: u64,
@@ -95,7 +95,7 @@ impl fmt::Display for LoopDecision {
                         f.write_str("there are too few reports to trust a gain of this size; ")?
                     }
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
-                    // A loop balancer never gives any other reason to keep the distribution.
+                    // The tuner has more reasons for keeping an arrangement, but a loop balancer never decides for any of them.
                     other => write!(f, "{other:?}; ")?,
                 }
             }

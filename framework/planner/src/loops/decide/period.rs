@@ -83,7 +83,7 @@ impl PeriodLimits {
         }
     }
 
-    /// Returns the target period: the largest of the three limits.
+    /// Returns the balancing period to use: the largest of the three limits.
     pub fn target(&self) -> f64 {
         self.interaction.max(self.movement).max(self.scheduling)
     }

@@ -19,7 +19,7 @@ pub(in crate::loops) struct RealisedGain {
     /// For each finished trial (evaluation of a movement), the seconds saved and the seconds predicted.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Trial that has been decided and begins at the next interaction.
+    /// Trial of a decided movement, which begins at the next interaction.
     next: Option<Trial>,
 }
 
@@ -28,7 +28,7 @@ pub(in crate::loops) struct Trial {
     before: Vec<u64>,
     after: Vec<u64>,
     gain: f64,
-    /// Seconds for which the gain is expected to last.
+    /// Seconds for which the gain of the movement is expected to last.
     horizon: Option<f64>,
     /// True if units move; false for a movement that is considered but not made.
     is_made: bool,
@@ -55,7 +55,7 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the saving in seconds that was predicted for the age of the trial.
+    /// Returns the seconds that the movement of the trial was predicted to save since the trial began.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }

@@ -22,7 +22,7 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 fn gain_is_measured_until_the_next_movement() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
-    // In this second the movement has been decided, but not carried out.
+    // For one second after the decision, the units are still distributed as before, which does not count.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.moved();
     realised_gain.follow(4.0, &AFTER, &LOADED);
@@ -44,7 +44,7 @@ fn gain_of_a_suppressed_movement_is_measured() {
     let mut realised_gain = RealisedGain::default();
     let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
     realised_gain.begin(held_back());
-    // The movement is not made; it would be carried out at the end of this second.
+    // The trial of a movement that is not made begins after this second, when the movement would have been carried out.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.begin(held_back());
     realised_gain.follow(3.0, &BEFORE, &LOADED);
@@ -52,12 +52,12 @@ fn gain_of_a_suppressed_movement_is_measured() {
     realised_gain.follow(1.0, &BEFORE, &FREE);
     let first = 3.0 * saved(&BEFORE, &LOADED) + saved(&BEFORE, &FREE);
     kept(&realised_gain, first, 3.3);
-    // A second trial begins. As long as it has not ended, its time so far counts.
+    // A second trial begins. Its seconds count although it has not ended.
     realised_gain.begin(held_back());
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.follow(8.0, &BEFORE, &LOADED);
     kept(&realised_gain, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
-    // A distribution that is neither that before nor that after the movement ends the trial without a result.
+    // If the ranks hold the units in neither of the two compared distributions, the trial ends without a result.
     realised_gain.follow(1.0, &[50, 150], &LOADED);
     kept(&realised_gain, first, 3.3);
 }
@@ -120,10 +120,10 @@ fn lasting_loads_are_followed_after_fast_ones() {
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
     let found = after.iter().position(|d| d.held == [667, 1333]);
-    // Most of the loss occurs before the units move: a third of the time while the units are shared equally. The time of the movement matters less.
+    // A third of each second is lost until the units move, because the load slows one rank. The time of the movement itself is much shorter.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // A load that changes every 40 s is always followed, with and without the measured savings.
+    // Units follow a load that changes every 40 s each time, with and without the option `realised_gain`.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }

@@ -30,7 +30,7 @@ pub enum Smoothing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// Name of the state, for messages.
+    /// Name of the state, which messages show.
     pub name: String,
     /// Number of the next state after a rate that is not lower than the previous smoothed rate.
     pub rise: usize,

@@ -8,7 +8,7 @@ const ENOUGH: f64 = 0.5;
 /// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes average out.
 const PATIENCE: f64 = 10.0;
 
-/// Remaining seconds of a pass below which the other ranks are not asked to report when a rank has no units left.
+/// Remaining seconds of a pass below which the balancer does not ask the other ranks for reports when one rank has no units left.
 pub const SOON: f64 = 2e-3;
 /// Minimum seconds between two reports if there is no other limit, because interactions may cost nothing on a simulated host.
 pub const LEAST_PERIOD: f64 = 5e-3;

@@ -41,9 +41,9 @@ pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
     /// Seconds per item for which each processor is busy: with all its blocks under round robin, or with its unreplicated blocks on demand.
     load: Vec<f64>,
-    /// Total weight of all replicated blocks on each processor, among which the rest of its time is divided.
+    /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// Number of the last replicated block on each processor.
+    /// For each processor, the number of the last replicated block that it hosts.
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
@@ -65,7 +65,7 @@ impl Capacity {
         }
     }
 
-    /// Returns the dispatch of items to replicas.
+    /// Returns the kind of dispatch of items to replicas.
     pub(in crate::pipeline) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
@@ -86,7 +86,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time of each block that has a host for which `slow` is true to at least `least`.
+    /// Raises the time of each block to at least `least` if `slow` is true for one of its hosts.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -205,7 +205,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up the weights of the replicated blocks on each processor.
+    /// Adds up on each processor the weights of its replicated blocks.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {
@@ -303,7 +303,8 @@ mod tests {
         // A replicated block takes 3 s per item on each of two processors, the first of which also runs a serial stage of 1 s per item. The
         // production time T follows from (T − 1)/3 + T/3 = 1, so T = 2.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
-        // The serial stage takes 9 s, so that its processor has no time for the replicated block, which takes 1 s on the other processor.
+        // The serial stage takes 9 s per item, so its processor has no time for the replicated block, which takes 1 s per item on the other
+        // processor.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
     }
 
@@ -326,13 +327,13 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_shared_processors() {
-        // Two processors run both a block of 1 s and a block of 3 s per item, in total 4 s of work on two processors.
+        // Two processors run both a block of 1 s and a block of 3 s per item. They do these 4 s of work in 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
-        // A third processor helps with the longer block: 4 s of work per item is divided evenly among three processors.
+        // A third processor runs the block of 3 s as well, so that the 4 s of work per item are divided evenly among three processors.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1, 2], &[3.0, 3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 4.0 / 3.0);
-        // The second block has enough other processors, and leaves the common processor to the first block.
+        // The block of 1 s per item has three further processors, and leaves the processor that both blocks share to the block of 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[2.0, 2.0]), (&[1, 2, 3, 4], &[1.0, 1.0, 1.0, 1.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 1.0);
     }

@@ -28,9 +28,9 @@ pub(in crate::pipeline) struct CoreSharing {
     cores: Vec<f64>,
     /// Factor by which the processors of each group are slower in the last evaluated mapping.
     slower: Vec<f64>,
-    /// Core seconds that each group needs per item.
+    /// Core seconds per item that the processors of each group need together.
     need: Vec<f64>,
-    /// Core seconds per item that each processor could use at most.
+    /// Core seconds per item that each processor would use if it were sent all items that it can process.
     demands: Vec<Demand>,
     times: Vec<f64>,
     shares: Vec<f64>,
@@ -39,9 +39,9 @@ pub(in crate::pipeline) struct CoreSharing {
 /// Core seconds that a processor could use per item, for two kinds of blocks of stages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Time for blocks of stages that no other processor hosts.
+    /// Core seconds per item for blocks of stages that no other processor hosts.
     own: f64,
-    /// Time for replicated blocks of stages, if all items were sent to this processor.
+    /// Core seconds per item for replicated blocks of stages, if all items were sent to this processor.
     more: f64,
 }
 
@@ -88,7 +88,8 @@ impl CoreSharing {
                 pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
-            // Production time at which every processor and every group of processors keeps up, with the shares of the items of this round.
+            // Production time at which every processor and every group of processors keeps up, if each host receives the fraction of the items that
+            // was computed in this iteration.
             let kept_up =
                 self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
             if kept_up < best {
@@ -107,7 +108,8 @@ impl CoreSharing {
             }
             self.lay_out(blocks);
         }
-        // The best round is computed again, because later calls return its shares and block times.
+        // The iteration with the shortest production time is computed again, because later calls return its block times and its fractions of the
+        // items.
         self.slower = best_slower;
         self.lay_out(blocks);
         let slow = slowed(blocks, &self.times);
@@ -124,8 +126,7 @@ impl CoreSharing {
         best
     }
 
-    /// Adds up the core seconds that each processor could use per item. Under round robin there are none, because there requests do not decide which
-    /// host receives an item.
+    /// Adds up the core seconds that each processor could use per item. Under round robin the sums are 0, because hosts do not request items.
     fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
         self.demands.fill(Demand::default());
         if capacity.dispatch() == Dispatch::RoundRobin {
@@ -226,7 +227,7 @@ mod tests {
             assert_near(time(&two, &spec, "s0+s1@0", dispatch), 10.0);
             assert_near(time(&two, &spec, "s0@0 | s1@2", dispatch), 9.0);
         }
-        // Two processors share 1.5 cores, of which they need 10/9, so that neither is slowed down.
+        // Two processors share 1.5 cores, and need only 10/9 cores, so that neither is slowed down.
         let waiting = SharedCores { processors: vec![0, 1], cores: 1.5 };
         let two = platform(3, &[]).with_shared_cores(vec![waiting]).unwrap();
         assert_near(time(&two, &spec, "s0@0 | s1@1", Dispatch::OnDemand), 9.0);
@@ -240,7 +241,7 @@ mod tests {
         assert_near(on_demand("s0@0,2"), 3.0);
         assert_near(on_demand("s0@0,1,2,3"), 3.0);
         assert_near(on_demand("s0@0,1,2"), 3.0);
-        // Under round robin, all three ranks wait for the core that two of them share.
+        // Under round robin each of the three ranks gets a third of the items, and all of them wait for the core that two of the ranks share.
         assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
     }
 
@@ -254,7 +255,7 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
         let shared = platform(4, &[&[0, 1], &[2, 3]]);
         let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
-        // The stages need 3.04 s per item, which two cores do in 1.52 s.
+        // All stages together need 3.04 s of computing per item, which two cores do in 1.52 s.
         assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
         // Rank 2, which shares its core with rank 3, computes whenever it has items of `match`. The stage `track` on rank 3, which needs 1.2 s per
         // item, therefore gets only half of the core.

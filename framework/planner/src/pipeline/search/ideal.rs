@@ -69,7 +69,7 @@ pub(in crate::pipeline) fn mean_link(platform: &Platform) -> Link {
     LinkSum::all(platform).mean()
 }
 
-/// Sum of links, from which single links can be subtracted.
+/// Sum over several links, from which single links can be subtracted.
 #[derive(Clone, Debug, Default)]
 struct LinkSum {
     setup: f64,

@@ -41,7 +41,7 @@ pub struct InitialState<'a> {
 pub struct Run {
     /// Seconds from the beginning of the iteration until the last result arrived.
     pub time: f64,
-    /// Total seconds for which workers computed.
+    /// Sum of the seconds for which each worker computed.
     pub busy: f64,
     /// Number of chunks that the master sent.
     pub chunks: u64,
@@ -85,7 +85,7 @@ impl Farm {
     pub fn run_from(&self, initial_state: &InitialState<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
         let InitialState { requests, mut port, free } = *initial_state;
-        // Workers that send requests, in ascending order without duplicates. The simulation uses their indices in this list.
+        // Workers that send requests, in ascending order without duplicates. The simulation identifies a worker by its index in this list.
         let mut workers: Vec<usize> = requests.iter().map(|&(_, worker)| worker).collect();
         workers.sort_unstable();
         workers.dedup();
@@ -96,7 +96,7 @@ impl Farm {
                 free_at[place] = time;
             }
         }
-        // Events are sorted by the bits of their times. This is the order of the times, because they are not negative.
+        // Events are sorted by the bits of their times, which gives the order of the times because they are not negative.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
         let mut queue: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(requests.len());
         let first_requests = requests.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));

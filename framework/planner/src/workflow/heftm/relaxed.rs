@@ -13,7 +13,7 @@ use crate::workflow::timeline::Timeline;
 /// Collection of the tasks that can be placed next, because all tasks from which they read are placed.
 struct Ready<'a> {
     graph: &'a Workflow,
-    /// Position of each task in the given order.
+    /// For each task, its position in the given order.
     place: Vec<usize>,
     /// For each task, the number of tasks from which it reads and which are not placed.
     missing: Vec<usize>,
@@ -83,7 +83,7 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Makes all tasks that did not fit available again.
+    /// Lets all tasks that did not fit on any processor be tried again.
     fn retry_stuck(&mut self) {
         for task in std::mem::take(&mut self.stuck) {
             self.add_relieving(task);
@@ -113,7 +113,7 @@ pub(in crate::workflow) fn place_relaxed(
 ) -> Result<()> {
     let mut ready = Ready::new(graph, order);
     let mut place = |ready: &mut Ready<'_>, task| place(timeline, cluster, ready, homes.as_mut(), task);
-    // True if a task was placed since the tasks that did not fit were last tried.
+    // True if a task was placed after the last attempt to place the tasks that fitted on no processor.
     let mut has_moved = true;
     while let Some(next) = ready.next() {
         if place(&mut ready, next) {

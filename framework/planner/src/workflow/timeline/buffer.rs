@@ -25,7 +25,7 @@ impl Buffer {
         within(self.bound) || within(self.most_from(from))
     }
 
-    /// Adds bytes to the buffer from time `from` until time `to`, which may be infinite.
+    /// Adds `bytes` bytes to the contents of the buffer from time `from` until time `to`, which may be infinite.
     pub(super) fn hold(&mut self, from: f64, to: f64, bytes: u64) {
         if bytes == 0 || from >= to {
             return;
@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// Removes bytes from time `from` on that were added without end.
+    /// Removes from time `from` on bytes that were added to the buffer until an infinite time.
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;

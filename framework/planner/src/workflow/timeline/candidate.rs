@@ -1,4 +1,4 @@
-//! Possible placement of a task on a processor.
+//! Possible placement of a task on a processor, which a list scheduler compares with others.
 
 use crate::workflow::plan::Transfer;
 
@@ -7,7 +7,7 @@ use crate::workflow::plan::Transfer;
 pub(in crate::workflow) struct Outcome {
     pub(in crate::workflow) start: f64,
     pub(in crate::workflow) finish: f64,
-    /// Memory in bytes that files which wait for a reader do not occupy after the end of the task.
+    /// Bytes of memory that are free after the end of the task, if only files that wait for a reader remain in memory.
     pub(in crate::workflow) memory_left: u64,
 }
 

@@ -53,7 +53,7 @@ impl Timeline<'_> {
             return None;
         }
         let capacity = self.cluster.processors()[p].memory;
-        // Inputs in the memory of this processor are subtracted, because they are already counted among the waiting files.
+        // The input files in the memory of this processor are subtracted here, because the sum of the waiting files already contains them.
         let need = self.requirements[task] - here;
         let mut waiting = processor.waiting_bytes;
         if self.rules.memory_blind {

@@ -1,8 +1,8 @@
-//! Times that can be sorted.
+//! Times in seconds that can be sorted and compared.
 
 use std::cmp::Ordering;
 
-/// Time in seconds with a total order.
+/// Time in seconds, with a total order also for NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) struct Moment(pub(in crate::workflow) f64);
 

@@ -14,13 +14,13 @@ pub(super) struct Processor {
     pub(super) waiting_bytes: u64,
     /// Files in memory whose reader has not been placed yet, by size. Empty files are left out, because evicting them frees no memory.
     pub(super) waiting: BTreeSet<(u64, usize)>,
-    /// Total bytes of the files in the field `leaving`.
+    /// Total bytes of the files in the field `leaving` (files that are being sent).
     pub(super) leaving_bytes: u64,
     /// Files in memory that are being sent to another processor, by the end of their transfer, which is after the end of the last task.
     pub(super) leaving: BTreeMap<(Moment, usize), u64>,
     /// Contents of the buffer: evicted files, and files that arrived before the memory for their reader was reserved.
     pub(super) buffer: Buffer,
-    /// Largest number of bytes of memory that are occupied while a task runs.
+    /// Peak memory of the processor so far, in bytes: the largest number of bytes that were occupied while a task ran.
     pub(super) peak: u64,
     /// True if the processor is lost, so that no task can be placed on it.
     pub(super) lost: bool,

@@ -27,16 +27,16 @@ pub(in crate::workflow) struct Rules {
 pub(super) enum Place {
     /// The task that writes the file is not placed yet.
     Nowhere,
-    /// The file is in the memory of the given processor.
+    /// The file is in the memory of the processor with this number.
     Memory(usize),
     /// The file is in the buffer of the given processor. The second field is the index of its eviction, if the file was evicted after its writer was
     /// placed.
     Buffer(usize, Option<usize>),
-    /// The task that reads the file is placed.
+    /// The task that reads the file is placed. The file then occupies memory as part of the needs of this task.
     Read,
 }
 
-/// File between two tasks.
+/// Place of a file between two tasks, and the time from which the file can be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) place: Place,

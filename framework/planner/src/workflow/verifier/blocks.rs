@@ -147,7 +147,7 @@ fn check_memory(
     verification.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }
 
-/// Calls `tell` for each task of a block, with the bytes in memory while the task runs, and those after its end.
+/// Passes over the tasks of a block in order. Calls `tell` for each, with the bytes in memory while the task runs, and the bytes after its end.
 fn walk(
     graph: &Workflow,
     plan: &Plan,

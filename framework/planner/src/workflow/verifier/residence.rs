@@ -8,22 +8,22 @@ use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
 
-/// Point in time in a plan: seconds, and the rank among the events of a processor at the same time.
+/// Point in time of a plan: the seconds, and the position in the order of the processor's events at these seconds.
 type When = (f64, usize);
 
-/// Change of the contents of a processor's memory.
+/// Change of the number of bytes in the memory of a processor.
 struct Change {
     at: When,
     bytes: i128,
-    /// Task that starts with this change, if the change is the start of a task.
+    /// Task that starts at this time and reserves the bytes; `None` for other changes.
     task: Option<usize>,
 }
 
-/// Changes of the contents of all memories and of all buffers. Changes of buffers are ordered by time alone, because one file may replace another at
-/// the same time.
+/// All changes of the bytes in the memories and buffers. Changes of buffers are ordered by time alone, because one file may replace another at the
+/// same time.
 struct Changes<'a> {
     plan: &'a Plan,
-    /// Position of each task in the order of its processor.
+    /// For each task, its position in the order of its processor.
     place: Vec<usize>,
     memory: Vec<Vec<Change>>,
     buffer: Vec<Vec<(f64, i128)>>,

@@ -1,4 +1,4 @@
-//! Step functions of memory use over time.
+//! Step functions of a processor's memory use over time.
 
 /// Steps of the memory use of a processor: a time in seconds, and the bytes in memory from that time on.
 pub(super) type Stairs = Vec<(f64, u64)>;

@@ -12,7 +12,7 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
-/// Blocks that have a processor, and blocks that have none.
+/// Result of the assignment: blocks with a processor, and blocks for which none was found.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,
@@ -72,9 +72,9 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks, without those that have been divided.
+    /// Number of blocks. A divided block no longer counts, only its halves.
     count: usize,
-    /// All blocks by number; the entry of a block that has left the queue is empty.
+    /// All blocks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,

@@ -81,7 +81,7 @@ impl<'a> Merging<'a> {
         self.quotient.blocks().filter(|&block| self.is_unassigned(block))
     }
 
-    /// Returns true if the block exists and has no processor.
+    /// Returns true if the block was not merged into another, and has no processor.
     fn is_unassigned(&self, block: usize) -> bool {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
     }

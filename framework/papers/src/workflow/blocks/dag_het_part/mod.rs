@@ -41,7 +41,7 @@ const BLOCKS_TO_MERGE: usize = 4;
 /// Maximum number of blocks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Blocks on processors, and the makespan of this plan.
+/// Block plan without times: blocks on processors, and the makespan.
 type Improved = (Vec<Placed>, f64);
 
 /// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with

@@ -24,7 +24,7 @@ use state::State;
 pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) blocks: Vec<Block>,
     pub(in crate::pipeline) evaluations: usize,
-    /// False if the stop flag ended the search before the budget did.
+    /// False if the stop flag ended the search before its budget was spent.
     pub(in crate::pipeline) complete: bool,
 }
 
@@ -110,7 +110,8 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
 
 /// Returns the slowest blocks, and the blocks that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    // Blocks whose time equals the production time except for rounding errors count as slowest, because all of them must become faster.
+    // A block counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to reduce the
+    // production time.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();

@@ -19,8 +19,8 @@ use crate::range::is_less;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Score {
     pub(in crate::pipeline) time: f64,
-    /// Sum of (block time / scale)⁸ over all blocks, with one scale for all edits of a mapping. The sum distinguishes mappings with equal production
-    /// times, so that the search can make one of several slowest blocks faster at a time.
+    /// Sum of (block time / scale)⁸ over all blocks; the scale is the same for all edits of a mapping. Of mappings with equal production times, the
+    /// one with fewer slow blocks has the smaller sum, so that the search can make one of several slowest blocks faster.
     pub(in crate::pipeline) crowd: f64,
 }
 
@@ -42,7 +42,7 @@ pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) times: Vec<f64>,
     /// Seconds per item of the block if its hosts had no other block.
     pub(in crate::pipeline) alone: f64,
-    /// Seconds per item of the block, given the other load of its hosts.
+    /// Seconds per item of the block, given the load that other blocks put on its hosts.
     pub(in crate::pipeline) time: f64,
 }
 
@@ -93,7 +93,8 @@ pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) score: Score,
 }
 
-/// Number of links and blocks whose evaluation takes about as long as that of a mapping without shared processors.
+/// Number of links and blocks that count as one mapping in `Judge::effort`: to compute their times takes about as long as to evaluate a mapping
+/// without shared processors.
 const WORTH_ONE_MAPPING: usize = 128;
 
 /// Block of the mapping that would result from an edit.
