@@ -20,7 +20,7 @@ pub struct Item {
     pub b: Vec<f32>,
 }
 
-/// Number of bytes of B that are read at a time; more if a single item needs more.
+/// Number of bytes of the right factor B that are read at a time; more if a single item needs more.
 const PANEL: u64 = 16 << 20;
 
 /// Iterator over the items of a product: strips of `side` rows, and in each strip the columns from first to last. One item, the rows of one strip and
@@ -35,7 +35,7 @@ pub struct Blocks<'m> {
     next: (u64, u64),
     /// Rows of the current strip.
     strip: Vec<f32>,
-    /// Columns of B in memory, and their elements, row by row.
+    /// Columns of the right factor B that are in memory, and their elements, row by row.
     panel: (Range<u64>, Vec<f32>),
     panel_bytes: u64,
     failed: bool,
@@ -61,7 +61,7 @@ impl<'m> Blocks<'m> {
         }
     }
 
-    /// Leaves out the first `count` items without reading them.
+    /// Leaves out the first `count` items of the product without reading them.
     pub fn skip_unread(mut self, count: u64) -> Self {
         let (strip, column) = (count / self.strip_items(), count % self.strip_items());
         self.next = (strip * self.side, column * self.side);
@@ -94,7 +94,7 @@ impl Blocks<'_> {
             let Shape { inner, columns, .. } = self.shape;
             let items = (self.panel_bytes / (ELEMENT * inner * self.side)).max(1);
             *held = wanted.start..columns.min(wanted.start + items * self.side);
-            // The old panel is freed before the next one is read.
+            // The old panel of columns is freed before the next one is read, so that only one is in memory.
             elements.clear();
             elements.shrink_to_fit();
             *elements = self.b.block(0..inner, held.clone())?;

@@ -176,7 +176,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the strips of a row.
+    /// Returns the ranges of columns of the strips into which a row is divided.
     pub(crate) fn strips(&self) -> Vec<std::ops::Range<usize>> {
         let end = self.size - 1;
         let width = if self.columns == 0 { end } else { self.columns };
