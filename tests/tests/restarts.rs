@@ -292,8 +292,7 @@ fn top_follows_a_job_until_it_ends() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // The line about a finished run continues with the duration of the run, and the line about a killed run with a
-        // rate.
+        // `armature top` prints the number of finished items. The duration follows if the run has finished, and the rate if it was killed.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Copies of some rows of A and some columns of B, from which a part of the product is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// First row and first column of the part in the product.
+    /// First row and first column of the part of the product that is computed from this item.
     pub at: (u64, u64),
     /// Number of elements of a row of A, and number of columns of the part of the product.
     pub size: (u64, u64),
@@ -150,11 +150,12 @@ mod tests {
 
     #[test]
     fn column_panels_are_read_in_few_large_reads() {
-        // B fits into one panel, so that there is one read of B.
+        // The right factor B fits into one panel of columns, so that its file is read once.
         for side in [1, 3, 64] {
             assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
         }
-        // B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both panels.
+        // The right factor B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both
+        // panels.
         let shape = Shape { rows: 3, inner: 8, columns: 5 };
         assert_eq!(reads(shape, 1, 4 * 8 * ELEMENT), 3 * 2 * 8);
     }

@@ -142,7 +142,7 @@ fn executable_action(action: &Action) -> Action {
     }
 }
 
-/// Checks that the commands of a description can be run.
+/// Checks that the commands of a workflow's tasks can be run by ranks.
 ///
 /// # Errors
 /// A task that cannot be run.

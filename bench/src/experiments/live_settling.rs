@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of recorded items.
+/// Number of items of the recorded profile.
 const ITEMS: usize = 700;
 /// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;

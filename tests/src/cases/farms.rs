@@ -77,7 +77,7 @@ fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
     // With a window of a hundred bytes, a chunk holds about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // The farm runs twice and keeps its worker and its measurements.
+    // The farm runs twice. The second run has the worker and the measurements of the first one.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
