@@ -33,7 +33,7 @@ pub struct Blocks<'m> {
     b: &'m Matrix,
     /// First row and column of the next item.
     next: (u64, u64),
-    /// Rows of the current strip.
+    /// Rows of the left factor A in the current strip.
     strip: Vec<f32>,
     /// Columns of the right factor B that are in memory, and their elements, row by row.
     panel: (Range<u64>, Vec<f32>),

@@ -63,7 +63,7 @@ pub fn lines(path: &Path) -> Result<Vec<String>, armature::BoxError> {
     Ok(lines)
 }
 
-/// Workflow file of an array.
+/// Workflow that runs one command for each entry of an array (`--array` or `--each-line`): the text of its file, and its description.
 #[derive(Clone, Debug)]
 pub struct Array {
     text: String,
