@@ -12,7 +12,7 @@ use crate::{
 /// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Computation of a loop.
+/// Kind of computation that a measured loop does in each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Matrix product in each pass; units are rows.
