@@ -18,7 +18,7 @@ struct Lengths<'t> {
 impl Table for Lengths<'_> {
     type Value = u32;
 
-    /// Fills some columns of some rows.
+    /// Fills some columns of some rows of the table.
     fn fill(&mut self, mut cells: Cells<'_, u32>) -> Result<(), BoxError> {
         let columns = cells.columns();
         let b = &self.b[columns.start as usize..columns.end as usize];

@@ -121,7 +121,7 @@ pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<
     victims
 }
 
-/// Returns all ranks as victims, with the same time.
+/// Returns all ranks as victims, which are killed at the same time.
 pub fn all_ranks(ranks: usize, after: f64) -> Vec<Victim> {
     (0..ranks).map(|rank| Victim { rank, after }).collect()
 }
@@ -145,7 +145,7 @@ pub fn run(
     let (ended, has_ended) = channel::<()>();
     thread::scope(|scope| {
         let killer = scope.spawn(move || {
-            // Waits for the given time. Returns true if the job is still running then.
+            // Returns true if the job is still running after the given time.
             let is_running_after =
                 |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
             while !run_folder.has_started() {

@@ -124,7 +124,7 @@ fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<
     Ok(sum)
 }
 
-/// Iterator over blocks, many of which share one allocation.
+/// Iterator over items that are blocks of bytes, many of which share one allocation.
 struct Blocks {
     next: u64,
     end: u64,

@@ -293,7 +293,7 @@ fn worker_that_never_resumes_is_reported_as_missing() {
 fn parked_worker_replaces_a_dead_worker() {
     for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
-        // One of the ranks 1 and 2 is parked, and the killed rank may be the parked one.
+        // Two of the three ranks run tasks, so one of the ranks 1 and 2 is parked (gets no tasks). The killed rank may be the parked one.
         let victim = 1 + seed as usize % 2;
         kill_workers(&running, &[victim], seed);
         assert_completed(&running.wait(), &victim.to_string());

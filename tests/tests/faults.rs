@@ -206,7 +206,7 @@ fn rank_that_never_joins_is_named() {
 fn busy_rank_is_not_declared_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
-        // Rank 0 runs all stages. The other ranks are parked and receive only the heartbeats of rank 0.
+        // Rank 0 runs all stages. The other ranks have no stage and receive only the heartbeats of rank 0.
         local::run("a busy root", &config, |session| {
             armature::pipeline::Pipeline::source("numbers", || 0..30u32)
                 .map("slow", |x| {

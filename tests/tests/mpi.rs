@@ -74,7 +74,7 @@ fn all_cases_pass_without_eager_sends() {
         Mpi::Mpich => &[("UCX_RNDV_THRESH", "0")],
     };
     all_cases(3, env);
-    // Every batch waits for a handshake, which is slow, so only the most demanding cases run.
+    // Without eager sends every batch waits for a handshake, which is slow, so only the most demanding cases run with batches of one item.
     let cases = ["overtaking", "window", "serial-stages", "items-big", "many-pipelines"];
     let env = [env, &[("ARMATURE_WINDOW", "2"), ("ARMATURE_BATCH", "1")]].concat();
     let job = env.iter().fold(Job::new(PROGRAM, 2), |job, (name, value)| job.env(name, value));

@@ -42,7 +42,7 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), kills.len(), wrong.join("\n"));
 }
 
-/// Runs `armature run OPTIONS armature-phases DIR SKELETON DEED`.
+/// Runs `armature run OPTIONS armature-phases DIR SKELETON ACTION`, where the action has the form PHASE:RANK:ACT.
 fn run(options: &[&str], skeleton: &str, action: &str) -> Outcome {
     let dir = tempfile::tempdir().expect("a directory");
     let line = [&[ARMATURE, "run"], options].concat();

@@ -15,7 +15,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 const RANKS: usize = 3;
 
-/// Returns the job `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`.
+/// Returns the job `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`, which squares TASKS numbers in 10 ms each; WHAT is empty or names a
+/// fault.
 fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
     let job = Job::new(PROGRAM, RANKS).through([&[ARMATURE, "run"], options].concat());
     job.env("ARMATURE_BATCH", "1").arg(dir).arg(tasks.to_string()).arg("10").arg(what)
@@ -52,7 +53,7 @@ fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
     known.len()
 }
 
-/// Waits for the message about restart `number`.
+/// Waits until `armature run` has printed the message about restart `number`.
 #[track_caller]
 fn wait_for_restart(running: &Running, number: usize) {
     let (start, text) = (Instant::now(), format!("restart {number} of "));
@@ -140,7 +141,7 @@ fn job_that_dies_without_restarts_fails() {
     running.wait_for("kept 5\n");
     running.kill_rank(2);
     let outcome = running.wait();
-    // Open MPI returns 137. MPICH returns 9, or 15 if its clean-up ends a rank with signal 15.
+    // Exit code of the launcher after the death of a rank: 137 from Open MPI; 9 from MPICH, or 15 if its clean-up ends a rank with signal 15.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
@@ -291,8 +292,7 @@ fn top_follows_a_job_until_it_ends() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // The line about a finished run continues with the duration of the run, and the line about a killed run with a
-        // rate.
+        // `armature top` prints the number of finished items. The duration follows if the run has finished, and the rate if it was killed.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");

@@ -217,7 +217,7 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
     assert!(messages.contains("all tasks run again: the earlier rescue file is now "), "{messages}");
     assert_eq!(work_dir.text("log"), "a\nb\na\nb\n");
     assert_eq!((work_dir.text("again.dag.rescue.old"), work_dir.done("again.dag.rescue").len()), (old, 2));
-    // A batch job that was requeued, and a later attempt of a run.
+    // Processes of a requeued batch job, and of a later attempt of a run, belong to a restart, which ignores `--skip-rescue`.
     fs::create_dir_all(work_dir.path("run/attempts/2")).unwrap();
     for (name, value) in [("SLURM_RESTART_COUNT", "1"), ("ARMATURE_RUN", "run")] {
         let mut command = Command::new(TASKS);

@@ -93,7 +93,7 @@ impl Cli {
         )
     }
 
-    /// Returns the settings of the loop over a pair. A pair whose table has a single panel needs no checkpoint.
+    /// Returns the settings of the loop that fills the table of a pair. A table with a single panel needs no checkpoint.
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
@@ -111,7 +111,7 @@ struct Pair<'p> {
     fingerprint: String,
 }
 
-/// Returns all pairs in the order of the files.
+/// Returns all pairs of a sequence of the first file and one of the second, in the order of the files.
 fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {

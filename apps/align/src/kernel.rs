@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn known_alignments_have_their_scores() {
-        // Example of the method in Wikipedia: 3 for equal letters, -3 for different letters, 2 for each letter of a gap.
+        // Example of Wikipedia's article on the Smith-Waterman algorithm: score 3 for equal letters, -3 for different letters, cost 2 for each letter
+        // of a gap.
         let dna = Scores::dna(3, -3);
         let serial = |a, b, gaps| serial(&letters(a, &dna), &letters(b, &dna), &dna, gaps);
         let linear = Gaps { open: 0, extend: 2 };

@@ -18,7 +18,7 @@ const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
 /// Scores of each pair of letters. A letter is identified by its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Upper-case letters by number.
+    /// Upper-case letters that have scores; the number of a letter is its position here.
     letters: Vec<u8>,
     /// Scores by the number of the first letter, then of the second.
     rows: Vec<Vec<i32>>,

@@ -223,7 +223,7 @@ fn checkpointed_job(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
 #[test]
 fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
-    // The alignment takes long enough for five kills.
+    // The alignment takes long enough for the five kills of this test.
     let paths = sequences(dir.path(), b"ACGT", 4_500);
     let alone = succeeds(&mut align(&file_arguments(&paths)));
     let checkpoints = dir.path().join("kept");

@@ -28,9 +28,9 @@ pub struct LoopArgs {
 }
 
 impl LoopArgs {
-    /// Runs a loop on the ranks and returns, on rank 0, its summary and the time of `compare`. `work` executes the loop; its second argument is
-    /// true if rank 0 needs the result. `work` returns the summary and the result on rank 0. If verification was requested, `compare` compares
-    /// the result with that of the serial loop and returns the time of the serial loop in seconds.
+    /// Runs a loop on the ranks and returns, on rank 0, its summary and, if verification was requested, the time of the serial loop in seconds.
+    /// `work` executes the loop; its second argument is true if rank 0 needs the result. `work` returns the summary and the result on rank 0. If
+    /// verification was requested, `compare` compares the result with that of the serial loop and returns the time of the serial loop in seconds.
     ///
     /// # Errors
     /// An environment variable with an invalid value, and the errors of `work` and `compare`.
@@ -46,7 +46,7 @@ impl LoopArgs {
         })
     }
 
-    /// Returns the settings of the loop.
+    /// Returns the settings of the loop with the options of the command line.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::new();
         if let Some(shares) = &self.shares {

@@ -176,7 +176,7 @@ pub fn run_into<'p, T: Item, S: Serialize + DeserializeOwned + Send>(
     Ok(job.run_into(session, name, || Ok(sink))?.into_summary())
 }
 
-/// Sink with a state.
+/// Sink of a pipeline that writes items to a file and keeps a state, both of which a snapshot contains.
 struct StatefulSink<'s, T, S, F> {
     to: &'s mut Destination,
     state: &'s mut S,
@@ -263,7 +263,7 @@ mod tests {
         assert!(total == 4950 && items < 100, "{total} after {items} items");
         let expected: String = (0..100).map(|x| format!("{x}\n")).collect();
         assert_eq!(fs::read_to_string(&out).unwrap(), expected);
-        // The job is done, so another start computes nothing.
+        // The job has finished, so another start computes nothing.
         assert_eq!(sum(dir.path(), None), Ok((4950, 0)));
         assert_eq!(fs::read_to_string(&out).unwrap(), expected);
     }

@@ -21,8 +21,8 @@ impl Random {
         Random { state: seed }
     }
 
-    /// Creates a generator for part `stream` of a seeded whole. The parts are independent, so that they can be generated in any order with the
-    /// same result.
+    /// Creates a generator for part `stream` of the data that one seed determines. The parts are independent, so that they can be generated in any
+    /// order with the same result.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut outer = Random::new(seed);
         let mixed = outer.next_u64() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
@@ -54,7 +54,7 @@ impl Random {
     /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         assert!(bound > 0, "a random number below zero was requested");
-        // The bias of a plain product is below 2⁻³² and negligible here.
+        // Scaling the random bits by a multiplication favours some numbers, by less than 2⁻³², which is negligible here.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 

@@ -37,7 +37,6 @@ impl Output {
 }
 
 impl<W: Write> Output<W> {
-    /// Creates an output that writes to `to`.
     fn new(to: W) -> Self {
         Output { to, reader: Reader::default() }
     }

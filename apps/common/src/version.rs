@@ -23,7 +23,7 @@ pub fn parse<P: Parser>() -> P {
 fn mpi_library() -> String {
     let text = environment::library_version().unwrap_or_default();
     let line = text.lines().next().unwrap_or_default().split(',').next().unwrap_or_default();
-    // The words are joined by blanks, because MPICH separates name and version by tabs.
+    // The words of the library's text are joined by blanks, because MPICH separates name and version by tabs.
     let linked = line.split_whitespace().collect::<Vec<_>>().join(" ");
     // In MPICH and the libraries derived from it a handle is a number of 32 bits, in other libraries it is a pointer.
     let headers = match size_of::<ffi::MPI_Comm>() {

@@ -3,7 +3,7 @@
 use crate::picture::Picture;
 use std::collections::BTreeSet;
 
-/// Node of the graph: a region.
+/// Region, as a node of the adjacency graph.
 struct Node {
     area: u32,
     /// Number of pixels whose four neighbours belong to the region, too.

@@ -17,7 +17,7 @@ pub fn segment(width: u32, height: u32) -> f64 {
     pixels(width, height) + 50.0 * f64::from(WORKING_PIXELS)
 }
 
-/// Returns the cost of describing the regions: one pass over the working size.
+/// Returns the cost of describing the regions of an image: one pass over its pixels at working size.
 pub fn describe() -> f64 {
     4.5 * f64::from(WORKING_PIXELS)
 }

@@ -188,7 +188,7 @@ fn refill<T: Clone>(memory: &mut Vec<T>, len: usize, value: T) {
     memory.resize(len, value);
 }
 
-/// Returns the unfinished entry with the smallest finite distance, the first one of equal entries.
+/// Returns the entry with the smallest finite distance that Dijkstra's algorithm has not finished, the first one of equal entries.
 fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     let mut best = None;
     let mut least = f64::INFINITY;

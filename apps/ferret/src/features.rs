@@ -130,7 +130,8 @@ fn share_out(sizes: &[f32]) -> Vec<u32> {
     let sum: f32 = sizes.iter().sum();
     let mut weights: Vec<u32> =
         sizes.iter().map(|size| ((size / sum * TOTAL_WEIGHT as f32) as u32).max(1)).collect();
-    // Rounding down leaves a few units, and rounding up to one may take some; the largest region compensates the difference.
+    // Weights that are rounded down leave a few units of the total, and weights that are raised to one may exceed it. The largest region gets the
+    // difference.
     let assigned: u32 = weights.iter().sum();
     let largest = (0..sizes.len()).rev().max_by(|&a, &b| sizes[a].total_cmp(&sizes[b])).unwrap_or(0);
     weights[largest] = weights[largest] + TOTAL_WEIGHT - assigned;

@@ -146,22 +146,23 @@ fn key(steps: impl Iterator<Item = i32>) -> u64 {
     })
 }
 
-/// Squared distance of the query from an edge of a hash function's step, in units of W.
+/// Margin of the query: its squared distance from an edge of a hash function's step, in units of W.
 struct Margin {
     square: f32,
     hash: usize,
     step: i32,
 }
 
-/// Sets of margins to cross, most likely first (Algorithm 1 of the multi-probe paper). Bit `j` of a set refers to the `j`-th smallest margin. The
-/// score of a set is the sum of its squared margins.
+/// Iterator over the neighbouring buckets to probe, most likely first (Algorithm 1 of the multi-probe paper). A bucket is a set of margins (distances
+/// from the query to edges of steps) that are crossed: bit `j` refers to the `j`-th smallest margin. The score of a set is the sum of its squared
+/// margins.
 struct Perturbations<'a> {
     margins: &'a [Margin],
     heap: BinaryHeap<Reverse<(Score, u32)>>,
 }
 
-/// Score of a set of margins, which can be sorted. Scores are sums of squares and thus not negative, so that
-/// their bits have the same order as their values.
+/// Score of a bucket, by which buckets are sorted. Scores are sums of squares and thus not negative, so that their bits have the same order as their
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score(u32);
 
@@ -178,7 +179,7 @@ impl<'a> Perturbations<'a> {
         self.heap.push(Reverse((Score(sum.to_bits()), set)));
     }
 
-    /// Returns false for a set of margins in which a hash function steps in both directions.
+    /// Returns false for a set of crossed margins in which one hash function would step both up and down.
     fn is_possible(&self, set: u32) -> bool {
         let mut seen = 0u32;
         let mut possible = true;

@@ -71,7 +71,7 @@ pub struct Variants {
     pub copies: u32,
     /// Minimum length of a copy's longer side in pixels; smaller copies are enlarged.
     pub side: u32,
-    /// Seed. Equal images and parameters yield equal files.
+    /// Seed of the changes. Equal images and parameters yield equal files.
     pub seed: u64,
 }
 

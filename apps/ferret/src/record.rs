@@ -57,7 +57,7 @@ pub(crate) struct RecordingStage<S> {
 }
 
 impl<S> RecordingStage<S> {
-    /// Wraps stage number `number` of the pipeline.
+    /// Wraps the stage with this number in the pipeline, so that its costs are recorded if there is a recorder.
     pub(crate) fn new(stage: S, number: usize, recorder: &Option<CostRecorder>) -> Self {
         RecordingStage { stage, number, recorder: recorder.clone() }
     }

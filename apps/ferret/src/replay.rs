@@ -112,7 +112,7 @@ impl ReplayItem {
     }
 }
 
-/// Stage with the recorded costs.
+/// Stage that takes the recorded time for each item, and passes on the recorded number of bytes.
 struct ReplayStage {
     number: usize,
     simulated: bool,

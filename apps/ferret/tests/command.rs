@@ -305,7 +305,7 @@ fn profile_errors_name_the_reason() {
     let text = fs::read_to_string(dir.path().join("run.csv")).unwrap();
     fs::write(dir.path().join("run.csv"), text.replace("\n7,", "\n7,x")).unwrap();
     let messages = messages_of_failure(dir.path(), &["replay", "run.csv"]);
-    // Item 7 follows three lines of remarks, the heading and items 0 to 6.
+    // Line number of item 7 in the profile: the item follows three lines of remarks, the heading and items 0 to 6.
     assert!(messages.contains("run.csv, line 12: `x"), "{messages}");
 }
 

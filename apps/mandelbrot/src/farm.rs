@@ -26,7 +26,7 @@ impl Worker for Rows {
 
     fn work(&mut self, y: u32, cx: &mut Context) -> Result<Vec<u8>, BoxError> {
         let row = self.0.row(y);
-        // The work of a row is declared after its computation, because it is not known before.
+        // The work of a row is declared to the simulator after the computation, because the number of steps is not known before.
         Ok(cx.declare(row.flops, || row.rgb))
     }
 }

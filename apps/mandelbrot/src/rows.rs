@@ -16,7 +16,7 @@ impl DoAll for Scene {
         for (y, colours) in range.zip(colours.chunks_exact_mut(self.row_bytes())) {
             // The conversion of the row number to 32 bits loses nothing, because pictures have fewer than 2³² rows.
             let row = self.row(y as u32);
-            // The work of a row is declared after its computation, because it is not known before.
+            // The work of a row is declared to the simulator after the computation, because the number of steps is not known before.
             armature::declare(row.flops, || colours.copy_from_slice(&row.rgb));
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Copies of some rows of A and some columns of B, from which a part of the product is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// First row and first column of the part in the product.
+    /// First row and first column of the part of the product that is computed from this item.
     pub at: (u64, u64),
     /// Number of elements of a row of A, and number of columns of the part of the product.
     pub size: (u64, u64),
@@ -20,7 +20,7 @@ pub struct Item {
     pub b: Vec<f32>,
 }
 
-/// Number of bytes of B that are read at a time; more if a single item needs more.
+/// Number of bytes of the right factor B that are read at a time; more if a single item needs more.
 const PANEL: u64 = 16 << 20;
 
 /// Iterator over the items of a product: strips of `side` rows, and in each strip the columns from first to last. One item, the rows of one strip and
@@ -33,9 +33,9 @@ pub struct Blocks<'m> {
     b: &'m Matrix,
     /// First row and column of the next item.
     next: (u64, u64),
-    /// Rows of the current strip.
+    /// Rows of the left factor A in the current strip.
     strip: Vec<f32>,
-    /// Columns of B in memory, and their elements, row by row.
+    /// Columns of the right factor B that are in memory, and their elements, row by row.
     panel: (Range<u64>, Vec<f32>),
     panel_bytes: u64,
     failed: bool,
@@ -61,7 +61,7 @@ impl<'m> Blocks<'m> {
         }
     }
 
-    /// Leaves out the first `count` items without reading them.
+    /// Leaves out the first `count` items of the product without reading them.
     pub fn skip_unread(mut self, count: u64) -> Self {
         let (strip, column) = (count / self.strip_items(), count % self.strip_items());
         self.next = (strip * self.side, column * self.side);
@@ -94,7 +94,7 @@ impl Blocks<'_> {
             let Shape { inner, columns, .. } = self.shape;
             let items = (self.panel_bytes / (ELEMENT * inner * self.side)).max(1);
             *held = wanted.start..columns.min(wanted.start + items * self.side);
-            // The old panel is freed before the next one is read.
+            // The old panel of columns is freed before the next one is read, so that only one is in memory.
             elements.clear();
             elements.shrink_to_fit();
             *elements = self.b.block(0..inner, held.clone())?;
@@ -150,11 +150,12 @@ mod tests {
 
     #[test]
     fn column_panels_are_read_in_few_large_reads() {
-        // B fits into one panel, so that there is one read of B.
+        // The right factor B fits into one panel of columns, so that its file is read once.
         for side in [1, 3, 64] {
             assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
         }
-        // B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both panels.
+        // The right factor B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both
+        // panels.
         let shape = Shape { rows: 3, inner: 8, columns: 5 };
         assert_eq!(reads(shape, 1, 4 * 8 * ELEMENT), 3 * 2 * 8);
     }

@@ -137,7 +137,7 @@ impl Matrix {
     }
 }
 
-/// Returns the element with this number.
+/// Returns the element with this number of a generated matrix.
 fn generated(seed: u64, number: u64) -> f32 {
     Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number << 1)).unit()
 }
@@ -147,7 +147,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Creates a file that contains the given elements.
     fn file(values: &[f32]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

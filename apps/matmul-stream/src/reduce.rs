@@ -30,19 +30,19 @@ pub struct Rows {
 #[derive(Clone, Debug)]
 pub struct Reducer {
     columns: usize,
-    /// Number of complete rows, and number of columns of the next rows that have arrived.
+    /// Number of complete rows of the product, and number of columns of the incomplete rows that have arrived.
     rows: u64,
     done: u64,
     strip: Vec<f32>,
 }
 
 impl Reducer {
-    /// Creates the stage for a product with `columns` columns.
+    /// Creates the reducer for a product with `columns` columns.
     pub fn new(columns: u64) -> Self {
         Reducer { columns: columns as usize, rows: 0, done: 0, strip: Vec::new() }
     }
 
-    /// Adds the next part. Returns the rows that the part completes.
+    /// Adds the next part of the product. Returns the rows that this part completes.
     ///
     /// # Errors
     /// The part is not the next one, or its size is wrong.
@@ -92,7 +92,7 @@ impl Stage for Reducer {
     }
 }
 
-/// Cost of assembling a part in addition to one operation for each element, in operations of one nanosecond.
+/// Cost of assembling a part of the product in addition to one operation for each element, in operations of one nanosecond.
 const PART_OVERHEAD: f64 = 50.0;
 /// Number of bytes before the values of the incomplete rows in a saved state of the reducer.
 const HEADER_BYTES: usize = 16;

@@ -136,7 +136,7 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// Creates the stage for a set of patterns.
+    /// Creates the stage `hash` for a set of patterns.
     pub fn new(patterns: Arc<Patterns>) -> Self {
         let fingerprint = patterns.fingerprint();
         Hash { patterns, fingerprint, reader: PlaceReader::default() }
@@ -179,7 +179,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Creates the stage for a set of patterns. With `count`, only the number of matches is forwarded.
+    /// Creates the stage `verify` for a set of patterns. With `count`, only the number of matches is forwarded.
     pub fn new(patterns: Arc<Patterns>, count: bool) -> Self {
         Verify { patterns, count }
     }

@@ -2,7 +2,7 @@
 
 use armature_apps::random::Random;
 
-/// Returns `bytes` bytes that depend only on `key`.
+/// Returns a payload of `bytes` bytes that depend only on `key`.
 pub fn make(key: u64, bytes: usize) -> Vec<u8> {
     let mut random = Random::new(key);
     let mut payload = Vec::with_capacity(bytes.next_multiple_of(8));
@@ -13,7 +13,7 @@ pub fn make(key: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// Returns a checksum that depends on every byte, on the order and on the length.
+/// Returns a checksum of a payload that depends on every byte, on the order and on the length.
 pub fn checksum(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -24,7 +24,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     mix(mix(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 
-/// Returns the key of task `number` of an iteration. The key of an iteration depends on the results of all earlier iterations.
+/// Returns the key from which the payload of task `number` is generated. The key of the iteration depends on the results of all earlier iterations.
 pub fn task_key(iteration_key: u64, number: u64) -> u64 {
     Random::stream(iteration_key, number).next_u64()
 }

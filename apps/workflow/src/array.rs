@@ -9,7 +9,7 @@ use armature_files::output;
 use armature_files::regular;
 use armature_workflow_files::{Description, Format, Task, read_as};
 
-/// First line of a written file. Only a file with this line is replaced.
+/// First line of each workflow file that this program writes. An existing file is replaced only if it begins with this line.
 const HEADER: &str = "# Written by armature-workflow for --array or --each-line.\n";
 
 /// Numbers of an array, in ascending order.
@@ -41,7 +41,7 @@ impl FromStr for Numbers {
 }
 
 impl Numbers {
-    /// Returns the numbers as entries.
+    /// Returns the numbers as texts, the entries of the array.
     pub fn entries(&self) -> Vec<String> {
         self.0.iter().map(u32::to_string).collect()
     }
@@ -63,7 +63,7 @@ pub fn lines(path: &Path) -> Result<Vec<String>, armature::BoxError> {
     Ok(lines)
 }
 
-/// Workflow file of an array.
+/// Workflow that runs one command for each entry of an array (`--array` or `--each-line`): the text of its file, and its description.
 #[derive(Clone, Debug)]
 pub struct Array {
     text: String,
@@ -101,7 +101,7 @@ impl Array {
         Ok(Array { text, description })
     }
 
-    /// Returns the tasks.
+    /// Returns the description of the workflow, with a task for each entry.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -120,7 +120,7 @@ impl Array {
         let name = file.display();
         let earlier = earlier.map_or(&[][..], |earlier| earlier.tasks());
         let earlier: HashMap<&str, &Task> = earlier.iter().map(|task| (task.name.as_str(), task)).collect();
-        // Completed tasks are known by their names only.
+        // The rescue file has only the names of completed tasks, so that a changed command is detected by comparison with the earlier workflow file.
         let has_changed = |task: &&Task| {
             let known = earlier.get(task.name.as_str());
             known.is_some_and(|known| known.action != task.action || known.environment != task.environment)

@@ -366,7 +366,6 @@ fn read_array(args: &Cli, file: &Path) -> Result<Option<Array>, armature::BoxErr
     Array::new(file, &entries, &args.command).map(Some)
 }
 
-/// Returns the rescue file of a workflow.
 fn rescue(args: &Cli, file: &Path) -> Rescue {
     let rescue = match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
@@ -415,7 +414,6 @@ fn path_with_suffix(file: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Prints the number of tasks that are already done.
 fn print_completed(described: &Description, rescue: &Rescue) {
     let completed = described.tasks().iter().filter(|task| task.done).count();
     if completed > 0 {

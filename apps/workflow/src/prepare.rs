@@ -82,11 +82,11 @@ impl FromStr for Generated {
 /// Factors by which measurements are scaled before they are replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Factor of run times.
+    /// Factor by which run times are multiplied.
     pub time: f64,
-    /// Factor of the memory of tasks.
+    /// Factor by which the memory of tasks is multiplied.
     pub memory: f64,
-    /// Factor of file sizes.
+    /// Factor by which file sizes are multiplied.
     pub size: f64,
 }
 
@@ -142,7 +142,7 @@ fn executable_action(action: &Action) -> Action {
     }
 }
 
-/// Checks that the commands of a description can be run.
+/// Checks that the commands of a workflow's tasks can be run by ranks.
 ///
 /// # Errors
 /// A task that cannot be run.

@@ -69,7 +69,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
                 }
                 input.advance_to(time);
                 worker.step();
-                // The window bounds the memory of the batches in flight.
+                // The source waits while more than `WINDOW` batches are in flight, which bounds the memory that batches use.
                 while probe.less_than(&time.saturating_sub(WINDOW)) {
                     worker.step_or_park(Some(Duration::from_millis(1)));
                 }

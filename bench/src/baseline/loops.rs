@@ -27,7 +27,7 @@ use crate::{
 const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
-/// Row index at which B begins in the unbounded matrix of generated elements.
+/// Row at which the right factor B begins in the unbounded matrix of generated elements; the left factor A begins at row 0.
 const SECOND_MATRIX_ROW: usize = 1 << 30;
 
 /// Runs the rank program; prints `result seconds S` on rank 0.
@@ -46,8 +46,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     };
     let ranks = world.size() as usize;
     let rows_of = |rank: usize| share(units.clone(), job.split, rank, ranks);
-    // Every rank makes this check with the same data, so that all ranks fail together and none waits for a rank that
-    // has already left.
+    // Every rank checks the shares of all ranks, so that all ranks fail together and none waits for a rank that has already left.
     if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
         return Err(format!("rank {rank} has none of {units:?}").into());
     }

@@ -91,7 +91,7 @@ impl Package {
         Ok(package)
     }
 
-    /// Appends a line to a program that differs in each round.
+    /// Appends a line to a program, another line in each round, so that cargo builds the program again.
     fn change(&self, example: &str, round: usize) -> Outcome {
         let path = self.0.join("src/bin").join(example).with_extension("rs");
         let source = fs::read_to_string(&path)?;

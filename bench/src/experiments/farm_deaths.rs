@@ -278,8 +278,7 @@ impl Trials {
 /// Run in which workers were killed.
 struct Run {
     seconds: f64,
-    /// Time of the run, relative to the bound of an undisturbed run on the surviving ranks plus the detection
-    /// of the deaths.
+    /// Time of the run divided by its bound: the time of an undisturbed run on the surviving ranks plus the time to detect the deaths.
     part: f64,
     /// Number of tasks that were started twice.
     again: f64,

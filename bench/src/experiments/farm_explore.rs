@@ -97,7 +97,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     compare_bounds(report, if smoke { FEW_TOWNS } else { TOWNS })
 }
 
-/// Counts the nodes of the same branch and bound with a shared incumbent and with one bound per rank.
+/// Counts the nodes that a branch and bound for the shortest tour searches: on one rank, on several ranks with a shared incumbent, and with one bound
+/// per rank.
 fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
     let ratio = "one bound per rank / shared";
     let mut table = Table::new(&["tour", "serial nodes", "shared incumbent", "one bound per rank", ratio]);

@@ -40,14 +40,13 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Number of mappings that a long search evaluates; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
-/// Function that chooses a mapping for a cluster and a stream.
+/// Function that chooses the mapping of a contestant for a cluster and a stream.
 type Choice = fn(&Case<'_>) -> Outcome<Mapping>;
 
 /// Configuration of a run of the stream.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
     dispatch: Dispatch,
-    /// Environment variables of the run.
     env: &'static [(&'static str, &'static str)],
     mapping: Choice,
     /// Mapping to change to, and the number of results after which the change is forced.
@@ -59,8 +58,8 @@ const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
-/// Contestant that starts like the live one and switches to the refined mapping at the item by which the live
-/// contestant knows the costs on most clusters.
+/// Contestant that starts like the one with live balancing, and is forced to the refined mapping at item 60, by which live balancing knows the costs
+/// of the stages on most clusters.
 const REFINED_LATER: &str = "refined from item 60 on";
 const REFINED_AT: u64 = 60;
 const LONG_SEARCH: &str = "long search";
@@ -168,8 +167,8 @@ impl Run {
         self.pace(self.arrivals.len() / 5)
     }
 
-    /// Returns the ratio of this run's pace to the other run's pace. If one of the runs has no pace, the ratio is
-    /// infinite and counts as a miss; the run is not left out.
+    /// Returns the ratio of this run's pace (seconds per item) to that of the run `other`. If one of the runs has no pace, the ratio is infinite and
+    /// counts as a miss; the run is not left out.
     ///
     /// A pace below `least`, the time that all hosts together need for an item, is raised to `least`: items that
     /// arrive faster were finished before the measured interval and waited behind an older item.
@@ -192,7 +191,7 @@ impl Run {
     }
 }
 
-/// Results of all contestants on one cluster.
+/// Results of the runs of all contestants on one cluster.
 struct Row {
     seed: u64,
     items: f64,
@@ -253,14 +252,14 @@ impl<'a> Case<'a> {
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
-    /// Returns a mapping of the refined planner for a platform, with the given budget or the planner's own.
+    /// Returns a mapping of the refined planner for a platform. The budget is the number of mappings that the planner evaluates, by default its own.
     fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// Returns the same hosts under the model of the HeDPM paper, in which a host does not compute while it sends or receives.
+    /// Returns the hosts of the cluster under the model of the HeDPM paper, in which a host does not compute while it sends or receives.
     fn without_overlap(&self) -> Platform {
         self.platform.clone().with_overlap(false)
     }
@@ -327,7 +326,7 @@ fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
     Ok(switches.collect())
 }
 
-/// Parses `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
+/// Parses the line that `ferret replay` prints, such as `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
 fn outcome(output: &str) -> Outcome<(f64, String)> {
     let line = output.lines().find_map(|line| line.strip_prefix("replayed "));
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));

@@ -22,11 +22,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of recorded items.
+/// Number of items of the recorded profile.
 const ITEMS: usize = 700;
 /// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
-/// Maximum number of mapping changes.
 const MAX_CHANGES: f64 = 3.0;
 
 struct Row {
@@ -120,7 +119,6 @@ fn contestant(name: &str) -> Outcome<&'static Contestant> {
     CONTESTANTS.iter().find(|c| c.name == name).ok_or_else(|| format!("there is no contestant {name}").into())
 }
 
-/// Prints the results of all platforms.
 fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",

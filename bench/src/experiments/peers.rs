@@ -24,7 +24,7 @@ pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     Ok(folder.join("target/release/armature-bench-peers"))
 }
 
-/// Returns the items per second of a peer; `numbers` are the item size, the batch size and the number of items.
+/// Returns the items per second of a program of another framework (`peer`); `numbers` are the item size, the batch size and the number of items.
 pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcome<f64> {
     let mut command = Command::new(program);
     command.arg(peer).args(numbers.map(|number| number.to_string()));

@@ -27,10 +27,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of jobs; each job provides one sample of every comparison.
 const ROUNDS: usize = 30;
-/// Maximum ratio of the time of a loop with checks to the time without them, and the maximum additional time of a
-/// broadcast over MPI's in µs.
+/// Marks: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum time in µs by which a broadcast takes
+/// longer than MPI's.
 const MARKS: (f64, f64) = (1.02, 5.0);
-/// Numbers of steps between two checks.
+/// Numbers of steps between two convergence checks.
 const CHECK_INTERVALS: [u64; 2] = [1, 10];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

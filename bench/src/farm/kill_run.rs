@@ -81,7 +81,7 @@ impl RunFiles {
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
-        // The farm stores the identity in its journal as JSON.
+        // A journal can be opened only with the identity of its job, which the farm writes as JSON.
         Journal::open(
             &copy,
             &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.arguments())?),

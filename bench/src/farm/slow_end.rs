@@ -8,9 +8,7 @@ use armature::{Config, Progress, farm::Farm};
 
 use crate::{Outcome, ranks::Launch};
 
-/// Number of ranks.
 const RANKS: usize = 4;
-/// Rank that becomes slow.
 const SLOW_RANK: usize = 1;
 /// Ratio of the times of a task on the slow rank and on other ranks.
 const SLOWNESS: u32 = 10;

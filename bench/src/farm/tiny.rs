@@ -95,7 +95,6 @@ fn run_once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxEr
     Ok(run.into_summary().map(|summary| summary.elapsed))
 }
 
-/// Array of 1 KiB.
 type Array = Plain<[u64; 128]>;
 
 fn array(number: u64) -> Array {

@@ -12,7 +12,7 @@ use crate::{
 /// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Computation of a loop.
+/// Kind of computation that a measured loop does in each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Matrix product in each pass; units are rows.
@@ -176,7 +176,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the strips of a row.
+    /// Returns the ranges of columns of the strips into which a row is divided.
     pub(crate) fn strips(&self) -> Vec<std::ops::Range<usize>> {
         let end = self.size - 1;
         let width = if self.columns == 0 { end } else { self.columns };

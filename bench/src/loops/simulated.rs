@@ -145,7 +145,7 @@ impl Run {
             .map(|load| {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
-                // While the load was on, the rank and the load computed for the same time.
+                // The load takes half of its host while the rank computes, so that both have computed for the same time.
                 let other_seconds = (computing - units * job.unit).max(0.0);
                 (burnt - other_seconds).max(0.0)
             })

@@ -24,7 +24,7 @@ pub(super) const SEEDS: [Case; 2] = [
     Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
-/// Declared operations per value, so that messages do not dominate the simulated time.
+/// Number of operations that a kernel declares per value, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
 fn fill(row: u64, values: &mut [f64]) {

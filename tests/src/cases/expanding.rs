@@ -58,7 +58,7 @@ impl Stage for Sums {
     }
 }
 
-/// Produces up to four items from most items, and forty from some.
+/// User code of an expanding stage: makes up to four items from most items, and forty items from some.
 fn expand(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))

@@ -36,7 +36,7 @@ pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
 ];
 
-/// Chunking policies of every kind.
+/// Chunking policies of every kind, with which the cases run.
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
     Chunking::Static,
@@ -77,7 +77,7 @@ fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
     // With a window of a hundred bytes, a chunk holds about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // The farm runs twice and keeps its worker and its measurements.
+    // The farm runs twice. The second run has the worker and the measurements of the first one.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
@@ -413,8 +413,7 @@ fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A single call of the sink or the source takes longer than the limit, and so does the sum of short calls for one
-/// chunk.
+/// Either the sink or the source is slow: one call takes 3.5 s, longer than a rank may be silent, and the short calls for one chunk do so together.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

@@ -105,7 +105,7 @@ fn numbers(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 60, |n| (n % 3 == 0, char::from_u32(n as u32 + 200), f32::MAX / (n + 1) as f32))
 }
 
-/// Arrays that are sent as plain memory on every edge.
+/// Items that are arrays are sent as plain memory from the source to each stage and to the sink.
 fn plain(session: &mut Session) -> Result<(), BoxError> {
     let expected: Vec<[f64; 2]> = (0..90).map(|n| [f64::from(n) * 2.0, 1.0 / f64::from(n + 1)]).collect();
     for kind in every_kind(&[false, false], session.size()) {

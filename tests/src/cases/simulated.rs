@@ -11,7 +11,7 @@ use crate::check::{Work, check_equal, ensure, setting};
 pub(super) const CASES: &[Case] =
     &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
 
-/// Number of items of the case.
+/// Number of items of the pipeline whose stages declare their work to the simulator.
 const ITEMS: u64 = 16;
 const STAGES: usize = 3;
 const TURNS: u64 = 100_000;

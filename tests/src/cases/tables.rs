@@ -10,10 +10,10 @@ use crate::check::{ensure, noise};
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
 
-/// Declared operations per value, so that messages do not dominate the simulated time.
+/// Number of operations that `fill` declares per value, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
-/// Computes a value from its neighbours.
+/// Computes a value of the table from the values to the upper left (`before`), above and to the left, and from its position `at`.
 fn mix(before: u64, above: u64, left: u64, at: u64) -> u64 {
     (before ^ above.rotate_left(9)).wrapping_add(left.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         ^ at
@@ -28,7 +28,7 @@ fn left(row: u64) -> u64 {
     noise(2_000, row)
 }
 
-/// Number of values, and the largest value with its row and column.
+/// Number of values that a rank has filled, and the largest one with its row and column.
 type CountAndLargest = (u64, Option<(u64, u64, u64)>);
 
 fn combine(one: CountAndLargest, other: CountAndLargest) -> CountAndLargest {

@@ -42,7 +42,7 @@ const ITERATIONS: usize = 15;
 /// Fraction of the best fixed policy's efficiency that the automatic policy must reach.
 const MARK: f64 = 0.95;
 
-/// Farm with the distribution of its tasks.
+/// Simulated farm on which policies are compared, with the distribution of its task times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Setting {
     workers: usize,

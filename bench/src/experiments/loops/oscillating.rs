@@ -271,7 +271,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the efficiency and the number of movements of the program.
+    /// Runs the loop with the framework on simulated hosts. Returns its efficiency and the number of movements of units.
     fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
         let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
         let job = Simulated {
@@ -295,7 +295,7 @@ impl Case {
         Ok((run.efficiency(&job), run.movements))
     }
 
-    /// Returns the efficiency and the number of movements of the planner's simulator.
+    /// Runs the loop in the planner's simulator. Returns its efficiency and the number of movements of units.
     fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
         system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];
@@ -309,7 +309,7 @@ impl Case {
     }
 }
 
-/// Returns the balancing that the framework uses for a loop.
+/// Returns the kind and the options of balancing that the framework uses for a kind of loop, for the planner's simulator.
 fn balancing(kind: Kind) -> Balancing {
     match kind {
         Kind::All => Balancing::Overlapped(options(kind)),

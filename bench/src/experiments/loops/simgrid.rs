@@ -40,7 +40,6 @@ const BYTES: usize = 1024;
 const BANDWIDTH: f64 = 125e6;
 /// Seconds of a pass if all hosts have speed 1.
 const PASS: f64 = 1.0;
-/// Number of warm-up passes.
 const WARM_UP_PASSES: usize = 60;
 /// Number of measured passes.
 const PASSES: usize = 60;

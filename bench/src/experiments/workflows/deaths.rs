@@ -262,7 +262,8 @@ impl Trials {
 struct Run {
     /// Number of tasks that were in the journal but were started again.
     wrongly: usize,
-    /// Measured values for the table.
+    /// Measured values for the table of results: number of tasks in the journal at the kill, number of tasks that were started again (one rank
+    /// killed) or whose effect was not in the journal (all ranks killed), and seconds.
     measurements: [f64; 3],
 }
 

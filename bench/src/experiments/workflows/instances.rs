@@ -6,7 +6,7 @@ use armature_workflow_files::read;
 
 use crate::Outcome;
 
-/// Default bandwidth of both papers, for drawn sizes.
+/// Bandwidth between processors for generated workflows: the default of both papers.
 const BANDWIDTH: f64 = 1.0;
 /// Bandwidth of the clusters for real traces in KiB per second, which is about that of a 10 Gbit/s network.
 const GIB_IN_KIB: f64 = 1_048_576.0;
@@ -73,21 +73,21 @@ pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
 }
 
 impl Instance {
-    /// Returns the largest memory requirement of a task.
+    /// Returns the largest memory requirement of a task of the workflow.
     pub(super) fn max_task_memory(&self) -> u64 {
         let need = |task| self.workflow.requirement(task, self.task_memory);
         (0..self.workflow.len()).map(need).max().unwrap_or(0)
     }
 
-    /// Returns the cluster of 2024, with `of_each` processors of each of its six kinds. If a task needs more memory
-    /// than the largest processor has, all memories are scaled up until the task fits.
+    /// Returns the cluster of the paper of 2024, with `of_each` processors of each of its six kinds. If a task needs more memory than the largest
+    /// processor has, all memories are scaled up until the task fits.
     pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
         let factor = self.max_task_memory() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
     }
 
-    /// Returns the cluster of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
+    /// Returns the cluster of the paper of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
         const PROCESSORS_PER_KIND: usize = 12;
         let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
@@ -99,7 +99,7 @@ impl Instance {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    /// Returns the cluster with its memories and buffers scaled by `factor`.
+    /// Returns the cluster with the memory and the buffer of each processor scaled by `factor`.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();

@@ -79,7 +79,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 /// task.
 const DASK_LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs the sums with Dask and returns the row of the table.
+/// Runs the graph that creates and sums up arrays with Dask, and returns its row of the table of results.
 fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));

@@ -34,9 +34,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of cores for each contestant.
 const CORES: &str = "2";
-/// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Mean count of a task's awk loop, which takes about five milliseconds.
 const COUNT: f64 = 100_000.0;

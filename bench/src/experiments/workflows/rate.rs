@@ -29,13 +29,13 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const TASKS: usize = 10_000;
 
-/// Minimum number of tasks per second.
+/// Target for workflows of closures: minimum number of tasks per second.
 const MARK: f64 = 100_000.0;
 
 const COMMANDS: usize = 2_000;
 const WORKFLOW: &str = "workflow";
 const SHELLS: &str = "two shells";
-/// Minimum rate relative to the rate of the shells.
+/// Target for commands: minimum ratio of their rate to that of the two shells.
 const OF_SHELLS: f64 = 0.9;
 /// Time limit of the shells.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -86,13 +86,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 #[derive(Default)]
 struct Counts {
-    /// Number of runs for which a plan by the real weights exists or that finish with the fixed plan.
+    /// Number of possible runs: those that finish with the fixed plan, or for which a plan by the real weights exists.
     possible: usize,
-    /// Number of possible runs that finish within memory with replanning.
+    /// Number of possible runs that finish within the memory of the processors with replanning.
     reached: usize,
-    /// Number of runs that finish within memory with the fixed plan.
+    /// Number of runs that finish within the memory of the processors with the fixed plan.
     kept: usize,
-    /// Number of runs that finish within memory with replanning.
+    /// Number of runs, possible or not, that finish within the memory of the processors with replanning.
     replanned: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,

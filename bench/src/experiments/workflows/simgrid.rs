@@ -29,7 +29,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const FOLDER: &str = "target/bench/workflow-simgrid";
 /// Numbers of tasks of the generated workflows.
 const SIZES: [usize; 2] = [200, 1000];
-/// Processors of each kind in the default clusters of 2025 and of 2024.
+/// Numbers of processors of each kind in the default clusters of the papers of 2025 and of 2024.
 const PROCESSORS_PER_KIND: [usize; 2] = [12, 6];
 /// Scale of drawn weights: a task takes a third of a second on average and a file at most a tenth of a second, which
 /// is long compared with the messages of the runtime. Values of at most 160 KB allow a thousand tasks in one process.

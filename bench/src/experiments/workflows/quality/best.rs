@@ -13,9 +13,9 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 3] = [200, 1000, 4000];
-/// Processors of each kind in the cluster of 2024.
+/// Number of processors of each kind in the cluster of the paper of 2024.
 const PROCESSORS_PER_KIND: usize = 6;
-/// Fraction of the largest memory that the largest task needs in the cluster of 2025.
+/// Fraction of the largest processor's memory that the largest task needs, in the cluster of the paper of 2025.
 const FILLED: f64 = 0.9;
 /// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan that
 /// transfers less.

@@ -27,7 +27,7 @@ const GROUPS: [Group; 4] = [
 ];
 /// Makespan of DagHetPart in the paper of 2024, in percent of DagHetMem's, over all types including real workflows.
 const PAPER: f64 = 41.0;
-/// Number of processors of each kind in the cluster.
+/// Number of processors of each kind in the cluster of the paper of 2024.
 const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {

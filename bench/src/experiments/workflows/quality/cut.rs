@@ -14,7 +14,7 @@ const BLOCKS: usize = 36;
 const SIZES: [usize; 3] = [1000, 4000, 8000];
 /// Number of draws of the weights; the figures of dagP are for one draw.
 const SEEDS: u64 = 3;
-/// Mean size of a file.
+/// Mean size of a file, in the unit of the generated workflows.
 const MEAN_SIZE: f64 = 5.5;
 
 /// Cuts of dagP (36 blocks, heaviest at most 1.1 times the mean, one seed) at each of [`SIZES`], and the number of

@@ -104,10 +104,9 @@ impl Run<'_> {
     /// Adopts a new plan if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
-        // If no plan exists from the middle of transfers, the current plan continues.
+        // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
-        // A plan made in this situation sends again the files that are in transfer, while the current trace continues
-        // their transfer and may therefore end earlier.
+        // A new plan sends the files that are in transfer again, while the current plan continues their transfers and may therefore end earlier.
         if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
             self.adopt(replanned.plan, situation);
         }
