@@ -1,4 +1,4 @@
-//! Performance model on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
+//! Performance model of a pipeline on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
 
 use std::time::Duration;
 
@@ -17,27 +17,26 @@ use crate::balance::probe::Probed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
-/// Interval at which ranks report measurements, and minimum time between two decisions. A change of load shows within a few intervals, and a report
-/// costs microseconds.
+/// Interval at which ranks report measurements to rank 0, and minimum time between two decisions about the mapping. Rank 0 notices a change of load
+/// within a few intervals, and a report costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Minimum number of timed items on which an estimate must depend before a decision uses it.
+/// Minimum number of timed items behind an estimate of a service time before a decision uses it.
 const ENOUGH_ITEMS: u64 = 3;
-/// Time for which the last known speed of a rank is used when the speed is no longer measured, because the stages have left the rank or the probe was
-/// in an earlier run. Loads of other programs last about as long.
+/// Time for which the last measured speed of a rank is used after its stages have left the rank, or after an earlier run measured it. Loads of other
+/// programs last about as long.
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// Maximum weight of an estimate, in timed items. More items do not make an estimate better.
+/// Maximum weight of a measured service time in the fit of works and speeds, in timed items. More items do not make the measurement better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// Speed that a rank showed when it last ran stages whose work is known, as a fraction of its probed speed.
+/// Speed of a rank that follows from the service times of its stages, as a fraction of the speed measured at the start.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     part: f64,
     at: Duration,
 }
 
-/// Measurements of all ranks; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
@@ -46,22 +45,22 @@ pub(crate) struct PerformanceModel {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// Platform with the probed links and speeds, where the speed of a parked rank is from its last probe. Speeds are those of ranks with a core of
-    /// their own.
+    /// Links and speeds of the ranks as measured at the start, or since then on ranks without stages. Speeds are those of ranks with a core of their
+    /// own.
     platform: Platform,
     core_sharing: CoreSharing,
-    /// True if measurements show the time that other threads take of a core. False in a simulation, in which the load of a rank makes its host
+    /// True if a rank can measure the time that other threads take of its core. False in a simulation, in which the load of a rank makes its host
     /// slower.
     of_core_time: bool,
     links: LinkTable,
-    /// By rank: last reported measurements.
+    /// By rank: measurements that it reported last.
     reported: Vec<Measurements>,
-    /// By rank: the speed that the rank showed, if it has run stages.
+    /// By rank: speed that follows from its service times, if the rank has run stages.
     shown: Vec<Option<Shown>>,
-    /// By stage: work (seconds per item at speed 1) from the last fit of works and speeds to the service times. If a service time changes, a load on
-    /// the rank, which slows all its stages, is more likely than a change of the work of all its stages.
+    /// By stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. If a service time
+    /// changes, a load on the rank, which slows all its stages, is more likely than a change of the work of all its stages.
     works: Vec<Option<f64>>,
-    /// By stage: true if the state of the stage is known to be able to migrate to another rank.
+    /// By stage: true if the stage is serial and can migrate to another rank.
     movable: Vec<bool>,
     /// By stage: longest observed time of a call of the stage's factory.
     warm_up: Vec<Duration>,
@@ -69,7 +68,7 @@ pub(crate) struct PerformanceModel {
     warm: Vec<Vec<bool>>,
 }
 
-/// Measured platform and pipeline, as input of the planner.
+/// Measured ranks, links and stages, as input of the planner.
 #[derive(Debug)]
 pub(crate) struct Model {
     platform: Platform,
@@ -77,7 +76,7 @@ pub(crate) struct Model {
     dispatch: Dispatch,
 }
 
-/// Works of the stages and speeds of the ranks on which a decision is based; see [`Model::inputs`].
+/// Works of the stages (seconds per item on the fastest rank) and relative speeds of the ranks, on which a decision is based; see [`Model::inputs`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inputs {
     pub(crate) works: Vec<f64>,
@@ -96,8 +95,8 @@ impl Inputs {
 }
 
 impl PerformanceModel {
-    /// Creates the model for `ranks` ranks. `simulated` is true if the clocks of all ranks agree and no rank shares its core. Returns an error if
-    /// there are more ranks than the planner supports.
+    /// Creates the model for `ranks` ranks. In a simulation (`simulated`) the clocks of all ranks agree and no rank shares its core. Returns an error
+    /// if there are more ranks than the planner supports.
     pub(crate) fn new(
         run_spec: &RunSpec<'_>,
         ranks: usize,
@@ -138,7 +137,7 @@ impl PerformanceModel {
         self.is_live().then_some(REPORT_EVERY)
     }
 
-    /// Returns the probed links into `rank` by sender; empty if the traffic into the rank is not monitored.
+    /// Returns the links into `rank`, by sender, as measured at the start; empty if links are not monitored.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
         let senders = if self.is_live() { self.reported.len() } else { 0 };
         (0..senders).map(|from| self.platform.link(from, rank)).collect()

@@ -18,7 +18,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
     pub(crate) stages: Vec<StageDef<'p>>,
-    /// Codecs of the edges: `codecs[0]` behind the source, `codecs[n]` behind stage n - 1.
+    /// Codecs of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage n - 1.
     pub(crate) codecs: Vec<Arc<dyn Codec>>,
     pub(crate) ordered: bool,
     pub(crate) mapping: MappingChoice,
@@ -26,11 +26,11 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
     pub(crate) snapshots: Option<Checkpoint>,
-    /// Name of an option for stages that was set before any stage was added.
+    /// Name of the first option of a stage that was set before the pipeline had a stage; makes the run fail.
     pub(crate) misuse: Option<&'static str>,
 }
 
-/// Options of a pipeline that override the settings of the run.
+/// Options of a pipeline that override the settings of the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(super) name: Option<String>,
