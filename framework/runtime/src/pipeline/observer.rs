@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// Logs the stages that were created on this rank for a mapping.
+    /// Logs that this rank has created its stages for a mapping, and how long each took.
     pub(crate) fn ready(&mut self, ready: &Ready, at: &Moment) {
         for &(stage, took) in &ready.warm_up {
             let stage = self.stage_names[stage].clone();

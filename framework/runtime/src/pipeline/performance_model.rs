@@ -84,8 +84,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns true if `self` and `others` have the same numbers of stages and ranks and their works and speeds differ by at most the fraction
-    /// `part`.
+    /// Returns true if `self` and `others` have equally many stages and ranks, and no work or speed differs by more than the fraction `part`.
     pub(crate) fn are_like(&self, others: &Inputs, part: f64) -> bool {
         let alike = |a: &[f64], b: &[f64]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= part * a.abs().max(b.abs()))
@@ -143,18 +142,20 @@ impl PerformanceModel {
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Returns estimates of the links that traffic up to time `now` shows better than the probe did: sender, receiver, estimate.
+    /// Returns the estimates of latency and bandwidth for links on which traffic up to time `now` shows more than the measurement at the start:
+    /// sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
 
-    /// Registers the result of a probe of all ranks.
+    /// Registers the speeds and links that all ranks measured at the start.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
         self.core_sharing.probed(&shares);
         self.platform = platform;
     }
 
-    /// Registers that a rank has created the stages in `warm_up`, with the times of their factories, and that the stages in `movable` can migrate.
+    /// Registers that a rank has created the stages in `warm_up`, each with the duration of the call of its factory, and that the stages in `movable`
+    /// can migrate.
     pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
@@ -177,7 +178,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // Limits the reported service times to the stages of the pipeline, because the number of stages in a received message is not trusted.
+        // The reported service times are cut to the stages of the pipeline, because a received message may name more stages.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
@@ -190,7 +191,8 @@ impl PerformanceModel {
         Ok(())
     }
 
-    /// Returns the planner's input that follows from the measurements at time `now`, under the current mapping `present`.
+    /// Returns the planner's input (works of stages, sizes of items, speeds, links) from the measurements up to time `now`, under the current mapping
+    /// `present`.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
@@ -198,7 +200,7 @@ impl PerformanceModel {
         let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let reach = self.items_at_stages();
-        // Converts the work per item of the stage into work per item of the source, which the planner expects.
+        // The planner expects the work of a stage per item of the source, not per input item of the stage.
         let times = |n: usize| reach[n] + if self.expanding[n] { reach[n + 1] } else { 0.0 };
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
@@ -216,7 +218,7 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Returns all estimates of service times: rank, stage and estimate.
+    /// Returns all measured service times: rank, stage and service time.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -236,7 +238,7 @@ impl PerformanceModel {
         self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
     }
 
-    /// Returns true if enough is known to evaluate `mapping` and other mappings: every stage has been measured on one of its hosts.
+    /// Returns true if every stage has been measured on one of its ranks under `mapping`, so that mappings can be evaluated.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
             let service = self.reported[rank].services.get(stage).copied().flatten();
@@ -245,10 +247,11 @@ impl PerformanceModel {
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
     }
 
-    /// Fits works of stages and speeds of ranks to the service times of stages on the ranks that run them under the mapping `present`.
+    /// Computes the works of stages and speeds of ranks that fit best to the measured service times on the ranks that run the stages under the
+    /// mapping `present`.
     ///
     /// Service times of a stage on ranks that no longer run it are left out: the data may have changed since then, and compared with new times on
-    /// other ranks, the change would look like a difference between the ranks. Only the speed that a former host of the stage showed is kept.
+    /// other ranks, the change would look like a difference between the ranks. Only the speed of a rank that ran the stage before is kept.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
@@ -279,7 +282,7 @@ impl PerformanceModel {
         Ok(fit)
     }
 
-    /// Returns, by stage and with the sink last, the number of items that reach the stage per item of the source.
+    /// Returns, by stage and with the sink last, the number of items that reach the stage for each item of the source.
     fn items_at_stages(&self) -> Vec<f64> {
         let mut reach = vec![1.0];
         for stage in 0..self.outline.len() {
@@ -292,7 +295,7 @@ impl PerformanceModel {
         reach
     }
 
-    /// Returns the mean size of an item on an edge in bytes.
+    /// Returns the mean size in bytes of an item between two stages, on `edge`.
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
@@ -320,7 +323,7 @@ impl Model {
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping was found: {e}")))
     }
 
-    /// Returns the predicted production time of a mapping in seconds.
+    /// Returns the predicted production time of a mapping, in seconds per item of the source.
     pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
@@ -335,14 +338,14 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns the bytes that pass each edge per item of the source.
+    /// Returns, by edge between stages, the bytes that pass for each item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// Returns the works and speeds on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed
-    /// of each rank relative to the fastest one.
+    /// Returns the measurements on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed of
+    /// each rank relative to the fastest one.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -352,7 +355,7 @@ impl Model {
         }
     }
 
-    /// Describes the measurements, for the log.
+    /// Describes the times of the stages and the speeds of the ranks, for the log.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

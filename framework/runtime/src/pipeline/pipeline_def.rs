@@ -26,7 +26,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
     pub(crate) snapshots: Option<Checkpoint>,
-    /// Name of the first option of a stage that was set before the pipeline had a stage; makes the run fail.
+    /// Name of an option for stages that was set before any stage was added, which makes the run fail.
     pub(crate) misuse: Option<&'static str>,
 }
 
