@@ -21,7 +21,7 @@ pub(crate) struct Schedule {
     mean_time_between_failures: Duration,
     /// Maximum part of the time that checkpoints may take; greater than 0.
     overhead: f64,
-    /// Mean cost of the last checkpoints in seconds; `None` before the first checkpoint.
+    /// Decayed mean of the costs of the last checkpoints in seconds; `None` before the first checkpoint.
     cost: Option<f64>,
     /// Start time of the last checkpoint, or of the run.
     last: Duration,
