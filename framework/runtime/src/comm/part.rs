@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytemuck::{AnyBitPattern, NoUninit, allocation::try_cast_vec};
 use bytes::Bytes;
 
-/// A contiguous block of bulk data, which the message layer does not inspect.
+/// Contiguous bulk data of a message, which the message layer does not inspect.
 ///
-/// The memory of a vector can become a vector of another type without a copy only if both types have the same alignment, because memory is
-/// freed with the alignment with which it was allocated. Therefore values aligned to four or eight bytes are sent as vectors of words of
-/// that size, and received into such vectors. All other values are sent as bytes.
+/// The memory of a vector can become a vector of another type without a copy only if both types have the same alignment, because memory is freed with
+/// the alignment with which it was allocated. Therefore values aligned to four or eight bytes are sent as vectors of words of that size, and received
+/// into such vectors. All other values are sent as bytes.
 ///
 /// A clone shares the memory, so that keeping a part until the message is acknowledged does not cost a copy.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl From<Bytes> for Part {
     }
 }
 
-/// Parts are equal if their bytes are equal. The types of their units may differ: a small part may be received as bytes, whatever type it was
+/// Parts are equal if their bytes are equal, even if the types of their units differ: a small part may be received as bytes, whatever type it was
 /// sent as.
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(there_and_back(1_i32), "u32");
         assert_eq!(there_and_back([1_f32; 7]), "u32");
         assert_eq!(there_and_back([1_u64; 3]), "u64");
-        // The expected unit depends on the machine: some machines align `f64` to four bytes, or have a `usize` of four bytes.
+        // The expected unit depends on the machine: on some, `f64` is aligned to four bytes, or `usize` has four bytes.
         assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
         assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
     }

@@ -24,23 +24,23 @@ struct Simulator {
     execute_flops: ExecuteFlops,
     usleep: Usleep,
     host: HostSelf,
-    /// Returns the operations per second of a host; `available` returns the part of them that the host offers now.
+    /// Returns the operations per second of a host; `available` returns the fraction of them that the host offers at present.
     speed: OfHost,
     available: OfHost,
 }
 
-/// Sends of fewer bytes are complete when they have started, because the simulator has copied them (`smpi/send-is-detached-thresh`).
+/// Size in bytes below which a send is complete when it has started, because the simulator has copied its data (`smpi/send-is-detached-thresh`).
 pub(crate) const DETACHED: usize = 65_536;
 
 /// Declared work in seconds whose simulated time has not passed yet; `None` if work is not deferred.
 ///
-/// A rank is one thread of the simulator, so its user code cannot run concurrently with its communication. Instead the time of the work is
-/// deferred: the rank does the work, reads a clock that is ahead by the cost of the work, and continues to communicate until simulated time
-/// has caught up.
+/// A rank is one thread of the simulator, so its user code cannot run concurrently with its communication. Instead the simulated time of the work is
+/// deferred: the rank does the work, reads a clock that is ahead by the cost of the work, and continues to communicate until simulated time has
+/// caught up.
 static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
 
 fn ahead() -> MutexGuard<'static, Option<f64>> {
-    // A poisoned lock is ignored, because no code panics while the lock is held.
+    // A poisoned lock is ignored: the deferred time is valid at every step.
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -30,8 +30,8 @@ impl MpiTransport {
         let world = World::on(communicator, None, (self.world.all, self.world.library.clone()))?;
         // SAFETY: the communicator was created above, has no request, and is not used after this call.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
-        // A rank of a group must not end before the others, even if the launcher permits it: a death in a group concerns the whole session,
-        // which can only end the job.
+        // A rank of a group must not end before the others, even if the launcher permits it: the death of a rank in a group can only end the whole
+        // job.
         MpiTransport::on(world, self.options.clone(), false).map(Some)
     }
 }
