@@ -225,7 +225,7 @@ messages! {
 }
 
 header! {
-    /// Header at the start of every frame's head.
+    /// Header at the start of the head of every frame (message on the transport).
     struct FrameHeader {
         run: u32, tag: u8,
         /// Zero padding of the header, so that the content after it begins at a multiple of 8 bytes.
@@ -261,7 +261,7 @@ impl Encode for Frame {
     }
 }
 
-/// Content of a `raw` message, which can be encoded.
+/// Content of a message that is encoded without serde (marked `raw` in [`messages!`]).
 pub(crate) trait Put {
     /// Returns the number of bytes to reserve for the content in the head of the message.
     fn room(&self) -> usize {
@@ -272,7 +272,7 @@ pub(crate) trait Put {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
 }
 
-/// Content of a `raw` message, which can be decoded.
+/// Content of a message that is decoded without serde (marked `raw` in [`messages!`]).
 pub(crate) trait Take: Sized {
     /// Decodes the content from the beginning of `body`, and removes the decoded bytes from it.
     fn take(body: &mut Body) -> Result<Self>;

@@ -19,7 +19,7 @@ pub(crate) enum Part {
     Words64(Arc<Vec<u64>>),
 }
 
-/// Owner of a vector whose memory is accessed as bytes.
+/// Owner of a vector's memory, which is accessed as bytes.
 struct Memory<V>(V);
 
 impl<P: NoUninit> AsRef<[u8]> for Memory<Vec<P>> {
@@ -35,7 +35,7 @@ impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
 }
 
 impl Part {
-    /// Returns the memory of `values` as a part, without a copy.
+    /// Returns the memory of `values` as bulk data of a message, without a copy.
     pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
         let values = match try_cast_vec::<P, u8>(values) {
             Ok(bytes) => return Part::Bytes(bytes.into()),
@@ -51,9 +51,9 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as values, without a copy; returns the part itself if its alignment or size does not match `P`.
+    /// Returns the memory of this bulk data as values, without a copy; returns the bulk data itself if its alignment or size does not match `P`.
     ///
-    /// The memory is moved if this part is its only owner, and copied if it is shared.
+    /// The memory is moved if this part has no other owner, and copied if it is shared with a clone.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as a buffer of bytes, without a copy.
+    /// Returns the memory of this bulk data as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +78,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as bytes.
+    /// Returns the memory of this bulk data as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Returns the size of the part in bytes.
+    /// Returns the size of this bulk data in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
@@ -161,7 +161,7 @@ mod tests {
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
-        // The spare capacity of the vector is not a whole number of values of its unit.
+        // A vector of 9 words has room for 10: the words are 3 arrays of 3 words, but its capacity is not a whole number of arrays.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
         assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());

@@ -19,7 +19,7 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Number of the first signal that asked the job to stop; 0 if there was none.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Number of runs of ranks in this process during which signals ask the job to stop.
+/// Number of calls of `armature::run` in progress in this process, during which signals ask the job to stop.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
 /// Guard: while it exists, signals ask the job to stop. After the last guard of a process has been dropped, signals have their default action again.

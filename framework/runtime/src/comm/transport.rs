@@ -83,7 +83,7 @@ pub(crate) trait Transport {
     /// Makes progress on queued sends and receives; returns the next completely received frame and its sender.
     ///
     /// # Errors
-    /// If the message layer has failed, or (`local`) if the failure of another rank has poisoned the world.
+    /// If the message layer has failed, or, if ranks are threads (`local`), if another rank has failed.
     fn poll(&mut self) -> Result<Option<(usize, Frame)>>;
 
     /// Returns true if a frame has been received in part. The rest of the frame may arrive only as fast as this rank [polls](Transport::poll).

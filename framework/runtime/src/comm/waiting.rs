@@ -106,9 +106,9 @@ impl Waiting {
 /// Longest time that a rank may be silent while another rank waits for its messages. If it is silent for longer, it counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Limit until the first heartbeat of the awaited rank, which may still be in the program's own code.
+    /// Longest silence until the first heartbeat of the awaited rank, which may still be in the program's own code.
     pub(crate) join: Duration,
-    /// Limit after the first heartbeat of the awaited rank: that rank is waiting as well, and sends a heartbeat every second.
+    /// Longest silence after the first heartbeat of the awaited rank: that rank is waiting as well, and sends a heartbeat every second.
     pub(crate) peer: Duration,
 }
 

@@ -143,7 +143,7 @@ impl JobStatus {
     }
 
     fn claim_within(path: &Path, tries: u32) -> Result<StatusLock> {
-        // The path is resolved first, so that two links to the same file use the same lock.
+        // Symbolic links in the path are resolved first, so that two links to the same status file use the same lock.
         let at = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if at.exists() && !at.is_file() {
             return Ok(StatusLock { _lock: None });

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::number_format::{count, seconds};
 
-/// Version of the format of these events. The version increases when an event or a field is removed or changes its meaning, but not when an
-/// event or field is added.
+/// Version of the format of the events about a rank's activity. The version increases when an event or a field is removed or changes its meaning, but
+/// not when an event or field is added.
 pub const SCHEMA: u32 = 2;
 
 /// A rank starts its part of a run of a skeleton. The times in the rank's activity events count from this event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
-    /// Version of the format ([`SCHEMA`]) of the events that follow.
+    /// Version of the format ([`SCHEMA`]) of the activity events that follow.
     pub schema: u32,
     /// Number of ranks.
     pub ranks: usize,

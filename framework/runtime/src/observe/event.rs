@@ -56,26 +56,26 @@ pub enum Event {
         /// The estimated service time of the stage, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Name of the method that made the estimate.
+        /// Name of the method that made the estimate of the service time.
         by: String,
-        /// True if the estimate no longer changes much with further measurements.
+        /// True if the estimate of the service time no longer changes much with further measurements.
         settled: bool,
     },
     /// Messages over a link took another time than the initial measurement had predicted.
     Link {
-        /// Sending rank.
+        /// Rank that sends over the link.
         from: usize,
-        /// Receiving rank.
+        /// Rank that receives over the link.
         to: usize,
-        /// Estimated bandwidth in bytes per second.
+        /// Estimated bandwidth of the link in bytes per second.
         #[serde(with = "figure")]
         bandwidth: f64,
-        /// Estimated time until the first byte of a message arrives, in seconds.
+        /// Estimated time until the first byte of a message over the link arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Name of the method that made the estimate.
+        /// Name of the method that made the estimate of the link.
         by: String,
-        /// True if the estimate no longer changes much with further measurements.
+        /// True if the estimate of the link no longer changes much with further measurements.
         settled: bool,
     },
     /// The run of a farm begins.
@@ -204,9 +204,9 @@ pub enum Event {
     },
     /// The policy that divides the tasks of a farm into chunks was changed automatically.
     Chunks {
-        /// Name of the new policy.
+        /// Name of the new chunk policy.
         by: String,
-        /// Name of the earlier policy.
+        /// Name of the earlier chunk policy.
         before: String,
         /// Number of remaining tasks of the farm.
         left: u64,
@@ -376,7 +376,7 @@ pub enum Event {
     Progress(Reached),
     /// A rank ends its part of a run of a skeleton.
     RankEnd {
-        /// Time since the rank began its part, in seconds.
+        /// Time since the rank began its part of the run, in seconds.
         seconds: f64,
     },
     /// The run of a pipeline ended without an error.

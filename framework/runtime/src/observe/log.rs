@@ -165,7 +165,7 @@ fn complain(path: &Path, error: &io::Error) {
 /// Kind of a rank's log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
-    /// Log of decisions and actions.
+    /// Log of the rank's decisions and actions.
     Decisions,
     /// Log of the rank's use of its time.
     Activity,

@@ -208,8 +208,8 @@ impl Controller {
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
-            // The cost of the next change of the mapping is at least `FIRST_COST_ITEMS` items, because the measured loss is zero if the last change
-            // sped the stream up at once.
+            // The cost of the next change of the mapping is at least the time of `FIRST_COST_ITEMS` items, because the measured loss is zero if the
+            // last change sped the stream up at once.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             // Items that are in flight during a change of the mapping still take the time of the old mapping.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
@@ -269,7 +269,7 @@ impl Controller {
         self.once && self.drained
     }
 
-    /// Returns the works of the stages and the speeds of the ranks on which the last decision depended.
+    /// Returns the times of the stages and the speeds of the ranks on which the last decision about the mapping depended.
     pub(crate) fn inputs(&self) -> &Inputs {
         &self.inputs
     }

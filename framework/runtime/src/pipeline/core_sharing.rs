@@ -19,7 +19,7 @@ const HALF_LIFE: f64 = 0.3;
 /// Minimum sum of the activities (fractions of time in which a rank was ready to compute) of the ranks that share cores. Below it, the load by other
 /// programs on these cores is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// Fraction of their time above which stages are assumed to compute all the time.
+/// If stages compute for more than this fraction of their time, they are assumed never to wait, for a disk or a server for example.
 const COMPUTING: f64 = 0.9;
 /// Lower limit for the fraction of time in which stages compute. The number of cores in the planner's input is divided by this fraction, which must
 /// not be near zero.
@@ -98,7 +98,7 @@ impl CoreSharing {
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // If no rank of the group has stages, each measured its fraction of the core while the others were idle.
+                // If no rank of a group with shared cores runs stages, each rank measured its fraction of the core while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }

@@ -19,9 +19,9 @@ pub(crate) struct JobCost {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StageTime {
     pub(crate) stage: usize,
-    /// Number of input items; for an expanding stage, number of input items that were started.
+    /// Number of input items of the stage; for an expanding stage, number of input items that were started.
     pub(crate) items: usize,
-    /// Number of output items.
+    /// Number of output items of the stage.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
     /// Part of the time in which the stage computed (processor time).

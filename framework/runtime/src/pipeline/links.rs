@@ -39,7 +39,7 @@ pub(crate) struct LinkMonitor {
 /// Consecutive messages over one link whose throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Arrival time of the message before the first of these messages.
+    /// Arrival time of the last message before the measured ones.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,

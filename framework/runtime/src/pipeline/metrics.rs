@@ -44,7 +44,7 @@ pub(crate) struct Measurements {
 pub(crate) struct Service {
     /// Service time in seconds per item.
     pub(crate) seconds: Estimate,
-    /// Number of timed items so far.
+    /// Number of items of the stage that were timed so far.
     pub(crate) items: u64,
 }
 

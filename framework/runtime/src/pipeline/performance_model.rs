@@ -27,7 +27,8 @@ const ENOUGH_ITEMS: u64 = 3;
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// Maximum weight of a measured service time in the fit of works and speeds, in timed items. More items do not make the measurement better.
+/// Maximum weight, in timed items, of a measured service time when works of stages and speeds of ranks are fitted to the service times. More items do
+/// not make the measurement better.
 const MOST_WEIGHT: f64 = 64.0;
 
 /// Speed of a rank that follows from the service times of its stages, as a fraction of the speed measured at the start.

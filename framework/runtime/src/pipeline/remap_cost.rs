@@ -85,7 +85,7 @@ enum Phase {
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Times and items during a change of mapping, if the pace (seconds per item) before it is known.
+/// Measurements from which the cost of a change of mapping follows, if the pace (seconds per item) before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,

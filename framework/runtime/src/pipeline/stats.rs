@@ -11,13 +11,13 @@ use super::machine::Traffic;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StageStats {
-    /// Number of input items.
+    /// Number of input items of the stage.
     pub items: u64,
-    /// Number of input items that produced no output.
+    /// Number of input items from which the stage made no output.
     pub dropped: u64,
-    /// Number of items that the stage produced.
+    /// Number of output items of the stage.
     pub made: u64,
-    /// Number of input batches.
+    /// Number of input batches of the stage.
     pub batches: u64,
     /// Number of items whose processing time was measured: all items, unless the user has turned the measurement of service times off.
     pub timed_items: u64,

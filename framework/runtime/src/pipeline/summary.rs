@@ -110,7 +110,7 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A cost slightly below zero is an error of measurement.
+                    // A cost of a change slightly below zero is an error of measurement, and is shown as no cost.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }

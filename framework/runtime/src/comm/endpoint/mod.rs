@@ -272,13 +272,13 @@ impl Endpoint {
         self.capabilities().processes
     }
 
-    /// Sends a control message of the current run.
+    /// Sends a message that consists of `tag` and `content`, in the current run of a skeleton or collective operation.
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let frame = encode(self.run, tag, content)?;
         self.send_ready(to, frame)
     }
 
-    /// Sends a message of the current run.
+    /// Sends a message in the current run of a skeleton or collective operation.
     #[inline]
     pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
         let frame = message.encode(self.run)?;
@@ -297,7 +297,7 @@ impl Endpoint {
         self.exchanged.messages
     }
 
-    /// Returns the next received frame, whichever run it belongs to.
+    /// Returns the next received frame, of any run of a skeleton or collective operation.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;

@@ -19,7 +19,7 @@ pub(super) const PMI: &str = "MPICH's mpiexec";
 pub(super) const SRUN_PMI: &str = "srun --mpi";
 /// Slurm's `srun` without a plug-in.
 pub(super) const SRUN: &str = "srun";
-/// Another PMIx server.
+/// Another launcher with a PMIx server.
 pub(super) const PMIX: &str = "a PMIx launcher";
 /// SimGrid's `smpirun`.
 pub(super) const SMPI: &str = "SimGrid's smpirun";

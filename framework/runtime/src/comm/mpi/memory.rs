@@ -98,7 +98,7 @@ pub(super) fn tune_allocator() {
         let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
         let end = (room.as_mut_ptr().addr() + room.len()) / PAGE * PAGE;
         let offset = start - room.as_mut_ptr().addr();
-        // SAFETY: the range lies within a block that this function owns, and the advice does not change the contents of the block.
+        // SAFETY: the range lies within a memory block that this function owns, and `madvise` does not change the contents of the block.
         let advised = unsafe {
             rustix::mm::madvise(
                 room.as_mut_ptr().add(offset).cast(),

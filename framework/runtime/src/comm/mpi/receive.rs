@@ -187,7 +187,7 @@ pub(super) fn empty_status() -> ffi::MPI_Status {
 /// Returns the number of bytes that a completed receive has written.
 pub(super) fn count(status: &ffi::MPI_Status) -> Result<usize> {
     let mut length: c_int = 0;
-    // SAFETY: both pointers are valid for the call.
+    // SAFETY: the pointers to the status and to the count are valid for the call.
     check(unsafe { ffi::MPI_Get_count(status, ffi::RSMPI_UINT8_T, &mut length) }, "MPI_Get_count")?;
     usize::try_from(length).map_err(|_| transport(format!("a message of {length} bytes arrived")))
 }

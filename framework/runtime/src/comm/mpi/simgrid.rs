@@ -108,7 +108,7 @@ pub(crate) fn charge(flops: f64) {
         && let Some(simulator) = simulator()
     {
         if let Some(ahead) = &mut *ahead() {
-            // SAFETY: only ranks reach this line; each rank runs on a host, which lives as long as the simulation.
+            // SAFETY: only simulated ranks reach this line; each of them runs on a host, which lives as long as the simulation.
             let speed = unsafe {
                 let host = (simulator.host)();
                 (simulator.speed)(host) * (simulator.available)(host)
@@ -116,7 +116,7 @@ pub(crate) fn charge(flops: f64) {
             *ahead += flops / speed;
             return;
         }
-        // SAFETY: the function takes any positive number of operations; only ranks call it.
+        // SAFETY: SimGrid's function takes any positive number of operations; only simulated ranks call it.
         unsafe { (simulator.execute_flops)(flops) }
     }
 }

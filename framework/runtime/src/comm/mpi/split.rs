@@ -18,7 +18,7 @@ impl MpiTransport {
         let number = |n: usize| c_int::try_from(n).map_err(many);
         let Group { members, number: color, .. } = group;
         let key = number(members.iter().position(|&rank| rank == self.world.rank).unwrap_or(0))?;
-        // SAFETY: both values are constants of the MPI library.
+        // SAFETY: both values are read-only constants of the MPI library.
         let (undefined, mut communicator) = unsafe { (ffi::RSMPI_UNDEFINED, ffi::RSMPI_COMM_NULL) };
         let color = if members.is_empty() { undefined } else { number(*color)? };
         // SAFETY: the communicator is owned by this transport, and all of its ranks make this call; the pointer is valid for the call.

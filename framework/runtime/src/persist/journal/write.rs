@@ -213,7 +213,8 @@ impl Journal {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Stores the first error of the file. After an error the contents of the file are unknown, so no more records are appended.
+    /// Stores the first error in writing or syncing the journal. After an error the contents of the file are unknown, so no more records are
+    /// appended.
     fn check(&mut self, doing: &str, result: std::io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             let error = io_error(doing, &self.path, &error);

@@ -35,7 +35,7 @@ pub(crate) enum BatchKind {
     /// Batch that carries items of the stream.
     #[default]
     Items,
-    /// Last batch of the stream with items, at which serial stages emit their last item.
+    /// Last batch of the stream, after all items: serial stages emit their last item in it.
     End,
     /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
     Marker(Vec<SavedStage>),

@@ -133,7 +133,7 @@ impl Dispatcher {
         Some(Assignment { sender: offered.sender, number, receiver })
     }
 
-    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches behind it within `by` seconds.
+    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches that follow it within `by` seconds.
     fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
         let Some(behind) = offered.behind else { return false };
         let left = behind as f64 + f64::from(offered.items);

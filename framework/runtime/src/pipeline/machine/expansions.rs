@@ -26,7 +26,7 @@ pub(super) enum Room {
 pub(super) struct Expansions {
     /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
-    /// Batches of which some but not all pieces have been made.
+    /// Batches for which an expanding stage has made some but not all pieces of its output.
     open: BTreeMap<SequenceNumber, Open>,
     /// Serial expanding stages that have an unfinished batch. They start the next batch only when that batch is finished.
     busy: BTreeSet<usize>,
@@ -34,7 +34,7 @@ pub(super) struct Expansions {
     pub(super) fill: Fill,
 }
 
-/// Batch of which some but not all pieces have been made.
+/// Batch for which an expanding stage has made some but not all pieces of its output.
 #[derive(Debug)]
 struct Open {
     /// The batch without its items, which the expanding stage keeps.
@@ -146,7 +146,7 @@ impl Expansions {
         }
     }
 
-    /// Returns the number of batches of which some but not all pieces have been made.
+    /// Returns the number of batches for which expanding stages have made some but not all pieces of their output.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }

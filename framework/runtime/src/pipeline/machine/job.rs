@@ -78,7 +78,7 @@ pub(crate) struct SetUp {
 /// Position in the stream up to which the sink has committed its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// Number of source items before the position.
+    /// Number of source items before this position in the stream.
     pub(crate) items: u64,
     /// State of the sink after it has committed its items.
     pub(crate) sink: Vec<u8>,

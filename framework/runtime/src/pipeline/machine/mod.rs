@@ -237,7 +237,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            // The coordinator or the worker of this rank handles these results.
+            // The results of these jobs are handled by the coordinator or the worker of this rank.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }

@@ -83,7 +83,7 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Returns the number of pairs of a block of stages and a rank that runs it.
+    /// Returns the number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }

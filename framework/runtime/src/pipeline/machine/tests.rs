@@ -405,7 +405,7 @@ fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Generates settings with up to five stages, up to five ranks and up to `mappings` mappings.
+/// Generates settings of simulated runs with up to five stages, up to five ranks and up to `mappings` mappings.
 fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let serial_and_expanding = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
     let stages = prop::collection::vec(serial_and_expanding, 1..6);

@@ -43,7 +43,7 @@ pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
 
-/// Settings of a window, from the configuration and the mapping.
+/// Settings of a window (limit of the batches in flight), from the configuration and the mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     pub(crate) batch: BatchMode,
@@ -51,7 +51,7 @@ pub(crate) struct WindowPlan {
     /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Number of pairs of a block of stages and a rank that runs it.
+    /// Number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
     pub(crate) hosts: usize,
     /// Number of ranks that run stages.
     pub(crate) ranks: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Window {
     consumed: u64,
     /// Number of items in a full batch of the source at present.
     batch: usize,
-    /// Number of items in a full piece of a batch at present.
+    /// Number of items in a full piece of an expanding stage's output at present.
     piece: usize,
     /// Processing time of an item that an expanding stage has produced, summed over all stages: decayed mean in seconds.
     production_time: f64,
@@ -78,9 +78,9 @@ pub(crate) struct Window {
     slowest: f64,
     /// Processing time of a batch, summed over all stages: decayed mean in seconds.
     mean_service: f64,
-    /// Size of an item on the edge where it is largest: decayed maximum in bytes.
+    /// Size of an item between the two stages where it is largest: decayed maximum in bytes.
     item_bytes: f64,
-    /// By edge: number and total size of the batches that wait for an older one.
+    /// By edge between blocks of stages: number and total size of the batches that wait for an older one.
     out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }

@@ -57,7 +57,7 @@ const END: u8 = 2;
 const MARKER: u8 = 4;
 /// Size in bytes of the position of a dropped item.
 const PLACE: usize = size_of::<u32>();
-/// Value of [`Header::behind`] if the length of the source is not known.
+/// Value of `behind` in the header of a batch if the length of the source is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {
