@@ -353,7 +353,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the content of a message that has this tag.
+    /// Returns the content of a received message whose tag is one of the enum `T`.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;

@@ -124,7 +124,7 @@ pub enum Event {
         /// Speed of each rank relative to the fastest rank (1), as used for the balancing decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Other measurements on which the balancing decision is based.
+        /// Measurements on which the balancing decision is based, in addition to service times and speeds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
         /// True if rank 0 adopts the best other arrangement.
@@ -244,7 +244,7 @@ pub enum Event {
     },
     /// A rank that was taken for dead because of its silence takes part in the farm again.
     Heard {
-        /// Rank that takes part again.
+        /// Rank that takes part in the farm again.
         rank: usize,
     },
     /// A farm sent the unfinished tasks of a slow rank to an idle rank as well. The results that arrive first count.

@@ -20,7 +20,7 @@ impl Figure {
     fn number<E: serde::de::Error>(self) -> Result<f64, E> {
         match self {
             Figure::Finite(x) => Ok(x),
-            // Of all strings only these three are accepted: finite numbers are never written as strings.
+            // Only the strings `inf`, `-inf` and `NaN` are accepted as numbers, because finite numbers are never written as strings.
             Figure::Named(name) => match name.as_str() {
                 "inf" | "-inf" | "NaN" => name.parse().map_err(E::custom),
                 _ => Err(E::custom(format!("`{name}` is not a number"))),

@@ -129,7 +129,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Creates the measurement for a run that begins now.
+    /// Creates the measurement of the rate for a run that begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
         Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }

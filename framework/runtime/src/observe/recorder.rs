@@ -66,7 +66,7 @@ struct Open {
     /// Time in user code in all intervals of the rank's time so far. The value follows the [measured time](Tally::time), some of which becomes known
     /// late.
     attributed: Duration,
-    /// Time of [set-up](Tally::set_up) in all intervals of the rank's time so far.
+    /// Time of [set-up jobs](Tally::set_up) in all intervals of the rank's time so far.
     set_up: Duration,
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,

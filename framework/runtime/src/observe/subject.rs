@@ -56,7 +56,7 @@ impl Subject {
 pub struct Input {
     /// Description of the measured quantity.
     pub name: String,
-    /// Measured value.
+    /// Value of the measured quantity.
     #[serde(with = "figure")]
     pub value: f64,
     /// Unit of the value: `s`, `s/byte` or `bytes`; empty for a number without a unit.

@@ -104,7 +104,7 @@ pub(crate) fn write_headline(
     )
 }
 
-/// Writes the rows of a summary as a table with aligned columns.
+/// Writes the table of a summary, with one row for each rank and aligned columns.
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();

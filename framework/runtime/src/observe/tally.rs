@@ -12,7 +12,7 @@ use super::activity::{Longest, Work};
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
 impl SharedTally {
-    /// Begins to collect times and counts for this number of kinds of calls. A second call has no effect.
+    /// Begins to collect times and counts, for `kinds` kinds of calls of user code. A second call has no effect.
     pub(crate) fn begin(&self, kinds: usize) {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }

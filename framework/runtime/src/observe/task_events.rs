@@ -78,7 +78,7 @@ pub struct Held {
 /// A wait of a workflow's task between its dispatch to a rank and its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskWait {
-    /// Cause of the wait.
+    /// Cause for which the task waited.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
     /// If the task waited until its inputs were computed: the task that computed the last input.

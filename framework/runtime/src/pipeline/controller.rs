@@ -229,7 +229,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough, because it may find a better one.
+        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough: a search may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -258,7 +258,7 @@ impl Controller {
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
-        // The next evaluation of the mapping counts time and items from this moment, because no batch drawn before the change is in flight any more.
+        // The next evaluation of the mapping counts time and items from now on, when no batch drawn before the change is in flight any more.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);

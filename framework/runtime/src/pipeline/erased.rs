@@ -17,7 +17,6 @@ pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
 /// Request to an expanding stage (one that makes several items from one) for the next piece of its output for a batch.
 pub(crate) struct Expand<'a> {
-    /// Sequence number of the batch.
     pub(crate) number: &'a SequenceNumber,
     /// Input items of the batch; `None` if the stage has received them with the request for the first piece.
     pub(crate) items: Option<Items>,
@@ -32,9 +31,9 @@ pub(crate) struct Expanded {
     pub(crate) produced: ProducedCounts,
     /// True if the stage has no further output for the batch.
     pub(crate) is_last: bool,
-    /// Number of input items that the stage started while it made this piece.
+    /// Number of input items that the stage started while it made this piece of its output.
     pub(crate) started: usize,
-    /// Number of input items that the stage finished without any output while it made this piece.
+    /// Number of input items that the stage finished without any output while it made this piece of its output.
     pub(crate) dropped: usize,
 }
 
@@ -269,7 +268,7 @@ mod tests {
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 
-    /// Stage whose state can be neither saved nor restored: both panic.
+    /// Stage that panics when its state is saved or restored.
     struct Stuck;
 
     impl Stage for Stuck {

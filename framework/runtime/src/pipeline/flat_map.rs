@@ -56,11 +56,9 @@ pub(crate) trait Kind<X> {
     ) -> Result<(), BoxError>;
 }
 
-/// Kind of iterators over items.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// Kind of iterators over results that contain items.
 #[derive(Debug)]
 pub(crate) struct Fallible;
 

@@ -30,7 +30,7 @@ pub(crate) struct StageTime {
     pub(crate) lost: Duration,
 }
 
-/// Size of a batch on the edge in front of a stage.
+/// Encoded size of a batch between two stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EdgeSize {
     pub(crate) edge: usize,

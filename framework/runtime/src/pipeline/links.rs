@@ -45,7 +45,6 @@ struct Span {
     messages: u64,
 }
 
-/// Arrival of a batch on this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: usize,
@@ -68,7 +67,6 @@ impl LinkMonitor {
         }
     }
 
-    /// Registers that this rank has received a batch.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         let Arrival { from, bytes, sent, now, computed_since_poll } = arrival;
         let (Some(traffic), Some(span)) = (self.traffic.get_mut(from), self.spans.get_mut(from)) else {

@@ -13,7 +13,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Balance, BatchMode, Config};
 
-/// Definition of a pipeline: source, stages, codecs and options.
 pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,

@@ -32,7 +32,6 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// Phase of a pipeline's run on rank 0.
 #[derive(Debug)]
 enum Phase {
     /// The ranks measure their speeds and links and report them to rank 0 (probe).

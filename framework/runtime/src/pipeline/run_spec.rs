@@ -24,7 +24,6 @@ pub(crate) struct RunSpec<'s> {
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
-    /// Groups of ranks that share cores.
     pub(crate) sharing: &'s [SharedCores],
     /// Last measurement of the speeds and links of the ranks in this session.
     pub(crate) probed: &'s mut Probed,

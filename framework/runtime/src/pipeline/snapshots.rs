@@ -47,7 +47,6 @@ pub(crate) struct Snapshots {
     schedule: Schedule,
     /// Number of the last snapshot, counted from the first start of the job.
     number: u64,
-    /// Number of stages of the pipeline.
     stages: usize,
     /// Number of source items before the last complete snapshot, counted from the first start of the job; `None` if there is no snapshot.
     items: Option<u64>,

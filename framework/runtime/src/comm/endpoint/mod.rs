@@ -153,7 +153,7 @@ impl Endpoint {
         self.job_status.stop(kept);
     }
 
-    /// Marks the job as failed in the job status, with this message, although all ranks end without an error. Called on rank 0.
+    /// Marks the job as failed in the job status, with an error message of the program, although all ranks end without an error. Called on rank 0.
     pub(crate) fn conclude(&mut self, failure: String) {
         self.job_status.conclude(failure);
     }

@@ -70,9 +70,9 @@ struct Sender {
     /// Control messages of this sender that arrived before an earlier one.
     early: Vec<(Number, Kind, Bytes)>,
     queue: VecDeque<Arriving>,
-    /// Serial number of the first message in `queue`.
+    /// Serial number of the first message in `queue`, among the messages from this sender.
     first: u64,
-    /// Serial number of the first message in `queue` for which receives may still have to be posted.
+    /// Serial number, among the messages from this sender, of the first one in `queue` for which receives may still have to be posted.
     posting: u64,
     posted: usize,
 }

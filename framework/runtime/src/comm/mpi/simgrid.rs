@@ -40,7 +40,7 @@ pub(crate) const DETACHED: usize = 65_536;
 static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
 
 fn ahead() -> MutexGuard<'static, Option<f64>> {
-    // A poisoned lock is ignored: the deferred time is valid at every step.
+    // A poisoned lock is ignored: a panic cannot leave an invalid value behind the lock.
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -29,7 +29,6 @@ pub(crate) struct Batch {
     pub(crate) payload: Payload,
 }
 
-/// Purpose of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchKind {
     /// Batch that carries items of the stream.

@@ -237,8 +237,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. When rank 4 requests a second item, rank 5 can finish
-        // the remaining items, seven or fewer, before rank 4 has finished one.
+        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one, so rank 4 gets only one item: when it requests another,
+        // rank 5 can finish the remaining items, seven or fewer, before rank 4 has finished one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();

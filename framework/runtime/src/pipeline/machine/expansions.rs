@@ -44,7 +44,7 @@ struct Open {
     produced: u64,
     granted: u64,
     requested: u64,
-    /// True while a job makes a piece of the batch.
+    /// True while user code makes a further piece of the stage's output for the batch.
     is_in_work: bool,
 }
 

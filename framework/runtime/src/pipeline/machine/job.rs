@@ -56,9 +56,9 @@ pub(crate) enum Done {
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,
-    /// The serial stage was saved with this state.
+    /// A serial stage that migrates to another rank was saved, with the state `state`.
     Released { stage: usize, state: Vec<u8> },
-    /// The serial stage has its saved state and can continue on this rank.
+    /// A serial stage was restored from its saved state and continues on this rank.
     Restored { stage: usize },
     /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),

@@ -237,7 +237,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            // The results of these jobs are handled by the coordinator or the worker of this rank.
+            // The coordinator or the worker of this rank handles the results of set-up, speed measurement and the sink's `finish`.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }

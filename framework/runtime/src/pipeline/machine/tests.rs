@@ -33,7 +33,6 @@ use crate::wire;
 /// Time of sending of all messages of the simulation: the smallest value other than 0, which means that a message carries no time of sending.
 const SENT: Duration = Duration::from_nanos(1);
 
-/// Settings of a simulated run.
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
@@ -55,7 +54,6 @@ struct Setting {
     has_snapshots: bool,
 }
 
-/// Step that the simulation can do next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Deliver {

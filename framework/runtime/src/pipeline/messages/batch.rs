@@ -18,7 +18,7 @@ header! {
     /// Header of a batch, which follows the header of the message and precedes the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
-        /// Number of [`PieceHeader`]s that follow.
+        /// Number of [`PieceHeader`]s that follow, one for each expanding stage that the batch has passed.
         pieces: u8,
         /// Flags of the batch: a combination of [`MADE`], [`END`] and [`MARKER`].
         flags: u8,

@@ -167,7 +167,7 @@ pub(crate) struct Grant {
     /// Sequence number of the batch of which further pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
-    /// Maximum number of items in a piece.
+    /// Maximum number of items in a piece of the stage's output.
     pub(crate) items: u32,
 }
 
