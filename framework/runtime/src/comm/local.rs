@@ -20,7 +20,7 @@ pub(crate) struct World {
     /// True once a rank has failed. The flag is atomic and not behind the mutex of the failure, because every poll reads the flag.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
-    /// State of the enclosing job, if this is the state of a group of its ranks.
+    /// State of the job from which these ranks were split as a group; `None` if they are the whole job.
     whole: Option<Arc<World>>,
     /// Groups of ranks that are being created, by run number and group number.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,

@@ -1,10 +1,10 @@
 //! Speeds that ranks can expect on shared cores, derived from the shares of their cores that they measured.
 //!
-//! The speed of a rank that shares its core with no other rank is its speed alone times its share; other programs take the rest. Ranks that share
-//! cores also compete with each other, but only while they are active. The model therefore estimates for each group how many threads of other
-//! programs compete with it. Against n such threads on one core, a single rank gets 1/(1 + n) of the core, and k ranks that compute at the same time
-//! get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores with which it predicts the same total for all
-//! ranks of the group.
+//! The speed of a rank that shares its core with no other rank is its speed on an idle core times the share that it measured; other programs take the
+//! rest. Ranks that share cores also compete with each other, but only while they are active. The model therefore estimates, for each group of ranks
+//! that share cores, how many threads of other programs compete with them. Against n such threads on one core, a single rank gets 1/(1 + n) of the
+//! core, and k ranks that compute at the same time get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores
+//! with which it predicts the same total for all ranks of the group.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ pub(crate) struct Fallible;
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // No item is checked for an error. The check in `Fallible` makes short iterators a fifth slower.
+    // The items are taken without a check of each of them for an error, which would make short iterators a fifth slower.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())

@@ -7,13 +7,13 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-// SAFETY: a function of this type is called only by a rank of the simulation, with a positive number.
+// SAFETY: only a rank of the simulation calls a function of this type, with a positive number of operations.
 type ExecuteFlops = unsafe extern "C" fn(f64);
-// SAFETY: a function of this type is called only by a rank of the simulation; any number is valid.
+// SAFETY: only a rank of the simulation calls a function of this type, which takes any number of microseconds.
 type Usleep = unsafe extern "C" fn(c_uint) -> c_int;
-// SAFETY: a function of this type is called only by a rank of the simulation. The host lives as long as the simulation.
+// SAFETY: only a rank of the simulation calls a function of this type. The returned host lives as long as the simulation.
 type HostSelf = unsafe extern "C" fn() -> *mut c_void;
-// SAFETY: a function of this type is called with a host that a [`HostSelf`] has returned.
+// SAFETY: a function of this type is called only with a host that a [`HostSelf`] has returned.
 type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 
 /// Functions of SMPI, which exist only in a simulated process.

@@ -280,7 +280,7 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            // Only replicated blocks of stages: the batches of other blocks were considered above.
+            // Takes batches of replicated blocks of stages only: batches of other blocks were considered above.
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block, at, out)?
             {
