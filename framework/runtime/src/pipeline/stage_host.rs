@@ -214,8 +214,8 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Runs one stage on the items of a batch. A batch without items is one of which an expanding stage has made `produced` pieces; that stage makes
-    /// the next piece.
+    /// Runs one stage on the items of a batch. A batch without items is one for which an expanding stage has made `produced` pieces of its output;
+    /// that stage makes the next piece.
     fn call(
         &mut self,
         stage: usize,
@@ -398,8 +398,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Makes the next piece of an expanding stage's output for a batch, of which `produced` pieces have been made. If `items` is `None`, the stage holds
-/// the items of the batch already.
+/// Makes the next piece of an expanding stage's output for a batch, after `produced` pieces. If `items` is `None`, the stage holds the input items of
+/// the batch already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),

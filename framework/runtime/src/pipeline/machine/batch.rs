@@ -50,9 +50,9 @@ pub(crate) struct SavedStage {
 /// Description of a batch as a piece of the output that an expanding stage makes of its input batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// True if this is the last piece that the stage makes of its input batch.
+    /// True if this is the last piece of the stage's output for its input batch.
     pub(crate) is_last: bool,
-    /// Number of items that the stage put into the piece.
+    /// Number of items that the stage put into this piece of its output.
     pub(crate) items: u32,
 }
 

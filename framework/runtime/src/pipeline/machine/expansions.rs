@@ -12,10 +12,12 @@ use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
 
-/// Maximum number of further pieces of a batch in one request to rank 0: enough to continue while rank 0's answer to the next request is in transit.
+/// Maximum number of pieces of a stage's output for which one request to rank 0 asks permission: enough to continue while rank 0's answer to the next
+/// request is in transit.
 const MOST_REQUESTED: u64 = 16;
 
-/// Message to rank 0 about further pieces of a batch: requests permission to make them, or returns permission that is not needed.
+/// Message to rank 0 about further pieces of a stage's output for a batch: requests permission to make them, or returns permission that is not
+/// needed.
 pub(super) enum Room {
     Request(RoomRequest),
     RoomReturn(RoomReturn),
@@ -30,7 +32,7 @@ pub(super) struct Expansions {
     open: BTreeMap<SequenceNumber, Open>,
     /// Serial expanding stages that have an unfinished batch. They start the next batch only when that batch is finished.
     busy: BTreeSet<usize>,
-    /// Limits at which no more items are added to a piece of a batch.
+    /// Limits at which no more items are added to a piece of a stage's output.
     pub(super) fill: Fill,
 }
 
@@ -39,8 +41,8 @@ pub(super) struct Expansions {
 struct Open {
     /// The batch without its items, which the expanding stage keeps.
     batch: Batch,
-    /// Number of pieces that have been made. `granted` counts further pieces that rank 0 has permitted, `requested` those for which it was asked and
-    /// has not answered.
+    /// Number of pieces of the output for the batch that have been made. `granted` counts further pieces that rank 0 has permitted, `requested` those
+    /// for which it was asked and has not answered.
     produced: u64,
     granted: u64,
     requested: u64,
@@ -57,7 +59,7 @@ impl Expansions {
         self.expanding.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of expanding stages before `stage`.
+    /// Returns the number of stages before `stage` that make several items from one.
     pub(super) fn levels(&self, stage: usize) -> usize {
         self.expanding.iter().take(stage).filter(|&&expands| expands).count()
     }
@@ -67,8 +69,8 @@ impl Expansions {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns those of `stages` that a batch passes in one job. If one of them expands and it or a later one is serial, the job ends behind the
-    /// expanding stage, because a serial stage takes the pieces one after the other.
+    /// Returns those of `stages` that a batch passes in one job. If one of them makes several items from one, and it or a later one is serial, the
+    /// job ends behind that stage, because a serial stage takes the pieces of its output one after the other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,
@@ -76,7 +78,7 @@ impl Expansions {
         }
     }
 
-    /// Returns true if `stage` is a serial expanding stage and has not made all pieces of its last batch.
+    /// Returns true if `stage` is a serial expanding stage and has not made all pieces of its output for its last batch.
     pub(super) fn is_busy(&self, stage: usize) -> bool {
         self.busy.contains(&stage)
     }
@@ -88,7 +90,7 @@ impl Expansions {
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
     }
 
-    /// Returns the oldest batch of which this rank may make another piece now, and marks that piece as in progress.
+    /// Returns the oldest batch for which this rank may make another piece of output now, and marks that piece as in progress.
     pub(super) fn next_batch(&mut self) -> Option<Batch> {
         let open = self.open.values_mut().find(|open| open.granted > 0 && !open.is_in_work)?;
         open.granted -= 1;
@@ -96,7 +98,7 @@ impl Expansions {
         Some(open.batch.kept_on(open.produced))
     }
 
-    /// Registers a piece that the expanding stage `stage` has made of a batch. Returns a message to rank 0: after the last piece, the return of
+    /// Registers a piece of the output of the expanding stage `stage` for a batch. Returns a message to rank 0: after the last piece, the return of
     /// permission that is not needed; before, a request for permission to make further pieces, if there is need.
     pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
@@ -131,8 +133,8 @@ impl Expansions {
         Ok(Some(Room::Request(RoomRequest { epoch, first, pieces: wanted })))
     }
 
-    /// Registers that rank 0 permits further pieces of a batch. Returns a message that returns the permission, if the last piece was made while the
-    /// permission was in transit.
+    /// Registers that rank 0 permits further pieces of a stage's output for a batch. Returns a message that returns the permission, if the last piece
+    /// was made while the permission was in transit.
     pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
         self.fill.items = (grant.items as usize).max(1);
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);

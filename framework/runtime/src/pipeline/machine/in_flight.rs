@@ -10,13 +10,13 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// Number of batches in flight: of the source, then by expanding stage of the pieces that this stage has made. Negative for a moment if a piece
-    /// has reached the sink before it was requested.
+    /// Number of batches in flight: of the source, then for each expanding stage of the pieces of its output. Negative for a moment if a piece has
+    /// reached the sink before it was requested.
     open: Vec<i64>,
 }
 
 impl InFlight {
-    /// Creates the counter of an empty stream with `levels` expanding stages.
+    /// Creates the counter of an empty stream with `levels` stages that make several items from one.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
@@ -27,12 +27,13 @@ impl InFlight {
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts `pieces` further pieces as in flight, because rank 0 has permitted the `level`th expanding stage, counted from 1, to make them.
+    /// Counts `pieces` further pieces of a stage's output as in flight, because rank 0 has permitted the `level`th expanding stage, counted from 1,
+    /// to make them.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts `pieces` pieces that rank 0 has permitted and that the `level`th expanding stage, counted from 1, did not need.
+    /// Subtracts `pieces` pieces of a stage's output that rank 0 has permitted and that the `level`th expanding stage, counted from 1, did not need.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }

@@ -14,8 +14,8 @@ use crate::balance::probe::Speed;
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
-    /// Run the stages `stages` on a batch. If an expanding stage reaches the limit `fill` before the end of its output, the job ends with this piece,
-    /// and other jobs run the stages behind it.
+    /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
+    /// job ends with this piece of the output, and other jobs run the stages behind it.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
     /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
     Consume { batch: Batch },
@@ -98,7 +98,7 @@ pub(crate) struct Committed {
 pub(crate) struct Consumed {
     /// Number of items that the sink received.
     pub(crate) items: usize,
-    /// Number of items of a source batch, if all its output has reached the sink with this batch; 0 if more pieces of it follow.
+    /// Number of items of a source batch, if all its output has reached the sink with this batch; 0 if more of its output follows.
     pub(crate) done: u32,
     /// Number of source items from which the items of the batch were made: the result of [`Batch::sources`]. `ended` is the result of
     /// [`Batch::ended`].

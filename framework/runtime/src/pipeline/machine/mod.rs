@@ -81,7 +81,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Creates the machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and `fill`
-    /// limits the first piece of their output for a batch. Replicas request `ahead` batches in advance.
+    /// limits the first piece of such a stage's output for a batch. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -211,8 +211,8 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // The serial expanding stage has made its last piece of a batch, so this rank can give it up if the current mapping assigns
-                        // it to another rank.
+                        // The serial expanding stage has made the last piece of its output for a batch, so this rank can give the stage up if the
+                        // current mapping assigns it to another rank.
                         self.leave();
                     }
                     self.send_room(room, out)?;
@@ -506,7 +506,8 @@ impl Machine {
         self.source.as_mut().ok_or_else(wrong)
     }
 
-    /// Sends rank 0, which may be this rank, a request for further pieces of a batch, or the return of permission for pieces that are not needed.
+    /// Sends rank 0, which may be this rank, a request for permission to make further pieces of a stage's output, or the return of permission that is
+    /// not needed.
     fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
         match room {
             Some(room) if self.me == 0 => self.on_room(0, room, out),
@@ -516,14 +517,14 @@ impl Machine {
         }
     }
 
-    /// Handles an expanding stage's request for further pieces of a batch, or its return of permission that it does not need.
+    /// Handles a rank's request for permission to make further pieces of a stage's output, or its return of permission that it does not need.
     fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
         self.source_for("requests or returns room at")?.on_room(from, room)?;
         self.grant(out)
     }
 
-    /// Permits expanding stages to make further pieces of batches, oldest first, as far as the window permits. The piece that the sink waits for is
-    /// always permitted.
+    /// Permits ranks to make further pieces of a stage's output, oldest batch first, as far as the window permits. The piece that the sink waits for
+    /// is always permitted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {
@@ -600,7 +601,7 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
-        // The new mapping may permit more batches in flight, so more requests for pieces of batches may be granted.
+        // The new mapping may permit more batches in flight, so more requests for pieces of a stage's output may be granted.
         self.grant(out)
     }
 

@@ -28,7 +28,7 @@ struct Markers {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
-    /// Number of expanding stages of the pipeline.
+    /// Number of stages of the pipeline that make several items from one (expanding stages).
     levels: usize,
     next_item: u64,
     /// Number of items of the source that have reached the sink.
@@ -46,16 +46,16 @@ pub(crate) struct Source {
     is_cut: bool,
     /// True if an empty batch must still be sent after all others, at which serial stages emit their last item.
     wants_end: bool,
-    /// Requests of expanding stages for permission to make further pieces of a batch, by sequence number of the first requested piece: requesting
-    /// rank and number of pieces.
+    /// Requests of ranks for permission to make further pieces of a stage's output, by sequence number of the first requested piece: requesting rank
+    /// and number of pieces.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
     /// Number of items that the source has not yielded yet, if the user's iterator knows it.
     left: Option<u64>,
 }
 
 impl Source {
-    /// Creates the source of a stream with `levels` expanding stages. If `wants_end` is true, an empty batch follows all others, at which serial
-    /// stages emit their last item.
+    /// Creates the source of a stream with `levels` stages that make several items from one. If `wants_end` is true, an empty batch follows all
+    /// others, at which serial stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -162,8 +162,8 @@ impl Source {
         self.window.consumed(batch, now);
     }
 
-    /// Handles a message of an expanding stage on rank `from`: it requests permission to make further pieces of a batch, or returns permission that
-    /// it does not need.
+    /// Handles a message of rank `from`, which requests permission to make further pieces of a stage's output, or returns permission that it does not
+    /// need.
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
@@ -185,13 +185,14 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next permission to make pieces of a batch, if a request can be granted: receiving rank, batch, and number of pieces. The piece
-    /// that the sink waits for is permitted even if the window is full, because no other batch can reach the sink before it.
+    /// Returns the next permission to make pieces of a stage's output, if a request can be granted: receiving rank, batch, and number of pieces. The
+    /// piece that the sink waits for is permitted even if the window is full, because no other batch can reach the sink before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // Drops requests for pieces before the one that the sink waits for: these pieces were not needed, because their batches are finished.
+        // Drops requests for pieces of output before the one that the sink waits for: these pieces were not needed, because their batches are
+        // finished.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -216,7 +217,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the window, and the requests of expanding stages that have not been granted.
+    /// Describes the window, and the requests for pieces of a stage's output that have not been granted.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());

@@ -360,7 +360,7 @@ impl World {
     }
 }
 
-/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of a batch.
+/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of its output.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -458,8 +458,8 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The number of batches in flight may exceed the window by three pieces of batches: the one that the sink waits for, which is always permitted,
-    // and those of the two jobs that a rank may hold.
+    // The number of batches in flight may exceed the window by three pieces of a stage's output: the one that the sink waits for, which is always
+    // permitted, and those of the two jobs that a rank may hold.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let (all_seen, out) = expected(setting, setting.items, true);

@@ -15,8 +15,8 @@ use crate::session::BatchMode;
 
 /// Maximum number of items in a batch. The cost of a message is then so small per item that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a piece of a batch: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first even
-/// with items of one byte.
+/// Maximum number of items in a piece of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first
+/// even with items of one byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
 /// Maximum encoded size in bytes of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
@@ -94,7 +94,7 @@ struct Rate {
 }
 
 impl Window {
-    /// Creates the window at the start of a stream with `levels` expanding stages.
+    /// Creates the window at the start of a stream with `levels` stages that make several items from one.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
@@ -169,22 +169,22 @@ impl Window {
         self.in_flight.is_empty()
     }
 
-    /// Returns how many more batches, or pieces of batches, may be in flight.
+    /// Returns how many more batches, or pieces of a stage's output, may be in flight.
     pub(crate) fn room(&self) -> u64 {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Counts `pieces` pieces of batches as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
+    /// Counts `pieces` pieces of a stage's output as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// Counts `pieces` pieces of batches, which an expanding stage was permitted to make and did not need, as no longer in flight.
+    /// Counts `pieces` pieces of a stage's output, which an expanding stage was permitted to make and did not need, as no longer in flight.
     pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
         self.in_flight.returned(level, pieces);
     }
 
-    /// Returns the number of items in a full piece of a batch.
+    /// Returns the number of items in a full piece of a stage's output.
     pub(crate) fn piece_items(&self) -> usize {
         self.piece
     }
@@ -266,7 +266,7 @@ impl Window {
     }
 }
 
-/// Returns the limits on items and time for the first batch of a stream and for the first piece of a batch.
+/// Returns the limits on items and time for the first batch of a stream, and for the first piece of a stage's output.
 pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
     match batch {
         BatchMode::Fixed(items) => Fill { items, time: None },

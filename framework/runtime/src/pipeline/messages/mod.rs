@@ -151,27 +151,27 @@ pub(crate) struct Token {
     pub(crate) state: Vec<u8>,
 }
 
-/// Request to rank 0 for permission to make further pieces of a batch, from a rank whose expanding stage has made only some of them.
+/// Request to rank 0 for permission to make further pieces of a stage's output for a batch, of which only some have been made.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// Sequence number of the first piece that the rank wants to make.
+    /// Sequence number of the first piece for which permission is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
 
-/// Permission from rank 0 to make further pieces of a batch.
+/// Permission from rank 0 to make further pieces of a stage's output for a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Sequence number of the batch of which further pieces may be made.
+    /// Sequence number of the batch for whose output further pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
     /// Maximum number of items in a piece of the stage's output.
     pub(crate) items: u32,
 }
 
-/// Return of permission to make pieces of a batch: the stage has made its last piece without using it.
+/// Return of permission to make pieces of a stage's output: the stage has made its last piece without using it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomReturn {
     pub(crate) epoch: u32,
