@@ -28,7 +28,7 @@ pub struct Summary {
     pub items: u64,
     /// Number of items that the sink received.
     pub delivered: u64,
-    /// Time from the start of the run until the last item reached the sink.
+    /// Time from the start of the run until the sink has finished, after the last item.
     pub elapsed: Duration,
     /// Time from the start of the run until the calibration, which measures the stages, ended and the mapping was planned; zero if the mapping was
     /// given.
