@@ -7,11 +7,12 @@ use crate::comm::Transport;
 use crate::comm::clock::Clock;
 use crate::error::Result;
 
-/// First sleep of an idle rank after it has polled for messages in a spin. A shorter sleep costs more for wake-ups than it saves in delay.
+/// Length of the first sleep of an idle rank, after a phase in which it polls without sleeping. A shorter sleep costs more for wake-ups than it saves
+/// in delay.
 const FIRST_SLEEP: Duration = Duration::from_micros(10);
 
-/// First sleep while another thread of the rank computes, because that thread loses the core at each wake-up. Computations that run on a
-/// separate thread take a millisecond or more.
+/// Length of the first sleep while another thread of the rank computes. That thread loses the core at each wake-up. Computations on a separate thread
+/// take a millisecond or more.
 const FIRST_SLEEP_WHILE_COMPUTING: Duration = Duration::from_micros(160);
 
 /// A wait for messages that becomes longer at each call of [`wait`](Backoff::wait), until [`reset`](Backoff::reset) is called.
@@ -26,17 +27,17 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff that spins for `spin` (zero if ranks share cores) and then sleeps for at most `longest` at a time.
+    /// Creates a backoff that polls without sleeping (spins) for `spin`, zero if ranks share cores, and then sleeps for at most `longest` at a time.
     pub(crate) fn new(spin: Duration, longest: Duration) -> Self {
         Backoff { spin, spinning: true, longest, idle_since: None, first: FIRST_SLEEP, sleep: FIRST_SLEEP }
     }
 
-    /// Sets whether the rank may spin; a rank may not spin while another of its threads computes.
+    /// Sets whether the rank may poll without sleeping (spin), which it must not do while another of its threads computes.
     pub(crate) fn may_spin(&mut self, yes: bool) {
         self.spinning = yes;
     }
 
-    /// Sets whether another thread of this rank computes and should rarely be interrupted.
+    /// Sets whether another thread of this rank computes, which sleeps should interrupt rarely.
     pub(crate) fn other_thread_computes(&mut self, yes: bool) {
         self.first = if yes { FIRST_SLEEP_WHILE_COMPUTING } else { FIRST_SLEEP };
     }

@@ -23,7 +23,7 @@ impl Clock {
     /// Creates a clock that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
-        // A wall clock that starts in the future shows zero, because elapsed time is never negative.
+        // A wall clock whose start is in the future shows zero, because elapsed time is never negative.
         Clock::Wall(Instant::now() + Duration::from_secs(86_400))
     }
 
@@ -52,8 +52,8 @@ impl Clock {
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
     }
 
-    /// Runs `work` as if another thread ran it: under the simulator the time that is declared in `work` does not pass on this rank. Returns
-    /// the result and the time at which the work is complete.
+    /// Runs `work` as if another thread ran it: under the simulator, time that `work` declares does not pass on this rank. Returns the result and the
+    /// time at which the work is complete.
     pub(crate) fn postpone<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {
         #[cfg(feature = "mpi")]
         if self.is_simulated() {

@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks of a transport. `bulk` is the size in bytes of a large part, which exceeds the transport's sizes for eager messages and for
-/// splitting.
+/// Runs all checks of a transport. `bulk` is a size in bytes above which the transport sends no data eagerly, and splits them.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();
@@ -26,13 +25,13 @@ pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     peer.wakes_early_and_waits_no_longer_than_told();
 }
 
-/// A rank and the frames that have arrived at it, by sender, so that a check can read from the senders in any order.
+/// A rank of the test, with the frames that have arrived at it, by sender, so that a check can read from the senders in any order.
 struct Peer<'a, T> {
     transport: &'a mut T,
     arrived: Vec<VecDeque<Frame>>,
 }
 
-/// Returns bytes that depend on a frame's sender, number and length, so that a test detects frames that are confused.
+/// Returns bytes that differ for each sender, number and length of a frame, so that a test detects exchanged frames.
 fn pattern(from: usize, number: usize, length: usize) -> Bytes {
     let mut state = (from as u64 + 1) << 32 | (number as u64 + 1) ^ (length as u64) << 20;
     let mut bytes = Vec::with_capacity(length);
@@ -52,8 +51,7 @@ fn next(mut x: u64) -> u64 {
 }
 
 fn same(found: &Frame, expected: &Frame, what: &str) {
-    // Sizes of head and parts are compared with `assert_eq`, which prints them; the bytes are compared with `assert`, because `assert_eq` would print
-    // megabytes.
+    // The bytes are compared with `assert!`, because `assert_eq!` would print megabytes.
     let sizes = |m: &Frame| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");
@@ -78,7 +76,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.send(to, frame).expect("send");
     }
 
-    /// Polls the transport once, and sleeps for a moment if no frame has arrived.
+    /// Polls the transport once, and waits for a moment if no frame has arrived.
     fn step(&mut self) {
         match self.transport.poll().expect("poll") {
             Some((from, frame)) => self.arrived[from].push_back(frame),
@@ -95,7 +93,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Ends a check: waits for all ranks, and checks that all sends have completed and no frame is left.
+    /// Ends a check on this rank: waits until all ranks have ended it, and checks that all sends are complete and no frame is left.
     fn meet(&mut self, what: &str) {
         for to in 0..self.transport.size() {
             self.send(to, Frame::new(what.as_bytes().to_vec()));
@@ -228,7 +226,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("takes_many_parts");
     }
 
-    /// Values of each alignment, alone and in arrays, can be taken from received parts without a copy.
+    /// Numbers and arrays of numbers of each alignment can be taken out of a received message without a copy.
     fn keeps_the_alignment_of_bulk_numbers(&mut self, bulk: usize) {
         let words = |from: usize| -> Vec<u64> { (0..bulk as u64).map(|n| n << 20 | from as u64).collect() };
         let halves = |from: usize| -> Vec<f32> { (0..bulk).map(|n| (n * 8 + from) as f32).collect() };
@@ -252,7 +250,6 @@ impl<'a, T: Transport> Peer<'a, T> {
             assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
             let mut parts = found.parts.into_iter();
             let mut next = || parts.next().expect("five parts");
-            // The values are compared with `assert!`, because `assert_eq` would print megabytes of differing values.
             assert!(
                 next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
                 "u64 of rank {from}"
@@ -297,7 +294,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("queues_more_than_the_receiver_takes");
     }
 
-    /// Messages with sizes near every size limit of the transport are sent between all ranks, in an order that depends on the seed.
+    /// All ranks send each other messages with sizes near every size limit of the transport, in an order that depends on the seed.
     fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
         const MANY: usize = 150;
         let frame = |from: usize, to: usize, number: usize| {
@@ -336,7 +333,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 
     fn wakes_early_and_waits_no_longer_than_told(&mut self) {
-        // The waker is tested only on real ranks: in a simulator there is no second thread that could call the waker.
+        // The waker is tested only on a real machine: in a simulator a rank has no second thread that could call the waker.
         if !self.transport.clock().is_simulated() {
             let waker = self.transport.waker();
             let start = Instant::now();

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// silence after which a rank counts as dead, which is given in seconds. A check reads one file per rank, which takes some microseconds.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Maximum time between two polls that counts as polled when the silence of other ranks is measured: a longer interval counts as this time. A
-/// waiting rank polls every few milliseconds.
+/// Longest interval between two polls that counts in full as time in which the rank polled; of a longer interval only this time counts. A waiting
+/// rank polls every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 
 /// Clock that stops while its rank does not poll for messages, and the silence of each other rank on this clock.
@@ -20,8 +20,7 @@ pub(crate) struct Liveness {
     gap: Duration,
     last_poll: Duration,
     polled: Duration,
-    /// For each rank, the time at which its last message arrived, on the clock that runs only while this rank polls, as of the last call of
-    /// `record_poll`.
+    /// For each rank, the time of its last message, on the clock that runs only while this rank polls.
     record_message: Vec<Duration>,
 }
 

@@ -20,13 +20,13 @@ pub(crate) struct World {
     /// True once a rank has failed. The flag is atomic and not behind the mutex of the failure, because every poll reads the flag.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
-    /// State of the enclosing job, if this value belongs to a group of its ranks.
+    /// State of the job from which these ranks were split as a group; `None` if they are the whole job.
     whole: Option<Arc<World>>,
-    /// Groups of ranks whose creation is in progress, by run number and group number.
+    /// Groups of ranks that are being created, by run number and group number.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
 }
 
-/// A group of ranks whose creation is in progress.
+/// A group of ranks that is being created.
 #[derive(Debug)]
 struct NewGroup {
     world: Arc<World>,
@@ -43,7 +43,7 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// Wakes the thread of the rank that receives from the queue. A rank whose thread has not started does not wait and need not be woken.
+    /// Wakes the thread of the rank that receives from this queue. A rank whose thread has not started does not sleep and need not be woken.
     fn wake(&self) {
         if let Some(owner) = self.owner.get() {
             owner.unpark();
@@ -80,7 +80,7 @@ impl World {
         self.whole.as_ref().and_then(|whole| whole.failure())
     }
 
-    /// Ends the local job because of `error`. A failure in a group also ends the job of the enclosing ranks.
+    /// Ends the local job because of `error`. A failure in a group of ranks also ends the job from which the group was created.
     fn poison(&self, error: &Error) {
         if let Some(whole) = &self.whole {
             whole.poison(error);

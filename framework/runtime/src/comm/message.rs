@@ -11,11 +11,10 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{self, header::header};
 
-/// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons may share
-/// values: all ranks agree on the skeleton that a run executes, so only messages of this skeleton and of the session are in flight during the
-/// run.
+/// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons may have equal
+/// values: all ranks agree on the skeleton that a run executes, so only messages of this skeleton and of the session are in flight during the run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
-    /// Protocol that the tags belong to, in words that follow "expected a message of".
+    /// Name of the protocol to which the tags belong, after the words "expected a message of".
     const OF: &'static str;
 
     /// Returns the byte that encodes the tag in a message.
@@ -84,7 +83,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Returns the error that rank `from` sent this message although the message `expected` was expected.
+            /// Returns the error that rank `from` sent this message instead of the message `expected`.
             #[allow(dead_code)]
             $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                 match self { $($received::$name(message) => message.unexpected(from, expected)),* }
@@ -172,7 +171,7 @@ macro_rules! messages {
                     })
                 }
 
-                /// Returns the error that rank `from` sent this message although the message `expected` was expected.
+                /// Returns the error that rank `from` sent this message instead of the message `expected`.
                 #[allow(dead_code)]
                 $vis fn unexpected(&self, from: usize, expected: &str) -> $crate::error::Error {
                     let tag = match self { $($name::$variant { .. } => $tag::$variant),* };
@@ -206,27 +205,27 @@ messages! {
         /// From rank 0: announcement of the next run of a skeleton or collective operation.
         Announce = 6,
         Heartbeat = 7,
-        /// From rank 0, forwarded from rank to rank: a piece of a broadcast value, but not the last piece. The first piece also announces the
-        /// broadcast.
+        /// From rank 0, forwarded from rank to rank: a part of a broadcast value that is sent in several messages, but not the last part. The first
+        /// part also announces the broadcast.
         Piece = 8,
-        /// From rank 0, forwarded from rank to rank: the last piece of a broadcast value. After it the broadcast is complete.
+        /// From rank 0, forwarded from rank to rank: the last part of a broadcast value, after which the broadcast is complete.
         LastPiece = 9,
-        /// Request for an immediate echo, to measure the round-trip time. The content has no meaning.
+        /// Request for an immediate reply, to measure the round-trip time. The content has no meaning.
         Probe = 10,
-        /// Answer to a `Probe` message, which measures the round-trip time.
+        /// Reply to a `Probe` message, which measures the round-trip time.
         Echo = 11,
-        /// Towards rank 0, forwarded from rank to rank: values of the sender and of the ranks below it in the tree of a collective operation.
+        /// Forwarded from rank to rank towards rank 0: values of the sender and of the ranks below it in the tree of a collective operation.
         Values = 12,
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
-        /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the reason and the kept
-        /// results. The message is handled whatever the receiver's current run is.
+        /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the reason and the kept results.
+        /// The receiver handles the message in any run of a skeleton.
         Stop = 14,
     }
 }
 
 header! {
-    /// Header at the start of every frame's head.
+    /// Header at the start of the head of every frame (message on the transport).
     struct FrameHeader {
         run: u32, tag: u8,
         /// Zero padding of the header, so that the content after it begins at a multiple of 8 bytes.
@@ -240,7 +239,7 @@ pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 /// Offset of the tag in the header of a frame, in bytes.
 pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
-/// Returns the header of a message with `tag` in the run with number `run`.
+/// Returns the header of a message with the given tag, in the run of a skeleton with number `run`.
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
@@ -255,14 +254,14 @@ pub(crate) trait Encode {
     fn encode(self, run: u32) -> Result<Frame>;
 }
 
-/// A frame is sent unchanged, because it is an encoded message already.
+/// A frame contains an encoded message already and is sent unchanged.
 impl Encode for Frame {
     fn encode(self, _: u32) -> Result<Frame> {
         Ok(self)
     }
 }
 
-/// Content of a `raw` message, which can be encoded.
+/// Content of a message that is encoded without serde (marked `raw` in [`messages!`]).
 pub(crate) trait Put {
     /// Returns the number of bytes to reserve for the content in the head of the message.
     fn room(&self) -> usize {
@@ -273,7 +272,7 @@ pub(crate) trait Put {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
 }
 
-/// Content of a `raw` message, which can be decoded.
+/// Content of a message that is decoded without serde (marked `raw` in [`messages!`]).
 pub(crate) trait Take: Sized {
     /// Decodes the content from the beginning of `body`, and removes the decoded bytes from it.
     fn take(body: &mut Body) -> Result<Self>;
@@ -307,7 +306,7 @@ impl Take for usize {
     }
 }
 
-/// The remaining content of a message can be taken as a whole, to be decoded later.
+/// Takes the rest of a message's content as a whole, to be decoded later.
 impl Take for Body {
     fn take(body: &mut Body) -> Result<Self> {
         let (head, parts) = body.rest();
@@ -315,7 +314,7 @@ impl Take for Body {
     }
 }
 
-/// `Infallible` is the content type of messages that this rank only receives. Such a type needs no encoding, because it has no values.
+/// `Infallible` is the content of messages that this rank only receives. It has no values, so it needs no encoding.
 impl Put for Infallible {
     fn put(self, _: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
         match self {}
@@ -342,7 +341,7 @@ pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> R
     frame(run, tag, room, |head, _| wire::append(content, head))
 }
 
-/// Content of a received message that has not been decoded yet: decoding removes the decoded content.
+/// Content of a received message. Decoding removes the decoded part from it.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) from: usize,
@@ -354,7 +353,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Returns the content of a message that has this tag.
+    /// Returns the content of a received message whose tag is one of the enum `T`.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;
@@ -394,12 +393,12 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a copy of this message body in which the content is replaced by `head` and `parts`.
+    /// Returns a message body with the same sender and tag, whose content is `head` and `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }
 
-    /// Returns the content that has not been decoded yet.
+    /// Returns the part of the content that has not been decoded yet.
     pub(crate) fn rest(&mut self) -> (Bytes, Vec<Part>) {
         (take(&mut self.head), take(&mut self.parts))
     }
@@ -419,20 +418,20 @@ impl Body {
     }
 }
 
-/// Returns the error that rank `from` sent a message with `tag` although the message `expected` was expected.
+/// Returns the error that rank `from` sent a message with `tag` instead of the message `expected`.
 pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }
 
-/// Failure message of a rank, which is sent to the other ranks.
+/// Content of the message with which a rank reports its failure to the other ranks.
 #[derive(Serialize, Deserialize)]
 pub(super) struct FailureMessage {
     pub(super) message: String,
-    /// True if the job may succeed when it is restarted.
+    /// True if a restart of the job may succeed.
     pub(super) restart: bool,
 }
 
-/// Returns true if a frame carries the failure of a rank. A failure message is handled whatever run it belongs to.
+/// Returns true if a frame carries the failure of a rank. A failure message is handled in any run of a skeleton.
 ///
 /// # Errors
 /// If the frame is not a message between ranks.
@@ -489,7 +488,7 @@ impl Message {
     }
 }
 
-/// Returns the number of the run that a message belongs to.
+/// Returns the number of the run (skeleton or collective operation) to which a message belongs.
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
     FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
         let bytes = message.head.len();

@@ -1,5 +1,5 @@
-//! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of the
-//! communicator, which handles runs, tags and dead ranks.
+//! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of the communicator,
+//! which sorts messages by run and tag, and knows which ranks are dead.
 //!
 //! Nothing in this module depends on a skeleton, and only [`mpi`] depends on MPI.
 

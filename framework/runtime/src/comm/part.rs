@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytemuck::{AnyBitPattern, NoUninit, allocation::try_cast_vec};
 use bytes::Bytes;
 
-/// A contiguous block of bulk data, which the message layer does not inspect.
+/// Contiguous bulk data of a message, which the message layer does not inspect.
 ///
-/// The memory of a vector can become a vector of another type without a copy only if both types have the same alignment, because memory is
-/// freed with the alignment with which it was allocated. Therefore values aligned to four or eight bytes are sent as vectors of words of
-/// that size, and received into such vectors. All other values are sent as bytes.
+/// The memory of a vector can become a vector of another type without a copy only if both types have the same alignment, because memory is freed with
+/// the alignment with which it was allocated. Therefore values aligned to four or eight bytes are sent as vectors of words of that size, and received
+/// into such vectors. All other values are sent as bytes.
 ///
 /// A clone shares the memory, so that keeping a part until the message is acknowledged does not cost a copy.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Part {
     Words64(Arc<Vec<u64>>),
 }
 
-/// Owner of a vector whose memory is accessed as bytes.
+/// Owner of a vector's memory, which is accessed as bytes.
 struct Memory<V>(V);
 
 impl<P: NoUninit> AsRef<[u8]> for Memory<Vec<P>> {
@@ -35,7 +35,7 @@ impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
 }
 
 impl Part {
-    /// Returns the memory of `values` as a part, without a copy.
+    /// Returns the memory of `values` as bulk data of a message, without a copy.
     pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
         let values = match try_cast_vec::<P, u8>(values) {
             Ok(bytes) => return Part::Bytes(bytes.into()),
@@ -51,9 +51,9 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as values, without a copy; returns the part itself if its alignment or size does not match `P`.
+    /// Returns the memory of this bulk data as values, without a copy; returns the bulk data itself if its alignment or size does not match `P`.
     ///
-    /// The memory is moved if this part is its only owner, and copied if it is shared.
+    /// The memory is moved if this part has no other owner, and copied if it is shared with a clone.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as a buffer of bytes, without a copy.
+    /// Returns the memory of this bulk data as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +78,7 @@ impl Part {
         }
     }
 
-    /// Returns the memory of the part as bytes.
+    /// Returns the memory of this bulk data as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +87,7 @@ impl Part {
         }
     }
 
-    /// Returns the size of the part in bytes.
+    /// Returns the size of this bulk data in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
@@ -99,7 +99,7 @@ impl From<Bytes> for Part {
     }
 }
 
-/// Parts are equal if their bytes are equal. The types of their units may differ: a small part may be received as bytes, whatever type it was
+/// Parts are equal if their bytes are equal, even if the types of their units differ: a small part may be received as bytes, whatever type it was
 /// sent as.
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(there_and_back(1_i32), "u32");
         assert_eq!(there_and_back([1_f32; 7]), "u32");
         assert_eq!(there_and_back([1_u64; 3]), "u64");
-        // The expected unit depends on the machine: some machines align `f64` to four bytes, or have a `usize` of four bytes.
+        // The expected unit depends on the machine: on some, `f64` is aligned to four bytes, or `usize` has four bytes.
         assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
         assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
     }
@@ -161,7 +161,7 @@ mod tests {
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
-        // The spare capacity of the vector is not a whole number of values of its unit.
+        // A vector of 9 words has room for 10: the words are 3 arrays of 3 words, but its capacity is not a whole number of arrays.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
         assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());

@@ -53,7 +53,7 @@ impl Process {
     }
 }
 
-/// Returns true unless the process of this machine with this number is known to have ended.
+/// Returns true unless the process with this number on this machine is known to have ended.
 pub(crate) fn is_alive(number: u32) -> bool {
     match read_stat(number) {
         Ok(Some((state, _))) => !matches!(state, 'Z' | 'X'),
@@ -62,7 +62,7 @@ pub(crate) fn is_alive(number: u32) -> bool {
     }
 }
 
-/// Returns state and start time of the process with this number, if it exists.
+/// Returns the state and the start time of the process with this number, if it exists.
 fn read_stat(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,

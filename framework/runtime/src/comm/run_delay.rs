@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The `schedstat` file of a thread, and the waiting time that it showed at the last reading.
+/// Reader of a thread's `schedstat` file, with the waiting time that the file showed at the last reading.
 #[derive(Debug)]
 pub(crate) struct RunDelay {
     file: Option<File>,
@@ -42,7 +42,7 @@ fn parse(text: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(text).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let (ran, waited): (u64, u64) = (numbers.next()??, numbers.next()??);
-    // No time is returned if both numbers are zero: a kernel without scheduler statistics shows zeros.
+    // A kernel without scheduler statistics shows zeros, so two zeros count as no statistics.
     (ran > 0 || waited > 0).then(|| Duration::from_nanos(waited))
 }
 

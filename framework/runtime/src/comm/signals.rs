@@ -13,16 +13,16 @@ use signal_hook::low_level::{emulate_default_handler, signal_name};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time after the first signal within which further signals count as the same request. A batch system signals the ranks and their launcher at the
-/// same moment, and the launcher forwards the signal to the ranks.
+/// Time after the first signal in which further signals belong to the same request to stop. A batch system signals the ranks and their launcher at
+/// the same moment, and the launcher forwards the signal to the ranks.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Number of the first signal that asked the job to stop; 0 if there was none.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Number of runs in this process during which signals ask the job to stop.
+/// Number of calls of `armature::run` in progress in this process, during which signals ask the job to stop.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// Guard: while it exists, signals ask the job to stop. After the last run of a process, signals have their default action again.
+/// Guard: while it exists, signals ask the job to stop. After the last guard of a process has been dropped, signals have their default action again.
 #[derive(Debug)]
 pub(crate) struct Handling(());
 
@@ -55,7 +55,7 @@ fn start_thread() -> std::io::Result<()> {
         for signal in signals.forever() {
             let is_running = RUNS.load(Ordering::Relaxed) > 0;
             if ends_process(is_running, first.map(|first: Instant| first.elapsed())) {
-                // An error of the call is ignored: it fails only for a signal without a default action.
+                // An error is ignored: the call fails only for a signal without a default action.
                 let _ = emulate_default_handler(signal);
             }
             first.get_or_insert_with(Instant::now);
@@ -65,7 +65,7 @@ fn start_thread() -> std::io::Result<()> {
     std::thread::Builder::new().name("signals".to_string()).spawn(handle).map(drop)
 }
 
-/// Returns true if a signal must have its default action, which ends the process: no run handles signals, or the signal is a second request to stop.
+/// Returns true if a signal must end the process (its default action), because no run handles signals or because it is a second request to stop.
 /// `since_first` is the time since the first signal.
 fn ends_process(is_running: bool, since_first: Option<Duration>) -> bool {
     !is_running || since_first.is_some_and(|since| since > SAME_REQUEST)

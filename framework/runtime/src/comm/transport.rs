@@ -1,14 +1,13 @@
 //! Interface of the message layer: ranks send and receive owned buffers.
 //!
-//! A [`Transport`] is the only access of the runtime to other ranks. There are two implementations: [`local`] runs the ranks of a job as
-//! threads of one process, and `mpi` runs them as MPI processes (or as simulated processes under SimGrid SMPI). Both give the same
-//! guarantees:
+//! A [`Transport`] is the only access of the runtime to other ranks. There are two implementations: [`local`] runs the ranks of a job as threads of
+//! one process, and `mpi` runs them as MPI processes (or as simulated processes under SimGrid SMPI). Both transports give the same guarantees:
 //!
 //! - [`send`](Transport::send) queues a frame and returns. It never blocks, whatever the receiver does.
 //! - Messages from one rank to another arrive in the order in which they were sent.
 //! - [`poll`](Transport::poll) never blocks; [`wait`](Transport::wait) blocks at most for the given limit, without keeping the core busy.
-//! - The buffers of a frame are moved, not copied, if the message layer allows it. Bulk numbers arrive in memory with the alignment that
-//!   they had on the sender's side ([`Part`]).
+//! - The buffers of a frame are moved, not copied, if the message layer allows it. Bulk numbers arrive in memory with the alignment that they had on
+//!   the sender's side ([`Part`]).
 //! - Only the thread that opened the transport uses it.
 
 use std::collections::BTreeSet;
@@ -39,7 +38,7 @@ impl Frame {
     }
 }
 
-/// Properties of the ranks that a transport connects. Code that depends on them queries this type instead of the name of the transport.
+/// Properties of the ranks that a transport connects. Code that depends on the kind of ranks queries this type instead of the name of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// True if each rank is a separate process on a real machine: the process can die alone, its death can be observed, and it can be ended
@@ -84,7 +83,7 @@ pub(crate) trait Transport {
     /// Makes progress on queued sends and receives; returns the next completely received frame and its sender.
     ///
     /// # Errors
-    /// If the message layer has failed, or (`local`) if the failure of another rank has poisoned the world.
+    /// If the message layer has failed, or, if ranks are threads (`local`), if another rank has failed.
     fn poll(&mut self) -> Result<Option<(usize, Frame)>>;
 
     /// Returns true if a frame has been received in part. The rest of the frame may arrive only as fast as this rank [polls](Transport::poll).

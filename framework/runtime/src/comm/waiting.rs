@@ -8,7 +8,7 @@ use super::liveness::HEARTBEAT_PERIOD;
 use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time after which a rank logs which ranks it waits for. The usual waits are shorter, so that a longer wait needs an explanation.
+/// Time after which a rank that waits logs which ranks it waits for. Ordinary waits are shorter.
 pub(crate) const FIRST_REMINDER: Duration = Duration::from_secs(10);
 
 /// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.
@@ -40,7 +40,7 @@ pub(crate) struct Waiting {
     start: Duration,
     /// Time of the last message from an awaited rank, on a clock that runs only while this rank polls.
     last: Duration,
-    /// Time of the next check that the other ranks are alive, on the rank's usual clock.
+    /// Time of the next check that the processes of other ranks are alive, on the rank's ordinary clock.
     next_check: Duration,
     reminder: Reminder,
 }
@@ -66,9 +66,9 @@ impl Waiting {
         self.backoff.reset();
     }
 
-    /// Waits until a message may have arrived, for a time that increases with each call. A silence of the awaited ranks for `limit` is an error;
-    /// `what` describes what the rank waits for, in words that follow "waited 3 s". Returns true if it is time to send heartbeats to ranks that
-    /// wait for this one: every second, in real time.
+    /// Waits until a message may have arrived, for a time that increases with each call. It is an error if no awaited rank has sent a message for
+    /// `limit`; `what` describes what the rank waits for, in words that follow "waited 3 s". Returns true if it is time to send heartbeats to ranks
+    /// that wait for this one: every second, in real time.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] beyond the limit, and if the process of a needed rank is observed to have ended.
@@ -103,12 +103,12 @@ impl Waiting {
     }
 }
 
-/// Longest permitted silence of a rank while another rank waits for its messages. A rank that is silent for longer counts as dead.
+/// Longest time that a rank may be silent while another rank waits for its messages. If it is silent for longer, it counts as dead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Longest permitted silence before the first heartbeat of the rank, which may still be in the program's own code.
+    /// Longest silence until the first heartbeat of the awaited rank, which may still be in the program's own code.
     pub(crate) join: Duration,
-    /// Longest permitted silence after the first heartbeat: the rank is waiting as well and sends a heartbeat every second.
+    /// Longest silence after the first heartbeat of the awaited rank: that rank is waiting as well, and sends a heartbeat every second.
     pub(crate) peer: Duration,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Limits {
 pub(crate) struct Waits<'w> {
     pub(crate) rank: usize,
     pub(crate) limits: Limits,
-    /// Ranks that may be waiting for this rank, which sends heartbeats to them during its own wait.
+    /// Ranks that may be waiting for this rank, and to which it sends heartbeats during its own wait.
     pub(crate) heartbeats_to: &'w [usize],
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
     if dir.ends_with(&directory) { dir.to_path_buf() } else { dir.join(directory) }
 }
 
-/// Returns the number of the attempt (start of the job) if `dir` is the directory of an attempt; 0 otherwise.
+/// Returns the number of the attempt (start of the job) if `dir` is the directory of one attempt; 0 otherwise.
 fn own_number(dir: &Path) -> u32 {
     let number = || dir.file_name()?.to_str()?.parse().ok();
     number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)
@@ -59,7 +59,7 @@ pub(crate) fn file_of_rank(stem: &str, rank: usize) -> String {
     format!("{stem}-{rank}.jsonl")
 }
 
-/// Returns the highest number of an attempt in `dir`, 0 if there is no attempt.
+/// Returns the highest number of the attempts (starts of the job) in `dir`; 0 if there are none.
 fn newest_number(dir: &Path) -> u32 {
     let number = |entry: fs::DirEntry| {
         let name = entry.file_name();
@@ -109,14 +109,15 @@ impl Attempt {
             return Ok(Attempt { number: own, directory: dir.to_path_buf(), _lock: lock });
         }
         fs::create_dir_all(dir.join(ATTEMPTS)).map_err(wrong)?;
-        // The new number also exceeds the number of `dir`, if `dir` is the directory of an attempt: an equal number would mean `dir` itself.
+        // The number of the attempt must exceed that of `dir`, if `dir` is the directory of an attempt: with an equal number, `attempt_directory`
+        // would return `dir` itself.
         let mut number = newest_number(dir).max(own) + 1;
         loop {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // The next number is tried, because the name belongs to a file, or to the attempt of a job on another host, if the file system
-                // does not share locks between hosts.
+                // The name of the attempt's directory is taken: by a file, or by a job on another host, if the file system does not share locks
+                // between hosts. The next number is tried.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }
@@ -176,7 +177,7 @@ mod tests {
         assert!(text.ends_with("Each job needs a separate directory"), "{text}");
         assert!(!events.join("attempts/2").exists());
         drop(first);
-        // `armature run` has created the directory of an attempt. A second session in the same attempt has its own directory.
+        // If `armature run` has created the directory of the attempt, the first session writes to it, and a second session to a new directory.
         let third = events.join("attempts/3");
         fs::create_dir(&third).unwrap();
         let launched = Attempt::take(&third).unwrap();
@@ -187,7 +188,7 @@ mod tests {
         let second = Attempt::take(&third).unwrap();
         assert_eq!((second.number(), second.directory()), (4, third.join("attempts/4").as_path()));
         fs::remove_dir_all(&third).unwrap();
-        // Entries of the directory `attempts` that are not directories of attempts do not count and are not overwritten.
+        // A file and directories whose names are no attempt numbers do not count as attempts and are not overwritten.
         fs::create_dir(events.join("attempts/007")).unwrap();
         fs::write(events.join("attempts/2"), "mine").unwrap();
         let third = Attempt::take(&events).unwrap();
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().starts_with("no events can be written to "), "{error}");
         assert!(join_attempt(&file, 1, 1).is_err());
-        // On a host that does not share the directory with rank 0, files of an earlier job are kept.
+        // A rank on a host that does not share the directory with rank 0 must not overwrite files of an earlier job.
         let directory = join_attempt(dir.path(), 4, 1).unwrap();
         assert!(fs::read_dir(&directory).unwrap().next().is_none());
         fs::write(directory.join("rank-1.jsonl"), "earlier").unwrap();

@@ -59,7 +59,8 @@ pub struct JobStatus {
     pub place: String,
     /// Number of restarts of the job.
     pub restarts: u32,
-    /// Process number, in the scope `place`, of the process that started the job and will write how the job ended to this file; 0 if there is none.
+    /// Process number, in the scope `place`, of the process that started the job and will write the result of the job to this file; 0 if there is
+    /// none.
     pub starter: u32,
     /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores
     /// a job status with another identity, because it belongs to another job.
@@ -72,10 +73,10 @@ pub struct StatusLock {
     _lock: Option<LockFile>,
 }
 
-/// Name of the copy of the job status in a directory of events.
+/// File name of the copy of the job status in a directory of events.
 pub const EVENTS_COPY: &str = "job-status.json";
 
-/// Start of the cause of a stop for the time limit of the job, after "stopped by".
+/// Text that names the time limit as the cause of a stop, after "stopped by".
 pub(crate) const TIME_LIMIT: &str = "the time limit of the job";
 
 /// State of a job.
@@ -142,7 +143,7 @@ impl JobStatus {
     }
 
     fn claim_within(path: &Path, tries: u32) -> Result<StatusLock> {
-        // The path is resolved first, so that two links to the same file use the same lock.
+        // Symbolic links in the path are resolved first, so that two links to the same status file use the same lock.
         let at = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if at.exists() && !at.is_file() {
             return Ok(StatusLock { _lock: None });

@@ -19,9 +19,9 @@ pub(crate) struct StatusWriter {
     copy_path: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
-    /// Number of tasks that were completed before the current run of a skeleton.
+    /// Number of tasks that earlier runs of skeletons in this job have completed.
     done_before: u64,
-    /// Error message of the program if the job has failed although all ranks end without an error.
+    /// Error message that the program has set: the job has failed although all ranks end without an error.
     failure: Option<String>,
     /// Sentence with the cause of the stop and the kept results, if all ranks end because the job was asked to stop.
     kept: Option<String>,
@@ -44,7 +44,7 @@ impl StatusWriter {
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        // The values in the file are kept, because the launcher may have written values that only the launcher knows.
+        // Values in the status file are kept, because the launcher may have written some that only it knows.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
         let lock = match path {
             Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),
@@ -90,13 +90,13 @@ impl StatusWriter {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// Starts another run of a skeleton in the same job, whose completed tasks are added to those of the earlier runs.
+    /// Starts another run of a skeleton in the same job, whose completed tasks are added to those of earlier runs.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
 
-    /// Records that `tasks` tasks of the current run of a skeleton are completed. The file is written at most once per second, and at once when
-    /// the first task of a job is completed.
+    /// Records that `tasks` tasks of the current run of a skeleton are completed. The status file is written at most once per second, and at once
+    /// when the first task of a job is completed.
     pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
         let done = self.done_before + tasks;
         if done == self.job_status.done {
@@ -131,10 +131,10 @@ impl StatusWriter {
 
     /// Records that the job ends because of an error, on this rank or on another rank.
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
-        // The file is read first, because another rank may have written a failure to it in the meantime.
+        // The status file is read first, because another rank may have written a failure to it in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
-        // Ranks other than 0 do not create the file. If the file does not exist here, rank 0 has it on another machine.
+        // Ranks other than 0 do not create the status file. If it does not exist here, rank 0 has it on another machine.
         let is_of_another =
             found.as_ref().is_some_and(|found| found.started_by != self.job_status.started_by);
         if ended || is_of_another || (found.is_none() && self.rank != 0) {
@@ -177,7 +177,7 @@ impl StatusWriter {
             self.copy_path = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
-        // If this process does not hold the lock, because the launcher should, the content of the file is checked before each write: locks are
+        // If this process does not hold the lock, because the launcher should, the content of the status file is checked before each write: locks are
         // not shared between hosts on every file system, and a killed launcher has released its lock.
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
@@ -208,7 +208,7 @@ impl StatusWriter {
     }
 }
 
-/// Returns true if the launcher has prepared the job status for this process; the launcher then holds its lock. After a restart, a network file
+/// Returns true if the launcher has created the status file for this process; the launcher then holds its lock. After a restart, a network file
 /// system may still show the job status of the attempt that died.
 fn is_prepared(found: &JobStatus) -> bool {
     let is_here = found.place == place();
@@ -247,7 +247,7 @@ mod tests {
             writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
-        // Completed tasks of another run of a skeleton are added to the earlier number.
+        // The tasks that several runs of skeletons have completed are added up.
         writer.begin_run();
         writer.done(2, Duration::from_millis(2000));
         assert_eq!(read(&path).done, 10);
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 10));
         writer.finish().unwrap();
         assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
-        // A rank that fails late cannot overwrite the final status of the job.
+        // A rank that fails after the job has finished cannot overwrite the final status.
         StatusWriter::start(Some(&path), None, 2, 3).unwrap().fail(&error(), true);
         assert_eq!(read(&path).state, State::Finished);
     }
@@ -343,20 +343,21 @@ mod tests {
             started_by: started_by.into(),
             ..JobStatus::default()
         };
-        // The launcher that holds the lock has prepared the file for this process; after a restart the status of the last attempt may still be
-        // in the file.
+        // The launcher that holds the lock has created the status file for this process. After a restart, the file may still contain the status of
+        // the attempt that died.
         for before in [of("one"), JobStatus { state: State::Failed, process: 5, ..of("one") }] {
             before.write(&path).unwrap();
             StatusWriter::start(Some(&path), None, 0, 1).unwrap();
         }
-        // A status file is not prepared for this process if it names a process that is alive and writes to the file.
+        // A status file was not created for this process if it names another process, which is alive and writes to it.
         let parent = std::os::unix::process::parent_id();
         let running = JobStatus { state: State::Running, process: parent, place: place(), ..of("one") };
         assert!(
             !is_prepared(&running)
                 && !is_prepared(&JobStatus { started_by: String::new(), starter: 0, ..running })
         );
-        // Another launcher prepares the status file for its own job while the first job runs.
+        // Another launcher replaces the status file by that of its own job (`two`) while the first job (`one`) runs: the first job must not write to
+        // it any more.
         of("one").write(&path).unwrap();
         let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         let mut other = StatusWriter::start(Some(&path), None, 1, 3).unwrap();
@@ -367,7 +368,7 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(read(&path), of("two"));
         drop(lock);
-        // A process that no launcher has started locks the job status itself.
+        // Without a launcher, the process locks the job status itself.
         let writer = StatusWriter::start(Some(&dir.path().join("own")), None, 0, 1).unwrap();
         assert!(writer._lock.is_some());
     }

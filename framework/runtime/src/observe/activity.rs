@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::number_format::{count, seconds};
 
-/// Version of the format of these events. The version increases when an event or a field is removed or changes its meaning, but not when an
-/// event or field is added.
+/// Version of the format of the events about a rank's activity. The version increases when an event or a field is removed or changes its meaning, but
+/// not when an event or field is added.
 pub const SCHEMA: u32 = 2;
 
-/// A rank starts its part of a run. The times of the rank's activity events count from this event.
+/// A rank starts its part of a run of a skeleton. The times in the rank's activity events count from this event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
-    /// Version of the format ([`SCHEMA`]) of the events that follow.
+    /// Version of the format ([`SCHEMA`]) of the activity events that follow.
     pub schema: u32,
     /// Number of ranks.
     pub ranks: usize,
@@ -26,7 +26,7 @@ pub struct RankStart {
     pub host: String,
     /// File name of the program.
     pub program: String,
-    /// Start time on a clock that the ranks share: seconds since 1970, or simulated time.
+    /// Start time of the rank on a clock that all ranks share: seconds since 1970, or simulated time.
     #[serde(with = "figure")]
     pub clock_s: f64,
     /// Kinds of jobs of user code: names of stages, or `task`.
@@ -36,12 +36,12 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// Account of a part of a rank's time. The time of the event is the end of the part. Time that no field names was not measured: see
+/// Account of one interval of a rank's time. The event is written at the end of the interval. Time that no field contains was not measured: see
 /// [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
-    /// Length of this part of the rank's time in seconds.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
     /// measurement.
@@ -62,12 +62,12 @@ pub struct Activity {
     pub lost_s: f64,
     /// Number of completed items, tasks or units, by kind of job of user code.
     pub done: Vec<u64>,
-    /// Longest call of user code that ended in this part of the rank's time.
+    /// Longest call of user code that ended in this interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<Longest>,
 }
 
-/// A call of user code: the longest one in a part of a rank's time.
+/// A call of user code on a rank: the longest one in an interval of the rank's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Longest {
@@ -92,8 +92,8 @@ pub struct Work {
     pub done: u64,
     /// Total time of the calls of user code in seconds.
     pub seconds: f64,
-    /// Histogram of the times of items, tasks or units: pairs of the number of a step and a number of items, tasks or units. An even step n begins at
-    /// 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
+    /// Histogram of the times of items, tasks or units: pairs of a step's number and the count of items, tasks or units in this step. An even step n
+    /// begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -127,7 +127,7 @@ pub struct Reached {
 }
 
 impl Activity {
-    /// Returns the time that was not measured, in seconds: a farm's source and sink, decisions, checkpoints, the framework itself.
+    /// Returns the seconds of the interval that were not measured: a farm's source and sink, decisions, checkpoints, the framework itself.
     pub fn unknown_s(&self) -> f64 {
         let known = self.work_s + self.idle_s + self.messages_s + self.set_up_s + self.parked_s;
         (self.seconds - known).max(0.0)
@@ -135,13 +135,13 @@ impl Activity {
 }
 
 impl Work {
-    /// Returns the time at which a step of the histogram [`Work::steps`] begins, in seconds.
+    /// Returns the time in seconds at which step number `step` of the histogram [`Work::steps`] begins.
     pub fn step_s(step: u32) -> f64 {
         let half = f64::from(step / 2).exp2();
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// Returns the step of the histogram [`Work::steps`] to which a time in nanoseconds belongs.
+    /// Returns the number of the step of the histogram [`Work::steps`] that contains a time in nanoseconds.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

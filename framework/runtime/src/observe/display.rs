@@ -11,10 +11,10 @@ use crate::session::Progress as Choice;
 
 /// Time between two updates of the progress on a terminal. A person does not see more frequent updates.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Time between two lines with the progress in the log: half of the time after which a wait of a rank is logged.
+/// Time between two log lines about the progress: half of the time after which a rank's wait for another rank is logged.
 const LINE: Duration = FIRST_REMINDER.checked_div(2).expect("2 is not 0");
 
-/// Minimum number of columns of a terminal on which the progress has a bar, and assumed number of columns if the terminal does not report it.
+/// Minimum number of columns of a terminal for a progress bar, and assumed number of columns of a terminal that does not report it.
 const WIDE: usize = 80;
 /// Number of columns of the progress bar.
 const BAR: usize = 24;
@@ -30,12 +30,12 @@ fn columns() -> usize {
 pub(crate) struct Display {
     choice: Choice,
     begin: Duration,
-    /// Time of the last output of progress, which is before `begin` if the previous runs were too short for an output.
+    /// Time at which progress was last shown, possibly in an earlier run of the session.
     last: Option<Duration>,
-    /// Time of the next check whether an output of progress is due.
+    /// Time of the next check whether progress must be shown.
     next: Duration,
     pace: Pace,
-    /// Form of the output (bar or log lines); `None` before the first call of `show`.
+    /// Form in which progress is shown (bar or log lines); `None` before the first call of `show`.
     form: Option<Form>,
 }
 
@@ -44,7 +44,7 @@ enum Form {
     Lines,
     Bar {
         line: ProgressBar,
-        /// True if the line on the terminal has a bar; `None` before the first output.
+        /// True if the line on the terminal contains a bar; `None` before progress is first shown.
         has_bar: Option<bool>,
     },
 }
@@ -57,7 +57,7 @@ impl Form {
         }
     }
 
-    /// Returns the minimum time between two outputs of progress.
+    /// Returns the minimum time until progress is shown again.
     fn every(&self) -> Duration {
         match self {
             Form::Lines => LINE,
@@ -70,7 +70,7 @@ impl Form {
             log::info!("{}", progress.text(elapsed, pace));
             return;
         };
-        // The line is cut to the width of the terminal, because a longer line would be wrapped, and parts of it would remain when the window
+        // The line is truncated at the width of the terminal. The terminal would wrap a longer line, and parts of it would remain when its window
         // becomes narrower.
         let columns = columns();
         let is_bar = progress.total().is_some() && columns >= WIDE;
@@ -82,7 +82,7 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // The text may take the columns after the bar and a blank. One column stays free, because some terminals wrap a line that fills all
+        // The text may take the columns after the bar and a blank. The last column stays free, because some terminals wrap a line that fills all
         // columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
@@ -111,7 +111,7 @@ impl Display {
         now >= self.next
     }
 
-    /// Shows the progress, if the last output is old enough and the progress is known.
+    /// Shows the progress, if it is known and was last shown long enough ago.
     pub(crate) fn show(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let choice = self.choice;
         let form = self.form.get_or_insert_with(|| Form::of(choice));
@@ -150,8 +150,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the times within the first twelve seconds at which a run that began at 1 s shows its progress, if progress was last shown
-    /// `unreported_progress` before the run.
+    /// Returns the times, in milliseconds after the start of a run, at which its progress is shown in the first twelve seconds. When the run starts,
+    /// progress was last shown `unreported_progress` ago.
     fn shown(choice: Choice, unreported_progress: Duration, form: Form) -> Vec<u32> {
         let mut display = Display::new(choice, 1000 * MS, unreported_progress);
         display.form = Some(form);

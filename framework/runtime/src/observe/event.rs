@@ -56,26 +56,26 @@ pub enum Event {
         /// The estimated service time of the stage, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Name of the method that made the estimate.
+        /// Name of the method that made the estimate of the service time.
         by: String,
-        /// True if the estimate no longer changes much with further measurements.
+        /// True if the estimate of the service time no longer changes much with further measurements.
         settled: bool,
     },
     /// Messages over a link took another time than the initial measurement had predicted.
     Link {
-        /// Sending rank.
+        /// Rank that sends over the link.
         from: usize,
-        /// Receiving rank.
+        /// Rank that receives over the link.
         to: usize,
-        /// Estimated bandwidth in bytes per second.
+        /// Estimated bandwidth of the link in bytes per second.
         #[serde(with = "figure")]
         bandwidth: f64,
-        /// Estimated time until the first byte of a message arrives, in seconds.
+        /// Estimated time until the first byte of a message over the link arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Name of the method that made the estimate.
+        /// Name of the method that made the estimate of the link.
         by: String,
-        /// True if the estimate no longer changes much with further measurements.
+        /// True if the estimate of the link no longer changes much with further measurements.
         settled: bool,
     },
     /// The run of a farm begins.
@@ -91,7 +91,7 @@ pub enum Event {
         /// Mode of balancing, which changes the number of workers: `off`, `once` or `live`.
         balance: String,
     },
-    /// Rank 0 compared the current arrangement (a mapping, or a distribution of the work) with another arrangement.
+    /// Rank 0 decided between the current arrangement (a mapping, or a distribution of the work) and another one.
     Decision {
         /// Subject of the balancing decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
@@ -106,16 +106,16 @@ pub enum Event {
         /// Predicted time of the best other arrangement, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Predicted saving by adopting the best other arrangement, as a fraction of the current time.
+        /// Predicted saving by the best other arrangement, as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
         /// Smallest predicted gain for which a change of the arrangement is considered.
         #[serde(with = "figure")]
         threshold: f64,
-        /// Predicted saving by adopting the best other arrangement, in seconds over the remaining run.
+        /// Predicted saving by the best other arrangement, in seconds over the rest of the run.
         #[serde(with = "figure")]
         benefit_s: f64,
-        /// Predicted cost of the change of the arrangement, in seconds.
+        /// Predicted cost of the change to the best other arrangement, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
         /// Service time of each stage on the fastest rank, in seconds, as used for the balancing decision; empty if measurements are missing.
@@ -124,10 +124,10 @@ pub enum Event {
         /// Speed of each rank relative to the fastest rank (1), as used for the balancing decision; empty if measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Other measurements on which the balancing decision is based.
+        /// Measurements on which the balancing decision is based, in addition to service times and speeds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// True if the best other arrangement is adopted.
+        /// True if rank 0 adopts the best other arrangement.
         acted: bool,
         /// Reason for the balancing decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
@@ -159,27 +159,27 @@ pub enum Event {
         /// Text form of the mapping that takes effect.
         mapping: String,
     },
-    /// The logging rank sent a serial stage and its state to another rank.
+    /// The logging rank sent a serial stage and its state to another rank of the pipeline.
     HandOver {
         /// Name of the stage that migrates.
         stage: String,
         /// Rank that runs the stage from now on.
         to: usize,
-        /// First batch of the stage on the receiving rank.
+        /// Number of the first batch that the stage processes on the receiving rank.
         next_batch: u64,
         /// Size of the stage's state in bytes.
         bytes: u64,
     },
-    /// The logging rank received a serial stage and its state from another rank.
+    /// The logging rank received a serial stage and its state from another rank of the pipeline.
     TakeOver {
         /// Name of the stage that migrates.
         stage: String,
         /// Rank that ran the stage before.
         from: usize,
-        /// First batch of the stage on this rank.
+        /// Number of the first batch that the stage processes on this rank.
         next_batch: u64,
     },
-    /// The logging rank forwarded batches that were sent to it under an earlier mapping of the pipeline.
+    /// The logging rank forwarded batches to other ranks, because they were sent to it under an earlier mapping of the pipeline.
     Forwarded {
         /// Epoch (period of one mapping) in which the rank forwarded the batches.
         epoch: u32,
@@ -188,25 +188,25 @@ pub enum Event {
     },
     /// A snapshot of a pipeline, from which a killed job can continue, is complete.
     Snapshot {
-        /// Number of source items before the snapshot, summed over all starts of the job.
+        /// Number of source items before the snapshot, counted from the first start of the job.
         items: u64,
         /// Size of the states of stages and sink in the snapshot, in bytes.
         bytes: u64,
-        /// Time in which stages saved their states for the snapshot and the sink committed, in seconds.
+        /// Time in which stages saved their states and the sink committed its items for the snapshot, in seconds.
         #[serde(with = "figure")]
         took_s: f64,
         /// Time in which the files of the snapshot were written, while the stream ran, in seconds.
         #[serde(with = "figure")]
         written_s: f64,
-        /// Scheduled time between the starts of this snapshot and of the next one, in seconds.
+        /// Time from the start of this snapshot until the next one is due, in seconds.
         #[serde(with = "figure")]
         next_s: f64,
     },
     /// The policy that divides the tasks of a farm into chunks was changed automatically.
     Chunks {
-        /// Name of the new policy.
+        /// Name of the new chunk policy.
         by: String,
-        /// Name of the earlier policy.
+        /// Name of the earlier chunk policy.
         before: String,
         /// Number of remaining tasks of the farm.
         left: u64,
@@ -218,7 +218,7 @@ pub enum Event {
         /// Standard deviation of the time of a farm's task, in seconds.
         #[serde(with = "figure")]
         deviation_s: f64,
-        /// Number of neighbouring tasks of the farm with similar times; 1 if the times of tasks are independent.
+        /// Number of consecutive tasks of the farm with similar times; 1 if the times of tasks are independent.
         #[serde(with = "figure")]
         block: f64,
         /// Cost of a message with one task of the farm, in seconds.
@@ -242,23 +242,23 @@ pub enum Event {
         /// Evidence that the rank is dead or hangs, as a sentence without a full stop.
         why: String,
     },
-    /// A rank that a farm had lost because of its silence takes part again.
+    /// A rank that was taken for dead because of its silence takes part in the farm again.
     Heard {
-        /// Rank that was taken for dead and takes part again.
+        /// Rank that takes part in the farm again.
         rank: usize,
     },
-    /// A farm sent unfinished tasks of a rank to an idle rank as well. The first results count.
+    /// A farm sent the unfinished tasks of a slow rank to an idle rank as well. The results that arrive first count.
     Copied {
-        /// Rank whose unfinished tasks are sent a second time.
+        /// Slow rank, whose unfinished tasks are sent a second time.
         from: usize,
-        /// Idle rank that receives the tasks as well.
+        /// Idle rank that receives the unfinished tasks as well.
         to: usize,
         /// Number of the first task that was sent a second time.
         first: u64,
         /// Number of tasks that were sent a second time.
         tasks: u64,
     },
-    /// Failures and repeated tasks of a farm.
+    /// Number of failed and repeated tasks in a farm.
     Failures {
         /// Number of tasks of the farm that failed at every attempt.
         failed: u64,
@@ -307,18 +307,18 @@ pub enum Event {
     },
     /// Units of a loop were moved between ranks.
     Moved {
-        /// Number of the movement of units in the run, from 1.
+        /// Number of this movement of units in the run, from 1.
         number: u64,
         /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
         /// that has computed some of the units meanwhile sends fewer units.
         units: u64,
         /// Number of messages with the moved units.
         messages: u64,
-        /// Longest time that a rank spent on the movement of units, in seconds.
+        /// Longest time that a rank spent on sending and receiving the moved units, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The block size of a loop changed.
+    /// The block size of a loop, which sets how much a rank computes between two messages, changed.
     Grain {
         /// Number of units of the loop in a block, or of iterations of a pipelined loop.
         block: u64,
@@ -331,7 +331,7 @@ pub enum Event {
     Planned(Planned),
     /// A plan for a workflow takes effect.
     Plan(PlanInForce),
-    /// A task of a workflow waits for a named limit that other tasks use up.
+    /// A task of a workflow waits because other tasks use up a named limit, such as a number of database connections.
     TaskHeld(TaskHeld),
     /// The logging rank began a task of a workflow.
     TaskBegan(TaskBegan),
@@ -352,7 +352,7 @@ pub enum Event {
         /// Subject of the change by balancing, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Epoch (period of one mapping) of the new mapping, or number of the change of the distribution of work.
+        /// Epoch (period of one mapping) that began with the change, or number of the change of the distribution of work.
         epoch: u32,
         /// Measured time before the change of the mapping or distribution, in seconds per item.
         #[serde(with = "figure")]
@@ -366,7 +366,7 @@ pub enum Event {
     },
     /// A rank begins its part of a run of a skeleton.
     RankStart(RankStart),
-    /// Account of a rank's time in one interval.
+    /// Account of a rank's time: how long it worked, waited and communicated in one interval.
     Activity(Activity),
     /// Times of a rank's calls of user code.
     Work(Work),
@@ -376,7 +376,7 @@ pub enum Event {
     Progress(Reached),
     /// A rank ends its part of a run of a skeleton.
     RankEnd {
-        /// Time since the rank began its part, in seconds.
+        /// Time since the rank began its part of the run, in seconds.
         seconds: f64,
     },
     /// The run of a pipeline ended without an error.
@@ -389,7 +389,7 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that each rank did; a unit that was done in parts counts with its parts.
+        /// Number of items, tasks or units that each rank did; fractions of a unit of a loop are included.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
         /// Time of each rank in user code and commands, in seconds.
@@ -408,7 +408,7 @@ impl Event {
         }
     }
 
-    /// Creates the event about the measured speeds and links of the ranks; `sharing` are the groups of ranks that share cores.
+    /// Creates the event about the measured speeds and links of the ranks; `sharing` holds the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {
@@ -424,7 +424,7 @@ impl Event {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
     }
 
-    /// Returns true for events that account for the time of a rank.
+    /// Returns true for events that account for the use of a rank's time.
     pub fn is_of_activity(&self) -> bool {
         use Event::{Activity, Progress, RankEnd, RankStart, Traffic, Work};
         matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Progress(_) | RankEnd { .. })

@@ -1,4 +1,4 @@
-//! Tests of the text forms of each event: as a sentence and as a line of the log.
+//! Tests of the text forms of each kind of event: as a sentence and as a line of the log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
@@ -129,7 +129,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one sample event of each kind that occurs in a workflow.
+/// Returns one sample event of each kind that only workflows have.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =
@@ -224,7 +224,7 @@ fn workers() -> Event {
     }
 }
 
-/// Returns an event about the choice of a farm's policy that divides tasks into chunks.
+/// Returns an event about the choice of a farm's chunk policy, which divides tasks into chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),

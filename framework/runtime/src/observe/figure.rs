@@ -1,4 +1,4 @@
-//! Serialization of numbers that JSON cannot represent, such as an infinite gain, as strings.
+//! Serialization, as strings, of numbers that JSON cannot represent, such as an infinite gain.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -20,7 +20,7 @@ impl Figure {
     fn number<E: serde::de::Error>(self) -> Result<f64, E> {
         match self {
             Figure::Finite(x) => Ok(x),
-            // A string that is not a special value is refused, because finite numbers are never written as strings.
+            // Only the strings `inf`, `-inf` and `NaN` are accepted as numbers, because finite numbers are never written as strings.
             Figure::Named(name) => match name.as_str() {
                 "inf" | "-inf" | "NaN" => name.parse().map_err(E::custom),
                 _ => Err(E::custom(format!("`{name}` is not a number"))),
@@ -37,7 +37,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     Figure::deserialize(from)?.number()
 }
 
-/// Serialization of an optional number that JSON may be unable to represent.
+/// Serialization of an optional number, as a string if JSON cannot represent it.
 pub(super) mod optional {
     use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
 
@@ -50,7 +50,7 @@ pub(super) mod optional {
     }
 }
 
-/// Serialization of a list of numbers that JSON may be unable to represent.
+/// Serialization of a list of numbers, as strings if JSON cannot represent them.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Figure, Serializer};
 

@@ -1,4 +1,4 @@
-//! Reads the log files of all ranks while they grow, each line once.
+//! Reads the event logs of all ranks while the ranks write them, each line once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::newest_attempt;
 
-/// Maximum length in bytes of a line in a log file. The longest events list all ranks. A damaged file may have lines without end.
+/// Maximum length in bytes of a line in a log file. The longest events list all ranks; a damaged file may contain no line ends.
 const LONGEST: u64 = 16 << 20;
 
 /// Events that were added to a log since it was last read.
@@ -50,22 +50,23 @@ pub struct Follower {
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
-    /// Events about a rank's time that arrived before the start event of rank 0, without which their times cannot be converted.
+    /// Events about the use of a rank's time that were read before the start event of rank 0, without which their times cannot be converted to rank
+    /// 0's clock.
     held: Vec<Record>,
 }
 
-/// Log file of a rank, with the position up to which it was read.
+/// Log file of a rank, with the offset up to which it was read.
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
     /// Number of bytes of the file that were read so far; `lines` is the number of lines.
     read: u64,
     lines: u64,
-    /// First line of the file, which identifies the file: it contains the start time of the rank.
+    /// First line of the file, by which a replaced file is recognised: it contains the start time of the rank.
     first_line: Vec<u8>,
 }
 
-/// Start times of ranks on a clock that all ranks share, by run number and rank.
+/// Start time of each rank in each run (by run number and rank), on a clock that all ranks share.
 type Starts = BTreeMap<(u32, usize), f64>;
 
 impl Follower {
@@ -78,7 +79,7 @@ impl Follower {
     /// Reads the lines that ranks have written since the last call. An incomplete line is read by a later call.
     ///
     /// # Errors
-    /// Those of [`read`](super::read()), except that a directory without events has no new records.
+    /// The errors of [`read`](super::read()); but a directory without events is no error, it has no new records.
     pub fn poll(&mut self) -> Result<NewRecords> {
         let has_new_attempt = newest_attempt(&self.dir) != self.attempt;
         let had_files = !self.tails.is_empty();
@@ -99,7 +100,7 @@ impl Follower {
         if is_restarted {
             *self = Follower::new(&self.dir);
         }
-        // Records that the last call held back, because the start event of rank 0 was missing, are returned now, even if their times cannot be
+        // Events that the last call held back, because rank 0's start event was missing, are returned now, even if their times still cannot be
         // converted to rank 0's clock.
         let mut records = std::mem::take(&mut self.held);
         let held_records = records.len();
@@ -137,8 +138,8 @@ impl Follower {
         self.tails.is_empty()
     }
 
-    /// Returns the events that were held back because the start event of rank 0 is missing, and the events in last lines without a line end.
-    /// Also returns warnings about incomplete lines. For callers that read the log once.
+    /// Returns the events that were held back because rank 0's start event is missing, and the events in last lines without a line end. Also returns
+    /// warnings about incomplete lines. Called by readers that read the log only once.
     pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
         let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());
         for (&(_, rank), tail) in &self.tails {
@@ -152,7 +153,7 @@ impl Follower {
         Ok((last, notes))
     }
 
-    /// Converts the times of events about a rank's time from the start of this rank to the start of rank 0.
+    /// Converts the times of events about a rank's use of its time, so that they count from rank 0's start instead of this rank's.
     fn align(&self, records: &mut [Record]) {
         for record in records {
             let start = |rank| self.starts.get(&(record.run, rank));
@@ -164,7 +165,7 @@ impl Follower {
     }
 }
 
-/// Returns the version of the format that is stated in a line, if the line has one. The line is not a known event.
+/// Returns the version of the log format that is stated in a line, if the line has one. Called for lines that are no known event.
 fn schema_of(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
@@ -237,7 +238,6 @@ impl Tail {
         }
     }
 
-    /// Parses a line of the log file of rank `rank` as an event.
     fn record(&self, rank: usize, line: &[u8]) -> Result<Record> {
         let schema = |event: &Event| match event {
             Event::RankStart(start) => Some(start.schema),
@@ -246,7 +246,7 @@ impl Tail {
         let found = serde_json::from_slice::<Record>(line);
         let schema = match &found {
             Ok(record) => schema(&record.event),
-            // The line may be a start event of another version of the format, which may have other fields.
+            // The line may be a start event in another version of the log format, with other fields.
             Err(_) => schema_of(line),
         };
         match found {
@@ -272,7 +272,7 @@ impl Tail {
         )
     }
 
-    /// Parses the last line of a log file, if it has no line end. Returns an event, or a warning if the line is incomplete.
+    /// Parses the last line of a log file, if the line has no line end. Returns an event, or a warning if the line is incomplete.
     fn unfinished(&self, rank: usize) -> Result<Option<std::result::Result<Record, String>>> {
         let wrong = unreadable(&self.path);
         let mut file = BufReader::new(regular::open(&self.path).map_err(&wrong)?);
@@ -321,7 +321,7 @@ pub(super) mod tests {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
         assert_eq!(follower.poll().unwrap().records.len(), 1);
-        // The error about an invalid line names the number of the line in the file.
+        // The error message about an invalid line contains the number of the line in its file.
         write(0, &(whole + "x\n"));
         let error = follower.poll().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");
@@ -335,7 +335,7 @@ pub(super) mod tests {
         let mut follower = Follower::new(dir.path());
         write(&first);
         assert_eq!(follower.poll().unwrap().records.len(), 2);
-        // The replaced log file is shorter than the first one, as long, or longer; finally it is removed.
+        // The log file is replaced three times: by a shorter file, by one of the same length, and by a longer one. Finally it is removed.
         let others = [line(1.5, 0, 0, 3), first.replace('1', "4"), first.repeat(3).replace('1', "5")];
         for (other, lines) in others.iter().zip([1, 2, 6]) {
             write(other);

@@ -16,13 +16,14 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Maximum size in bytes of the events that stay in memory before they are written to the log file.
 const FLUSH_ABOVE: usize = 64 << 10;
 
-/// Event log of a rank. A disabled log costs only a test of a pointer: no event is created, nothing is allocated.
+/// Event log of a rank. Without a directory for events the log is disabled: logging then costs a test of a pointer, creates no event and allocates
+/// nothing.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Origin of the events in a log: rank, run, and offset of the clock.
+/// Origin of the events in a log: rank, run, and difference between the rank's clock and rank 0's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Rank that writes the log.
@@ -40,7 +41,7 @@ struct Open {
     path: PathBuf,
     /// Complete lines that are not in the log file yet.
     lines: Vec<u8>,
-    /// Time of the first event in `lines`.
+    /// Time of the first event in `lines`, by the rank's clock.
     waiting_since: Duration,
 }
 
@@ -58,7 +59,7 @@ impl EventLog {
         EventLog::open_as(Stem::Decisions, dir, place)
     }
 
-    /// Opens one of the two logs of a rank, like [`open`](EventLog::open).
+    /// Opens the log of decisions or the activity log of a rank, like [`open`](EventLog::open).
     pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
         match Open::new(stem, dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
@@ -101,7 +102,7 @@ impl EventLog {
         }
     }
 
-    /// Disables the log and warns if `result` is an error.
+    /// If `result` is an error, disables the log and logs a warning.
     #[inline]
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result
@@ -117,7 +118,7 @@ impl Open {
     fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
         let path = dir.join(stem.file_name(place.rank));
-        // Symbolic links in place of the log file are refused, because anybody can guess the name of the file.
+        // A symbolic link in place of the log file is refused, because another user may have created it: the name of the file is easy to guess.
         let opened = open_with(&path, OpenOptions::new().append(true).create(true), Links::Refused);
         let file = opened.map_err(|e| (path.clone(), e))?;
         Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
@@ -164,9 +165,9 @@ fn complain(path: &Path, error: &io::Error) {
 /// Kind of a rank's log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
-    /// Log of decisions and actions.
+    /// Log of the rank's decisions and actions.
     Decisions,
-    /// Log of the use of the rank's time.
+    /// Log of the rank's use of its time.
     Activity,
 }
 
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
-        // The device `/dev/full` behaves like a file on a full disk.
+        // The test writes the log to the device `/dev/full`, which behaves like a file on a full disk.
         let full = Path::new("/dev/full");
         let mut log = EventLog::open(dir.path(), place(0, 0));
         if let Some(open) = &mut log.open {

@@ -7,7 +7,7 @@ use super::follow::{Follower, sort};
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of missing log files that a note names.
+/// Maximum number of missing log files that the note about them names.
 const NAMED: usize = 8;
 
 /// Events of all ranks of a job.
@@ -75,7 +75,7 @@ mod tests {
     use super::super::log::Stem;
     use super::*;
 
-    /// Creates a directory with one log file for each rank.
+    /// Creates a directory with one event log for each rank, with the given content.
     fn logs(files: &[&[u8]]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (rank, text) in files.iter().enumerate() {
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn events_are_merged_stably_by_run_and_time() {
         let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
-        // The events of each run stay together although the clock of rank 1 is slightly ahead: its first run ends after the second run of rank 0
-        // has begun.
+        // Rank 1's first run ends after rank 0's second run has begun, because rank 1's clock is slightly ahead. The events of each run must stay
+        // together.
         let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
         let negative = line(-0.001, 2, 0, 0);
         let dir = logs(&[root.as_bytes(), other.as_bytes(), negative.as_bytes()]);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Factor between two successive prefixes of a unit, as between m and µ.
+/// Factor between two successive prefixes of units, such as m and µ.
 const STEP: f64 = 1e3;
 
-/// Limit from which on a number is shown with the next prefix of its unit, with two digits before the point.
+/// Limit from which on a number is shown with the next larger prefix of its unit, so that two digits precede the point.
 const MANY: f64 = 10.0 * STEP;
 
 /// Returns a time, or a difference of times, as text in a suitable unit.
@@ -45,7 +45,7 @@ pub fn percent(part: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", f64::from(WHOLE) * part)
 }
 
-/// Returns the finished part of the work as text in per cent, rounded down: 100 % means that everything is finished. If `total` is 0, returns
+/// Returns the finished part of the work as text in per cent, rounded down, so that 100 % means that all work is finished. If `total` is 0, returns
 /// 100 %.
 pub(crate) fn whole_percent(done: u64, total: u64) -> String {
     let percent = u128::from(done) * u128::from(WHOLE);
@@ -57,7 +57,7 @@ const SIXTY: u64 = 60;
 
 /// Returns a long time in the style of a clock: `17 s`, `2:05 min`, `1:00:00 h`.
 pub(crate) fn hours(seconds: f64) -> String {
-    // The cast of a large or negative number of seconds saturates.
+    // The conversion of a large or negative number of seconds to an integer saturates.
     let seconds = seconds.ceil() as u64;
     let (minutes, s) = (seconds / SIXTY, seconds % SIXTY);
     match (minutes / SIXTY, minutes % SIXTY) {
@@ -72,7 +72,7 @@ pub(crate) fn per_second(amount: f64, time: Duration) -> f64 {
     amount / time.max(Duration::from_nanos(1)).as_secs_f64()
 }
 
-/// Returns a number with the name of the counted things: `1 rank`, `3 batches`.
+/// Returns a number with the counted noun: `1 rank`, `3 batches`.
 pub fn count(n: u64, thing: &str) -> String {
     match n {
         1 => format!("1 {thing}"),

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::number_format::{count, seconds};
 
-/// Maximum number of tasks of a plan that are logged. A logged task takes about 80 bytes, and a chart cannot show more tasks distinctly.
+/// Maximum number of a plan's tasks that are logged. A task takes about 80 bytes in the log, and a chart cannot show more tasks distinctly.
 const TOLD: usize = 1000;
-/// Maximum number of logged changes of the planned memory, over all ranks. Each rank may have at least [`LEAST_STEPS`] changes.
+/// Maximum number of changes of the planned memory that are logged, over all ranks. At least [`LEAST_STEPS`] changes of each rank are logged.
 const STEPS: usize = 4000;
 const LEAST_STEPS: usize = 8;
 
@@ -68,7 +68,7 @@ impl PlanInForce {
     }
 }
 
-/// Reduces `steps`, a function of time, to at most `most` steps, each with the maximum of the steps that it replaces.
+/// Reduces `steps`, a function of time, to at most `most` steps. Each new step has the maximum of the steps that it replaces.
 fn fewer(steps: &[(f64, u64)], most: usize) -> Vec<(f64, u64)> {
     let groups = steps.chunks(steps.len().div_ceil(most).max(1));
     groups.filter_map(|group| Some((group.first()?.0, group.iter().map(|step| step.1).max()?))).collect()
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn equal_tasks_are_sampled_from_the_whole_plan() {
-        // The durations of the tasks differ only by rounding.
+        // The tasks have equal durations except for rounding errors, so the kept tasks must be spread over the whole workflow.
         let tasks = (0..5000).map(|task| (task, (task % 4, 0.1 * task as f64, 0.1 * task as f64 + 0.3)));
         let plan = PlanInForce::new(tasks.collect(), |_| "alike", Vec::new());
         for part in 0..10 {

@@ -6,10 +6,10 @@ use super::activity::Reached;
 use super::event::Event;
 use super::number_format::{hours, per_second, short, whole_percent};
 
-/// Number of steps in which the progress bar shows fractions: far more than the columns of a terminal.
+/// Number of steps of the progress bar: far more than the columns of a terminal, so that the bar also shows fractions of an item.
 pub(super) const PARTS: f64 = 1e4;
 
-/// Parts of the text about the progress, the most important first. Less important parts are left out if space is short.
+/// Parts of the text about the progress of a run, the most important first. Less important parts are left out if space is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Count,
@@ -27,32 +27,32 @@ pub(crate) struct Progress {
     pub(crate) of: String,
     /// Amount of finished work.
     pub(crate) done: u64,
-    /// Amount of work that an earlier run had finished; part of `done`.
+    /// Amount of work in `done` that an earlier run had finished.
     pub(crate) before: u64,
-    /// Finished fraction of the item, task or sweep in progress, less than 1.
+    /// Finished fraction, less than 1, of the item, task or sweep in progress.
     pub(crate) part: f64,
-    /// Total amount of work, if the total is certain.
+    /// Total amount of work, if it is certain.
     pub(crate) total: Option<u64>,
     /// Unit of the amounts of work, as a plural: `items`.
     pub(crate) what: &'static str,
-    /// Further text that the skeleton adds to the text about the progress.
+    /// Further text about the progress that the skeleton adds.
     pub(crate) rest: String,
 }
 
 impl Progress {
-    /// Returns the total amount of work, if it is known. A total that is only the size hint of a source is ignored once more work is finished.
+    /// Returns the total amount of work, if it is known. A size hint of a source, taken for the total, is ignored once more work is finished.
     pub(super) fn total(&self) -> Option<u64> {
         self.total.filter(|&total| total >= self.done)
     }
 
-    /// Returns the progress event for the log, if the total amount is known.
+    /// Returns the event for the log that reports the progress, if the total amount of work is known.
     pub(super) fn event(self) -> Option<Event> {
         let total = self.total()?;
         let Progress { done, before, what, .. } = self;
         Some(Event::Progress(Reached { done, before, total, what: what.to_string() }))
     }
 
-    /// Returns the finished fraction, from 0 to 1, if the total amount is known.
+    /// Returns the finished fraction of the work, from 0 to 1, if the total amount of work is known.
     pub(super) fn share(&self) -> Option<f64> {
         let total = self.total()?;
         Some(if self.done < total { (self.done as f64 + self.part) / total as f64 } else { 1.0 })
@@ -77,12 +77,12 @@ impl Progress {
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
-    /// Returns the progress as text, `elapsed` after the start of the run; `pace` is the recent amount of work per second.
+    /// Returns the text about the progress, `elapsed` after the start of the run; `pace` is the recent amount of finished work per second.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
         joined(&self.parts(elapsed, pace))
     }
 
-    /// Returns the progress as a line of at most `letters` letters: less important parts are left out, and the rest is truncated.
+    /// Returns the text about the progress with at most `letters` letters: less important parts are left out, and the rest is truncated.
     pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
         let mut parts = self.parts(elapsed, pace);
         while let [.., _, _] = &parts[..]
@@ -118,11 +118,11 @@ fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Recent amount of finished work per second, measured since one of the last two increases of the amount. There is a rate even if a task takes
-/// minutes.
+/// Measures the recent amount of finished work per second, since one of the last two times at which the amount grew. There is a result even if a task
+/// takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Minimum time between two recorded increases of the finished work.
+    /// Minimum time between two recorded increases of the amount of finished work.
     span: Duration,
     older: (Duration, f64),
     newer: (Duration, f64),
@@ -187,7 +187,7 @@ mod tests {
         );
         assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
         assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
-        // The sweep that an earlier job has done is not part of the work of this run.
+        // One sweep was done by an earlier job and does not count as work of this run.
         assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn pace_is_measured_over_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
-        // The rate of work is low at first, then ten times as high.
+        // The work proceeds at one unit per second, then at ten units per second.
         let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
-        // One item per minute is finished, and the rate is measured every second.
+        // One item per minute is finished, and the rate of finished items is measured every second.
         let seen: Vec<Option<f64>> =
             (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));

@@ -11,8 +11,8 @@ use super::figure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Seconds from the start of rank 0 to the event, on rank 0's clock as estimated by the rank that wrote the event. Times of different ranks agree
-    /// to about the time that a message takes.
+    /// Seconds from the start of rank 0 to the event. The rank that wrote the event has estimated the time of rank 0's clock. Times of different
+    /// ranks agree to about the time that a message takes.
     #[serde(with = "figure")]
     pub at: f64,
     /// Rank that wrote the event.

@@ -1,7 +1,7 @@
 //! Accounts for the time of a rank while it runs, and writes the account to the log of events: see [`activity`](super::activity).
 //!
-//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call
-//! of user code. The size of the log is bounded: the time is divided into parts, one line each, which become longer as the run goes on.
+//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call of
+//! user code. The size of the log is bounded: the time of the rank is divided into intervals, one line each, which become longer during the run.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,30 +16,30 @@ use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
-/// Minimum length of a part of a rank's time, for which one line is logged. A line has 150 bytes, so a rank writes at most 15 kB/s in the first
+/// Minimum length of an interval of a rank's time that gets a line in the log. A line has 150 bytes, so a rank writes at most 15 kB/s in the first
 /// seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Minimum length of a part of a rank's time, as a fraction of the run so far: with a 500th, a rank writes 3600 lines for a run of an hour.
+/// Minimum length of an interval of a rank's time as a fraction of the run so far: with a 500th, a rank writes 3600 lines in a run of an hour.
 const PARTS: u32 = 500;
-/// Delay between the end of a part of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is still
-/// added to the part. Work that is noticed later than this is added to later parts, so that only the sum is right.
+/// Delay between the end of an interval of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is added
+/// to its interval within this delay. Work that is noticed later is added to later intervals, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Number of parts of a rank's time between two lines with the times of calls and the sent messages.
+/// Number of lines about the use of a rank's time between two lines about the times of its calls and the messages that it sent.
 const PARTS_PER_TALLY: u32 = 50;
-/// Time between two lines with the progress of the run: `armature top` updates its display once a second.
+/// Time between two lines about the progress of the run: `armature top` updates its display once a second.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Returns the minimum length of a part of a rank's time, if the run has lasted for `run_so_far`.
+/// Returns the minimum length of an interval of a rank's time that gets a line in the log, if the run has lasted for `run_so_far`.
 pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
 
-/// Activity of a rank since the last reading of the clock.
+/// Activity of a rank since its clock was last read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// The compute thread had a job of user code.
     Computing,
-    /// The rank processed messages. User code that ran on the same thread is measured separately.
+    /// The rank processed messages. The time of user code on the same thread is measured separately.
     Communicating,
     /// The rank waited and had nothing to compute.
     Waiting,
@@ -47,7 +47,7 @@ pub(crate) enum Doing {
     Parked,
 }
 
-/// Keeps the account of one rank's time in one run, or does nothing if events are not logged.
+/// Accounts for one rank's time in one run; does nothing if events are not logged.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     open: Option<Box<Open>>,
@@ -56,35 +56,35 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// End of the part of the run for which the account of the rank's time is complete.
+    /// Time up to which the account of the rank's time is complete.
     last: Duration,
     begin: Duration,
     part: Part,
-    /// Parts of the rank's time that have ended and are not written yet.
+    /// Intervals of the rank's time that have ended and are not written to the log yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Time in user code in all parts of the rank's time so far. The value follows the [measured time](Tally::time), part of which becomes known
+    /// Time in user code in all intervals of the rank's time so far. The value follows the [measured time](Tally::time), some of which becomes known
     /// late.
     attributed: Duration,
-    /// Time of [set-up](Tally::set_up) in all parts of the rank's time so far.
+    /// Time of [set-up jobs](Tally::set_up) in all intervals of the rank's time so far.
     set_up: Duration,
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
-    /// Time at which the next line with the progress of the run is due.
+    /// Time at which the next line about the progress of the run is due.
     progress_due: Duration,
-    /// Messages sent until the end of the last part of the rank's time; `sent_written` are those already in the log.
+    /// Messages sent until the end of the last interval of the rank's time; `sent_written` are those that the log contains already.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
-    /// Time for which a CPU quota had [stopped](this_process::throttled) the rank, as already written to the log.
+    /// Time for which a CPU quota had [stopped](this_process::throttled) the rank when the log was last written.
     throttled: Duration,
-    /// Id of the thread that runs user code, with the time for which it waited for a core.
+    /// Id of the thread that runs user code, and the time for which this thread waited for a core.
     core: Option<(i32, RunDelay)>,
-    /// True if the ranks are threads of a simulator, where the memory use of the process is not that of a rank.
+    /// True in a simulator, where the ranks are threads and the memory use of the process is not that of a rank.
     simulated: bool,
 }
 
-/// Account of one part of a rank's time, before it is written.
+/// Account of one interval of a rank's time, before it is written to the log.
 #[derive(Debug, Default)]
 struct Part {
     since: Duration,
@@ -94,21 +94,21 @@ struct Part {
     parked: Duration,
     messages: Duration,
     set_up: Duration,
-    // The fields `lost`, `done` and `longest` are set when the part of the rank's time ends.
+    // The fields `lost`, `done` and `longest` are set when the interval ends.
     lost: Duration,
     done: Vec<u64>,
     longest: Option<Longest>,
 }
 
 impl Part {
-    /// Adds time in user code that became known after the part ended, at most the time of the part that is neither user code nor parked. Returns
-    /// the time added.
+    /// Adds time in user code that became known after the end of this interval, at most the time that is neither user code nor parked. Returns the
+    /// added time.
     fn add_delayed(&mut self, work: Duration) -> Duration {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
         let added = work.min(room);
         self.work += added;
-        // The other activities of the part become shorter: the end of a job or the start of a command is noticed late, so some of the time in
-        // user code was counted as another activity.
+        // The other activities in this interval become shorter: the end of a job or the start of a command was noticed late, so some time in user
+        // code was counted as another activity.
         let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -116,8 +116,8 @@ impl Part {
         added
     }
 
-    /// Turns time in user code into idle time, because the compute thread actually waited for a core or for its next job. Returns the time
-    /// turned.
+    /// Converts time in user code of this interval to idle time, because the compute thread actually waited for a core or for its next job. Returns
+    /// the converted time.
     fn take_back(&mut self, work: Duration) -> Duration {
         let less = work.min(self.work);
         self.work -= less;
@@ -127,8 +127,8 @@ impl Part {
 }
 
 impl Recorder {
-    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is the skeleton, `kinds` are the kinds of jobs
-    /// of user code, and `tally` is their tally.
+    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is the skeleton, `kinds` are the names of the kinds
+    /// of jobs of user code, and `tally` holds their counts and times.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -140,14 +140,14 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Returns true if an account of the rank's time is kept.
+    /// Returns true if the rank's time is accounted for.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Accounts for the time between the last call and `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread
-    /// that runs user code. `measured` adds the work that the skeleton has measured itself to the tally.
+    /// Accounts for the time from the last call until `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread that
+    /// runs user code. `measured` adds the work that the skeleton has measured itself to the tally (counts and times of user code).
     pub(crate) fn record_activity(
         &mut self,
         now: Duration,
@@ -169,7 +169,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the progress of the run to the log if a line is due. Called on rank 0.
+    /// Writes a line about the progress of the run to the log, if it is due. Called on rank 0.
     pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -178,14 +178,14 @@ impl Recorder {
         }
     }
 
-    /// Updates the counts of sent messages at the end of a run, because it is not certain that [`mark`](Recorder::mark) is called once more.
+    /// Updates the counts of sent messages at the end of a run, before which [`mark`](Recorder::mark) need not be called again.
     pub(crate) fn record_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
-    /// Ends the account of the rank's time at the last reading of the clock.
+    /// Ends the account of the rank's time when its clock was last read.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -205,7 +205,7 @@ impl Open {
     ) -> Option<Self> {
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let begin = clock.now();
-        // A negative duration is replaced by 0: it occurs only if the clock is set to a time before 1970.
+        // A negative time becomes 0. It occurs only if the clock is set to a time before 1970.
         let unix = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
@@ -266,9 +266,8 @@ impl Open {
         }
     }
 
-    /// Corrects the time in user code of all parts that are not written yet, so that its sum is the measured time. Time that is missing from the
-    /// parts is added to the last interval, of length `passed`, first, and then to earlier parts, the latest part first. Returns the time in user
-    /// code within the last interval.
+    /// Corrects the time in user code of all intervals that are not written yet, so that its sum is the measured time. Missing time is added first to
+    /// the time `passed` since the last call, then to the intervals, the latest one first. Returns the time in user code within `passed`.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -290,7 +289,7 @@ impl Open {
         self.tally.with(f).unwrap_or_default()
     }
 
-    /// Returns the time since the last call in which the thread that runs user code was ready to run but had no core.
+    /// Returns the time since the last call in which the thread that runs user code was ready to run and had no core.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
         match &mut self.core {
@@ -302,8 +301,8 @@ impl Open {
         }
     }
 
-    /// Writes everything that is known up to the last reading of the clock to the log. A job whose outcome has not been fetched is left out, as
-    /// in the summary of the run.
+    /// Writes everything that was known when the clock was last read to the log. A job whose outcome has not been fetched is left out, as in the
+    /// summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);
@@ -317,7 +316,7 @@ impl Open {
         }
     }
 
-    /// Ends the current part of the rank's time.
+    /// Ends the current interval of the rank's time.
     fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
@@ -329,7 +328,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the parts of the rank's time that ended at least the delay [`HELD`] ago to the log.
+    /// Writes the intervals of the rank's time that ended at least [`HELD`] ago to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)
@@ -373,7 +372,7 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Writes the rest of the account if the run has failed.
+    /// Writes the rest of the account to the log if the run has failed.
     fn drop(&mut self) {
         self.write_rest();
     }

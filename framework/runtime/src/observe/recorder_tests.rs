@@ -18,7 +18,7 @@ fn burn(n: u64) -> u64 {
     n + 1
 }
 
-/// Runs `body` on some ranks and returns the records in the event log.
+/// Runs `body` on ranks that are threads, and returns the records in their event logs.
 fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
@@ -26,8 +26,8 @@ fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Re
     read(dir.path()).unwrap().records
 }
 
-/// Checks that each rank begins, records all its time without gaps, and ends. Returns the recorded numbers of items, tasks or units by kind,
-/// from the `Activity` events and from the `Work` events.
+/// Checks that the log of each rank has a start event, accounts for all its time without gaps, and has an end event. Returns the numbers of items,
+/// tasks or units by kind, from the `Activity` events and from the `Work` events.
 #[track_caller]
 fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);
@@ -90,7 +90,7 @@ fn farm_records_all_iterations_on_every_rank() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
-    // Rank 0 records its time until the end of all three iterations of the farm, like the workers.
+    // Rank 0 must account for its time until the end of all three iterations of the farm, like the workers.
     let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
     let whole = records.iter().find_map(|record| match record.event {
         Event::Finish { seconds, .. } => Some(seconds),
@@ -118,7 +118,7 @@ fn loop_records_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code runs on a separate thread record a call once while the call runs, and not again after its end, when the ranks wait.
+/// Ranks whose user code runs on a separate thread must count a call while it runs, and not again when they wait after its end.
 #[test]
 fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,14 +138,14 @@ fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&records), "{records} s are told of {took} s");
 }
 
-/// Rank 0 records the progress of a run once a second if the amount of work is known.
+/// Rank 0 must log the progress of a run once a second if the amount of work is known.
 #[test]
 fn progress_is_recorded_if_the_total_is_known() {
     let doze = |n: u64| {
         std::thread::sleep(Duration::from_millis(50));
         n
     };
-    // The work of three ranks takes about 1.5 s.
+    // On three ranks, 90 calls of 50 ms take about 1.5 s.
     const DOZES: u64 = 90;
     let farm = records(|session| {
         Farm::new("doze", doze).collect(session, 0..DOZES)?;
@@ -176,7 +176,7 @@ fn progress_is_recorded_if_the_total_is_known() {
     }
 }
 
-/// Returns two numbers of seconds in user code: the time that was recorded as activity of the ranks, and the sum of the calls.
+/// Returns two sums of seconds in user code, over all ranks: from the account of the ranks' time, and from the times of the calls.
 fn recorded_and_took(log: &Path) -> (f64, f64) {
     let (mut records, mut took) = (0.0, 0.0);
     for record in read(log).unwrap().records {
@@ -189,7 +189,7 @@ fn recorded_and_took(log: &Path) -> (f64, f64) {
     (records, took)
 }
 
-/// Each of a few jobs of user code is recorded as work, including the last job, although its duration is known only when it has ended.
+/// Each of a few jobs of user code must be counted as work, including the last one, although its duration is known only when it has ended.
 #[test]
 fn every_inline_job_is_recorded_as_work() {
     let dir = tempfile::tempdir().unwrap();

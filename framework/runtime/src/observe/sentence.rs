@@ -222,7 +222,7 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
-/// Returns a number with its noun and verb, for sentences in the past: `1 task was`, `2 tasks were`.
+/// Returns a number with its noun and verb in the past tense: `1 task was`, `2 tasks were`.
 fn were(n: u64, what: &str) -> String {
     format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
 }

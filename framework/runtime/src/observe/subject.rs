@@ -12,12 +12,12 @@ use super::number_format::{seconds, short};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
-    /// The mapping of a pipeline. Times of the decision are per item that reaches the sink.
+    /// The mapping of a pipeline. The times in the decision are per item that reaches the sink.
     #[default]
     Mapping,
-    /// The number of a farm's workers. Times of the decision are per iteration, or per task of a stream.
+    /// The number of a farm's workers. The times in the decision are per iteration of the farm, or per task of a stream.
     Workers,
-    /// The number of units of a loop on each rank. Times of the decision are per pass.
+    /// The number of units of a loop on each rank. The times in the decision are per pass.
     Units,
 }
 
@@ -35,7 +35,7 @@ impl Subject {
         }
     }
 
-    /// Returns a phrase that follows the word "gain" in a sentence if the gain includes more than time; otherwise an empty text.
+    /// Returns a phrase that follows the word "gain" in a sentence and says what the gain includes besides time; empty if it includes only time.
     pub(super) fn gained(self) -> &'static str {
         if self == Subject::Workers { ", including released workers" } else { "" }
     }
@@ -56,7 +56,7 @@ impl Subject {
 pub struct Input {
     /// Description of the measured quantity.
     pub name: String,
-    /// Measured value.
+    /// Value of the measured quantity.
     #[serde(with = "figure")]
     pub value: f64,
     /// Unit of the value: `s`, `s/byte` or `bytes`; empty for a number without a unit.

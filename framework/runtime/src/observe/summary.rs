@@ -15,7 +15,7 @@ pub struct RankWork {
     pub done: f64,
     /// Time of the rank in user code.
     pub busy: Duration,
-    /// Part of the time in user code in which other processes used the core of the rank, as far as it was measured.
+    /// Part of the time in user code in which other processes used the rank's core, as far as it was measured.
     pub off_core: Duration,
 }
 
@@ -85,7 +85,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more`.
+/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more` of the skeleton.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -104,7 +104,7 @@ pub(crate) fn write_headline(
     )
 }
 
-/// Writes the table of a summary with aligned columns.
+/// Writes the table of a summary, with one row for each rank and aligned columns.
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
@@ -120,7 +120,7 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
     Ok(())
 }
 
-/// Formats a time for a cell of the table.
+/// Formats a time for a cell of a summary's table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }

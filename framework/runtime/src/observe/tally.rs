@@ -1,4 +1,4 @@
-//! Measured times and counts of a rank's calls of user code, by kind of call.
+//! Measured times and counts of a rank's calls of user code, by kind of call (such as the stages of a pipeline).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Times and counts of a rank whose user code may run on a compute thread. They are empty until the log of events begins to collect them.
+/// Shared times and counts of the calls of user code on one rank, which may run on a compute thread. Empty until the log of events begins to collect
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
 impl SharedTally {
-    /// Begins to collect times and counts for this number of kinds of calls. A second call has no effect.
+    /// Begins to collect times and counts, for `kinds` kinds of calls of user code. A second call has no effect.
     pub(crate) fn begin(&self, kinds: usize) {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }
@@ -24,14 +25,14 @@ impl SharedTally {
     }
 }
 
-/// Counts and times of calls of user code and of commands.
+/// Counts and times of a rank's calls of user code and of its commands.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
     /// Job of user code that is running now.
     job: Option<Job>,
-    /// For each ended job whose outcome has not been fetched: its time, zero for set-up.
+    /// Times of the jobs that have ended and whose outcomes have not been fetched; zero for set-up.
     unfetched: VecDeque<Duration>,
     /// Total time of the set-up jobs that have ended, which process no items, tasks or units.
     set_up: Duration,
@@ -48,14 +49,14 @@ struct Job {
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Number of items that ended in the current part of the rank's time.
+    /// Number of items that have ended since the start of the current interval of the rank's time.
     pub(super) done: u64,
-    /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event was written.
+    /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the log.
     time: Duration,
     unwritten: Duration,
-    /// Number of items since the last [`Work`] event was written, by step of the histogram of their times.
+    /// By step of the histogram of their times: number of items since the last [`Work`] event in the log.
     steps: Vec<u64>,
-    /// Fraction of a unit of a loop that is done and not counted yet.
+    /// Fraction of a loop's unit that is computed and not counted yet.
     fraction: f64,
 }
 
@@ -72,12 +73,12 @@ impl Tally {
         self.kinds.iter().any(is_new)
     }
 
-    /// Returns the highest index of a kind of calls.
+    /// Returns the highest index of the kinds of calls.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
     }
 
-    /// Counts `count` items, tasks or units of kind `of` that took `took` in total; `first` is the number of the first item, task or unit.
+    /// Counts `count` items, tasks or units of the kind with index `of` that took `took` in total; `first` is the number of the first one.
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
@@ -103,7 +104,7 @@ impl Tally {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// Records that the current job of user code ends at `now`. Its duration is counted until its outcome is [fetched](Tally::fetched).
+    /// Records that the current job of user code ends at `now`. Its duration counts as work until its outcome has been [fetched](Tally::fetched).
     #[inline]
     pub(crate) fn end_job(&mut self, now: Duration) {
         if let Some(Job { since, is_work }) = self.job.take() {
@@ -113,7 +114,7 @@ impl Tally {
         }
     }
 
-    /// Drops the duration of the first ended job, whose outcome has been fetched. The caller adds the times that the outcome contains.
+    /// Drops the duration of the ended job whose outcome has just been fetched. The caller adds the times that the outcome contains.
     #[inline]
     pub(crate) fn fetched(&mut self) {
         self.unfetched.pop_front();
@@ -125,10 +126,10 @@ impl Tally {
         self.unfetched.clear();
     }
 
-    /// Counts units of a loop that were computed in fractions.
+    /// Counts units of a loop of which fractions were computed at a time.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
-        // Tolerance for rounding errors in sums of fractions of a unit.
+        // Tolerance for rounding errors in the sum of the fractions of a unit.
         const ROUNDING: f64 = 1e-6;
         let units = kind.fraction + units;
         let whole = (units + ROUNDING).floor();
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A running job counts from its start; when its outcome is fetched, the duration in the outcome replaces the time since the start.
+    /// A running job counts from its start. When its outcome is fetched, the duration in the outcome replaces the time since the start.
     #[test]
     fn running_job_counts_as_work_or_set_up() {
         let mut tally = Tally::new(1);
@@ -205,7 +206,7 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // In this test, the outcome of the set-up job is fetched first, then the outcome of the job that processes items.
+        // In this test, the outcome of the set-up job is fetched before that of the job that processes items.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

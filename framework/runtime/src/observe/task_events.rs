@@ -39,12 +39,12 @@ pub struct Planned {
     pub kept: bool,
 }
 
-/// A task of a workflow waits for a named limit, which other tasks use up, before it is dispatched to a rank.
+/// A task of a workflow cannot be dispatched to a rank, because other tasks use up a named limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskHeld {
     /// Name of the task.
     pub task: String,
-    /// Name of the limit.
+    /// Name of the limit that other tasks use up.
     pub limit: String,
 }
 
@@ -62,8 +62,8 @@ pub struct TaskBegan {
     pub reads: Vec<String>,
 }
 
-/// Memory that a rank holds for tasks of a workflow: values, including those that are being sent, memory reserved for values, and the memory
-/// limits of running tasks. The event is logged when the memory has changed, at most as often as the activities of ranks.
+/// Memory that a rank holds for tasks of a workflow: values, including those that are being sent, memory reserved for values, and the memory limits
+/// of running tasks. The event is logged when the memory has changed, at most as often as a rank's activity event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Memory that the rank holds for tasks, in bytes.
@@ -94,11 +94,11 @@ pub struct TaskWait {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitedFor {
-    /// Inputs of the task were not computed yet by other tasks.
+    /// Other tasks had not computed the inputs of the task yet.
     Input,
-    /// Inputs of the task were being received from other ranks or read from disk, or waited for free memory.
+    /// The inputs of the task were being received from other ranks or read from disk, or there was too little free memory for them.
     Transfer,
-    /// The inputs of the task were in memory, but too little memory was free for the task itself.
+    /// The inputs of the task were in memory, but there was too little free memory for the task itself.
     Memory,
     /// The rank was busy with other tasks of the workflow.
     Core,
@@ -114,7 +114,7 @@ pub struct TaskEnded {
     pub seconds: f64,
     /// Size of the task's value in bytes.
     pub bytes: u64,
-    /// Peak memory of the processes of a command, in bytes; `None` for other tasks.
+    /// Peak memory of a command's processes in bytes; `None` for a task that is no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Reason of the failure, if the attempt failed.

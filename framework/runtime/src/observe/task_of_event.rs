@@ -1,4 +1,4 @@
-//! Task of a workflow that an event concerns.
+//! Finds the workflow task that an event concerns.
 
 use super::event::Event;
 use super::task_events::{TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk};

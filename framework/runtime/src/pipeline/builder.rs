@@ -18,9 +18,9 @@ use crate::wire::{self, Item, Movable};
 
 /// A pipeline; `T` is the type of the items behind its last stage.
 ///
-/// Every rank builds the same pipeline, sets its options, and runs it with a method that takes the session, such as
-/// [`for_each`](Pipeline::for_each) or [`collect`](Pipeline::collect). Rank 0 reads the source and runs the sink; the mapping assigns the
-/// stages to ranks. See the [module documentation](super) for a complete program.
+/// Every rank builds the same pipeline, sets its options, and runs it with a method that takes the session, such as [`for_each`](Pipeline::for_each)
+/// or [`collect`](Pipeline::collect). Rank 0 reads the source and runs the sink; the [mapping](super::MappingChoice) assigns the stages to ranks. See
+/// the [module documentation](super) for a complete program.
 #[must_use = "a pipeline does nothing until it is run"]
 pub struct Pipeline<'p, T> {
     pub(super) def: PipelineDef<'p>,

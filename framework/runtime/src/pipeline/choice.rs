@@ -1,4 +1,5 @@
-//! Choice of a pipeline's mapping: given by the caller, read from a file, computed by the planner, or set by a simple rule.
+//! Choice of a pipeline's mapping (assignment of stages to ranks): given by the caller, read from a file, computed by the planner, or set by a simple
+//! rule.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,7 @@ impl MappingChoice {
         }
     }
 
-    /// Returns the mapping that was chosen; `None` if the planner must compute the mapping.
+    /// Returns the chosen mapping; `None` if the planner must compute it from measurements.
     pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
         let spec = outline(stages);
         let mapping = match self {
@@ -66,7 +67,7 @@ impl MappingChoice {
     }
 }
 
-/// Returns a description of the pipeline, without costs, which is enough to check whether a mapping is valid.
+/// Returns a description of the pipeline with all costs zero, which is enough to check whether a mapping is valid.
 pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     let stage = |def: &StageDef<'_>| StageSpec {
         serial: def.serial,

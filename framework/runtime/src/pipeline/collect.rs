@@ -12,7 +12,7 @@ use crate::wire::Item;
 /// Batches with their sequence numbers, in the order of their arrival at the sink.
 type Batches<T> = Vec<(SequenceNumber, Vec<T>)>;
 
-/// Sink that keeps all batches, which may arrive in any order. The caller keeps a clone, from which it takes the items at the end.
+/// Sink that keeps all batches, which may arrive in any order. The caller keeps a clone of the sink, from which it takes the items at the end.
 #[derive(Debug)]
 pub(super) struct Collect<T>(Arc<Mutex<Batches<T>>>);
 

@@ -77,7 +77,7 @@ struct ClosureNotSend;
 /// ```
 struct StageNotSend;
 
-/// The closure of a stage that may be replicated must be `Clone`, because every rank has its own copy.
+/// The closure of a stage that may be replicated must be `Clone`, because every rank that runs the stage has its own instance.
 ///
 /// ```compile_fail,E0277
 /// use armature::pipeline::Pipeline;

@@ -1,6 +1,6 @@
-//! Controller on rank 0: decides from measurements and plans whether another mapping is adopted.
+//! Controller of a pipeline on rank 0: decides from measurements and plans whether another mapping is adopted.
 //!
-//! The planner crate's [`Tuner`] makes the decision. This module computes the tuner's input and records the cost of each change of the mapping. An
+//! The planner crate's [`Tuner`] makes the decision. This module computes its input and records the cost of each change of the mapping. An
 //! *evaluation* compares the current mapping with another one.
 
 use std::time::Duration;
@@ -16,20 +16,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Minimum time between two evaluations of the mapping, as a multiple of the duration of the last search for a mapping. Between searches, an
-/// evaluation only compares the current mapping with a known candidate.
+/// Minimum time between two evaluations (comparisons of the current mapping with another one), as a multiple of the duration of the last search for a
+/// mapping. Between searches, an evaluation uses a known candidate.
 const SEARCHES_PER_COMPARISON: u32 = 5;
-/// Minimum number of items that must reach the sink before a decision about the mapping; after the time `LONGEST_PERIOD`, one item is enough.
+/// Minimum number of items that must reach the sink between two decisions about the mapping. After the time `LONGEST_PERIOD` one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Factor by which searches for a mapping are rarer than [permitted](is_affordable), while the works of the stages (seconds per item on the fastest
-/// rank) and the speeds of the ranks are close to those at the last search and the predicted time of the current mapping has not grown.
+/// Factor by which the time between searches for a mapping grows while conditions stay the same: similar speeds of the ranks and times of the stages
+/// as at the last search, and no slower predicted stream.
 const QUIET: u32 = 5;
-/// Largest relative difference between two values of a stage's work (seconds per item on the fastest rank), or of a rank's speed, that count as
-/// equal.
+/// Largest relative difference between two values of a rank's speed, or of a stage's time per item, that count as equal.
 const ALIKE: f64 = 0.1;
-/// Number of consecutive evaluations that must find a better mapping, if its gain is only half of the threshold. They cover many items and at least
-/// half a second.
+/// Number of consecutive evaluations that must find a better mapping before it is adopted, if its gain is only half of the threshold. They take at
+/// least half a second.
 const PATIENCE: u32 = 10;
 /// Predicted gain with which two evaluations are enough to replace the first mapping of a stream: the new mapping makes the stream twice as fast.
 const DECISIVE: f64 = 0.5;
@@ -37,8 +36,8 @@ const DECISIVE: f64 = 0.5;
 const PROMISING: f64 = 0.5;
 /// Minimum pause in seconds after a change of the mapping, in addition to the tuner's pause, which is a multiple of the cost of the change.
 const COOL_DOWN: f64 = 0.5;
-/// Minimum assumed cost of a change of the mapping, as the time of this number of items. Before the cost of a change has been measured, this is the
-/// only estimate.
+/// Minimum assumed cost of a change of the mapping, as a multiple of the time of an item. This is the only estimate until the cost of a change has
+/// been measured.
 const FIRST_COST_ITEMS: f64 = 8.0;
 
 /// Returns true if `items` items that reached the sink within `period` are enough for a decision about the mapping.
@@ -57,18 +56,18 @@ struct Search {
 }
 
 impl Search {
-    /// Returns true if another search for a mapping is affordable at time `now`, where the processor time of this search counts `times` times.
+    /// Returns true if the time from this search until `now` is long enough for another search; the processor time of this search counts `times`
+    /// times.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Returns true if the predicted production time of the current mapping has grown by more than the fraction `worth` since the last search.
+    /// Returns true if the predicted production time of the current mapping has grown by more than the fraction `worth` since this search.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
 }
 
-/// Controller of a stream's mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
@@ -78,7 +77,7 @@ pub(crate) struct Controller {
     /// Last search for a mapping, quick or thorough. `thorough` is the last thorough search.
     searched: Search,
     thorough: Option<Search>,
-    /// Works of the stages (seconds per item on the fastest rank) and speeds of the ranks at the last search for a mapping.
+    /// Times of the stages and speeds of the ranks at the last search for a mapping.
     searched_with: Inputs,
     /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
@@ -91,7 +90,7 @@ pub(crate) struct Controller {
     draining: bool,
     /// Seconds that the stream lost by the last change of the mapping, compared with the pace before the change.
     last_cost: f64,
-    /// Works of the stages (seconds per item on the fastest rank) and speeds of the ranks at the last evaluation; empty if they are unknown.
+    /// Times of the stages and speeds of the ranks at the last evaluation of the mapping; empty if they are unknown.
     inputs: Inputs,
 }
 
@@ -140,8 +139,7 @@ impl Controller {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Returns true if another search for a mapping may start at time `now`, given the current works and speeds and the production time of the
-    /// current mapping.
+    /// Returns true if another search for a mapping may start at time `now`; `current_time` is the production time of the current mapping in seconds.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
@@ -179,8 +177,8 @@ impl Controller {
         Ok(plan)
     }
 
-    /// Evaluates the current mapping and returns the decision whether another one is adopted. The first call returns `None`: it only starts the
-    /// measurement. `clock` reads the processor time of this thread.
+    /// Compares the current mapping with another one, and returns the decision whether the other one is adopted. The first call returns `None`: it
+    /// only starts the measurement of the pace. `clock` reads the processor time of this thread.
     pub(crate) fn replan(
         &mut self,
         s: Progress,
@@ -210,8 +208,8 @@ impl Controller {
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
-            // The cost of the next change of the mapping is at least `FIRST_COST_ITEMS` items, because the measured loss is zero if the last change
-            // sped the stream up at once.
+            // The cost of the next change of the mapping is at least the time of `FIRST_COST_ITEMS` items, because the measured loss is zero if the
+            // last change sped the stream up at once.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             // Items that are in flight during a change of the mapping still take the time of the old mapping.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
@@ -231,7 +229,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough, because a better mapping may be found.
+        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough: a search may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -240,7 +238,7 @@ impl Controller {
         Ok(Some(decision))
     }
 
-    /// Registers that a new mapping is current, which the controller or a script has requested.
+    /// Registers that a new mapping has taken effect.
     pub(crate) fn changed(&mut self) {
         self.draining = true;
     }
@@ -249,29 +247,29 @@ impl Controller {
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // Ignores the final cost of a change of the mapping, which is relative to the better pace after the change. It mainly shows that items in
+            // The final cost of a change of the mapping is ignored. It is relative to the better pace after the change and mainly shows that items in
             // flight keep the old pace, which says nothing about the next change.
             CostUpdate::Settled(_) => {}
         }
     }
 
-    /// Registers that the last batch of the old mapping has reached the sink. Compared with the old pace, the change of the mapping has cost the
-    /// stream `loss` seconds.
+    /// Registers that the last batch drawn before the change of the mapping has reached the sink. Compared with the pace before it, the change has
+    /// cost the stream `loss` seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
-        // The next evaluation measures time and items from the moment at which the last batch of the old mapping reached the sink.
+        // The next evaluation of the mapping counts time and items from now on, when no batch drawn before the change is in flight any more.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);
     }
 
-    /// Returns true if only one change of the mapping is allowed and it has been made. Later evaluations only measure its effect.
+    /// Returns true if only one change of the mapping is allowed and has been made. Later evaluations only measure its effect.
     fn is_finished(&self) -> bool {
         self.once && self.drained
     }
 
-    /// Returns the works of the stages and the speeds of the ranks on which the last decision depended.
+    /// Returns the times of the stages and the speeds of the ranks on which the last decision about the mapping depended.
     pub(crate) fn inputs(&self) -> &Inputs {
         &self.inputs
     }

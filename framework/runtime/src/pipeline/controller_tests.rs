@@ -1,4 +1,4 @@
-//! Tests of the controller on streams whose ranks and stages change their speed.
+//! Tests of the controller, which decides about changes of the mapping, on streams in which the speeds of ranks and stages change.
 
 use std::cell::Cell;
 
@@ -15,7 +15,8 @@ use crate::balance::probe::Probed;
 
 const RANKS: usize = 2;
 
-/// Returns a controller for two ranks and two stages of 4 ms, one stage on each rank. No other mapping is better.
+/// Returns a controller for a pipeline of two stages, a and b, that take 4 ms per item. Stage a runs on rank 0 and stage b on rank 1, which is the
+/// best mapping.
 fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     controller_of(balance, vec![false; 2])
 }
@@ -84,7 +85,7 @@ fn report_both(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Returns the predicted time in milliseconds of each stage on each rank: stage a on ranks 0 and 1, then stage b on ranks 0 and 1.
+/// Returns the predicted milliseconds per item of stage a on ranks 0 and 1, then of stage b on ranks 0 and 1.
 fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64; 4] {
     expected_at(performance_model, mapping, Duration::from_secs(1))
 }
@@ -109,8 +110,8 @@ fn stages_are_weighted_by_the_items_that_reach_them() {
     report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
     report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
     let after = expected(&mut performance_model, &mapping);
-    // Stage a produces four items from one and takes 1 ms for each input and output item, so 5 ms per item of the source. Stage b takes 2 ms for each
-    // of the four items, so 8 ms per item of the source.
+    // Stage a produces four items from one and takes 1 ms for each of its input and output items, so 5 ms per item of the source. Stage b takes 2 ms
+    // for each of the four items, so 8 ms per item of the source.
     assert_near(after, [5.0, 5.0, 8.0, 8.0]);
     let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
     assert_eq!(model.bytes(), [8.0, 80.0, 4.0], "for an item of the source");
@@ -128,13 +129,13 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Rank 1 gets half of its core: stage b takes 8 ms per item, in which it computes for 4 ms.
+    // From here on, rank 1 gets half of its core: stage b needs 8 ms per item there, in which it computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // The external load on rank 1 ends, and the data become harder for stage b: it computes for 8 ms per item while rank 1 has its whole core.
+    // From here on, rank 1 has its whole core again, but the items have become harder for stage b, which computes for 8 ms per item.
     report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
-    // Rank 1 gets half of its core, and the data are harder for stage b: it computes for 6 ms per item, while 12 ms pass.
+    // From here on, rank 1 gets half of its core, and stage b computes for 6 ms per item, which takes 12 ms.
     report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
@@ -145,8 +146,8 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Stage b moves from rank 1 to rank 0, and its data become harder there. Rank 1 has measured stage b with easy data only, which does not make
-    // rank 1 faster than rank 0.
+    // Stage b has moved from rank 1 to rank 0, and its items have become harder since. The time that rank 1 measured for easier items must not make
+    // rank 1 look faster than rank 0.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
     report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
@@ -165,8 +166,8 @@ fn measured_speed_of_an_idle_rank_expires() {
     assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
-/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds on rank 1. Returns the time of the first remap and the new
-/// mapping.
+/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds per item on rank 1. Returns the time of the first remap and the
+/// new mapping.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut items = 0;
@@ -202,7 +203,7 @@ fn slowed_rank_gets_less_work_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
-/// Returns the first three decisions for a stream whose stages both begin on rank 1, while the speed of rank 0 is `times` the speed of rank 1.
+/// Returns the first three decisions of the controller for a stream whose two stages begin on rank 1, while rank 0 is `times` times as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
@@ -236,8 +237,8 @@ fn bad_initial_mapping_is_replaced_at_second_evaluation() {
     assert_eq!(((0.4..0.5).contains(&near[2].gain), reason(&near[2])), (true, acted(3)));
 }
 
-/// Simulates a controller whose search for a mapping takes 0.1 s. Stage b takes `ms` milliseconds on rank 1 in the first second of the stream and 12
-/// ms after it. Returns the time of the first remap and the number of evaluations until then.
+/// Simulates a controller whose search for a mapping takes 0.1 s. Stage b takes `ms` milliseconds per item on rank 1 in the first second of the
+/// stream and 12 ms after it. Returns the time of the first remap and the number of evaluations until then.
 fn slow_evaluations(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
@@ -277,8 +278,8 @@ fn nearly_profitable_mapping_is_compared_until_the_next_search() {
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
-/// Simulates half a minute of a stream in which a search for a mapping takes 10 ms and stage b takes `ms(second)` milliseconds on rank 1. Returns the
-/// second in which each search began.
+/// Simulates half a minute of a stream in which a search for a mapping takes 10 ms and stage b takes `ms(second)` milliseconds per item on rank 1.
+/// Returns the second in which each search began.
 fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut seconds = Vec::new();
@@ -384,11 +385,11 @@ fn expected_cost_follows_the_last_change_and_items_in_flight() {
             .unwrap()
             .is_none()
     );
-    // The assumed cost of the first remap is the time of eight items (8 × 12 ms), plus 4 ms for each of ten items in flight, which take 12 ms with
-    // the old mapping instead of 8 ms.
+    // Before a remap has been measured, its assumed cost is the time of eight items (8 × 12 ms), plus 4 ms for each of the ten items in flight, which
+    // take 12 ms with the old mapping instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
-    // The items in flight passed faster than before the remap, so the measured loss is negative.
+    // The first remap makes the stream faster at once, so its measured loss is negative.
     controller.changed();
     controller.cost_known(progress(2), CostUpdate::Drained { loss: -0.5 });
     controller.cost_known(progress(2), CostUpdate::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
@@ -406,7 +407,7 @@ fn balance_once_reports_the_outcome_after_its_change() {
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
-        // Rank 1 is slow before the first remap; rank 0 is slow after it.
+        // Rank 1 is slow until the first remap, then rank 0: the controller would remap again, but `Balance::Once` permits only one remap.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
         report(&mut performance_model, 0, 0, a, items, now);

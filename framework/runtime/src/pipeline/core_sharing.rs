@@ -1,10 +1,10 @@
 //! Speeds that ranks can expect on shared cores, derived from the shares of their cores that they measured.
 //!
-//! The speed of a rank that shares its core with no other rank is its speed alone times its share; other programs take the rest. Ranks that share
-//! cores also compete with each other, but only while they are active. The model therefore estimates for each group how many threads of other
-//! programs compete with it. Against n such threads on one core, a single rank gets 1/(1 + n) of the core, and k ranks that compute at the same time
-//! get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores with which it predicts the same total for all
-//! ranks of the group.
+//! The speed of a rank that shares its core with no other rank is its speed on an idle core times the share that it measured; other programs take the
+//! rest. Ranks that share cores also compete with each other, but only while they are active. The model therefore estimates, for each group of ranks
+//! that share cores, how many threads of other programs compete with them. Against n such threads on one core, a single rank gets 1/(1 + n) of the
+//! core, and k ranks that compute at the same time get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores
+//! with which it predicts the same total for all ranks of the group.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const HALF_LIFE: f64 = 0.3;
 /// Minimum sum of the activities (fractions of time in which a rank was ready to compute) of the ranks that share cores. Below it, the load by other
 /// programs on these cores is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// Fraction of their time above which stages are assumed to compute all the time.
+/// If stages compute for more than this fraction of their time, they are assumed never to wait, for a disk or a server for example.
 const COMPUTING: f64 = 0.9;
 /// Lower limit for the fraction of time in which stages compute. The number of cores in the planner's input is divided by this fraction, which must
 /// not be near zero.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// Last report of one rank about the use of its core.
+/// Last report of one rank: which part of its core it gets, and how much of its time it needs the core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
@@ -37,7 +37,7 @@ struct Reported {
     computed: (f64, f64),
 }
 
-/// Core sharing between ranks and with other programs; see the module documentation.
+/// Estimates how the ranks share cores with each other and with other programs; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
@@ -56,7 +56,7 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the shares of their cores that ranks measured in a probe, in which all ranks compute at the same time.
+    /// Registers the fractions of their cores (`shares`) that ranks measured in the probe at the start, in which all ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -67,10 +67,10 @@ impl CoreSharing {
         }
     }
 
-    /// Registers measurements that rank `rank` reported at time `now`.
+    /// Registers the measurements that rank `rank` reported at time `now`: the use of its core, and the computing time of its stages.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // Checks the share of its core that the rank has reported, because values in a received message are not trusted.
+        // Checks the fraction of its core that the rank has reported, because a received message may contain any value.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -84,20 +84,21 @@ impl CoreSharing {
         reported.computed = measurements.computed;
     }
 
-    /// Returns the speeds that ranks can expect whose speeds with a core of their own are `alone`. `hosts` returns true for ranks that have stages.
+    /// Returns the speeds that ranks can expect on their shared cores. `alone` holds the speed of each rank with a core of its own; `hosts` returns
+    /// true for ranks that run stages.
     pub(crate) fn speeds(&mut self, mut alone: Vec<f64>, hosts: impl Fn(usize) -> bool) -> Vec<f64> {
         probe::even_out(&mut alone, &self.groups);
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let reporting = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
-            // Counts ranks without stages as inactive, whatever their last report says.
+            // Counts ranks without stages as inactive, even if they reported activity when they last ran stages.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 reporting().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // Uses the core shares of ranks without stages as if each rank had measured its share while the others were idle.
+                // If no rank of a group with shared cores runs stages, each rank measured its fraction of the core while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }
@@ -108,8 +109,8 @@ impl CoreSharing {
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// Returns the groups for the planner, with the loads that [`speeds`](Self::speeds) estimated last. While a rank waits for a disk or a server,
-    /// for example, another rank has the core.
+    /// Returns the groups of ranks that share cores, as input of the planner, with the loads by other programs that [`speeds`](Self::speeds)
+    /// estimated last. While a rank waits for a disk or a server, for example, another rank has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
             let part =
@@ -122,12 +123,14 @@ impl CoreSharing {
     }
 }
 
-/// Returns the part of a core that each of `ranks` ranks gets if all of them compute on `cores` cores against `load` threads of other programs.
+/// Returns the fraction of a core that each of `ranks` ranks gets if they all compute on `cores` cores and compete with `load` threads of other
+/// programs.
 fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }
 
-/// Returns the fraction of the stages' own time in which they computed. In the rest of the time, they waited for a disk or a server, for example.
+/// Returns the fraction of the time of stage calls in which the stages computed. In the rest of the time, they waited for a disk or a server, for
+/// example.
 fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
     let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
     let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);
@@ -169,7 +172,7 @@ mod tests {
         report(&mut core_sharing, 0, 1.0, 0.5, 9);
         report(&mut core_sharing, 1, 1.0, 0.5, 9);
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        // A process of another job runs on the core of ranks 0 and 1, and another one on the core of rank 2.
+        // From here on, one process of another job runs on the core that ranks 0 and 1 share, and one on the core of rank 2.
         report(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
@@ -185,7 +188,7 @@ mod tests {
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
         report(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
-        // Rank 1, which is parked like rank 0, has measured that it gets its whole core: the program of another job has ended.
+        // Neither rank 0 nor rank 1 has stages any more, and rank 1 has measured that it gets its whole core: the program of the other job has ended.
         report(&mut core_sharing, 0, 0.5, 1.0, 20);
         report(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);

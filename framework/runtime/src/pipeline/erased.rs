@@ -15,11 +15,10 @@ use crate::user_code;
 use crate::wire::Item;
 pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
-/// Request to an expanding stage for the next piece of its output for a batch.
+/// Request to an expanding stage (one that makes several items from one) for the next piece of its output for a batch.
 pub(crate) struct Expand<'a> {
-    /// Sequence number of the batch.
     pub(crate) number: &'a SequenceNumber,
-    /// Items of the batch; `None` if the stage keeps them since the first piece.
+    /// Input items of the batch; `None` if the stage has received them with the request for the first piece.
     pub(crate) items: Option<Items>,
     pub(crate) range: &'a Range,
     pub(crate) fill: Fill,
@@ -32,18 +31,19 @@ pub(crate) struct Expanded {
     pub(crate) produced: ProducedCounts,
     /// True if the stage has no further output for the batch.
     pub(crate) is_last: bool,
-    /// Number of input items that the stage started while it made this piece.
+    /// Number of input items that the stage started while it made this piece of its output.
     pub(crate) started: usize,
-    /// Number of input items that the stage finished without any output while it made this piece.
+    /// Number of input items that the stage finished without any output while it made this piece of its output.
     pub(crate) dropped: usize,
 }
 
 /// Stage that processes whole batches, whatever the type of its items.
 pub(crate) trait ErasedStage: Send {
-    /// Processes a batch and registers dropped items in `range`. An error names the item in which it occurred.
+    /// Processes a batch, and registers in `range` which items the stage drops. An error names the item in which it occurred.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
-    /// Makes the next piece of the output for a batch, for stages that [expand](super::stage_def::StageDef::expands).
+    /// Makes the next piece of the output for a batch. Called only for stages that [produce several items from
+    /// one](super::stage_def::StageDef::expands).
     fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
         Err(Error::new(ErrorKind::Wire, "a stage that returns one item for each item cannot expand a batch"))
     }
@@ -70,7 +70,6 @@ impl<S: Stage> ErasedStage for S {
         let items = typed::<S::In>(items)?;
         let total = items.len();
         let mut out: Vec<S::Out> = Vec::with_capacity(total);
-        // Positions in the batch of the items that this call drops.
         let mut removed: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
@@ -95,8 +94,8 @@ impl<S: Stage> ErasedStage for S {
         };
         let mut items = typed::<S::Out>(items)?;
         items.push(last);
-        // The item that a stage emits at the end of the stream belongs to no item of the source. Its position is behind the positions of all items of
-        // the batch.
+        // The item that a stage emits at the end of the stream was made from no source item. Its position is behind the positions of all source items
+        // of the batch.
         range.produced.get_or_insert_default().add(range.count, 1);
         Ok(Box::new(items))
     }
@@ -130,8 +129,8 @@ impl Drop for Count<'_> {
     }
 }
 
-/// Stage with a function of the item. No item is dropped and none fails, so the loop over a batch is as tight as the function permits, and the memory
-/// of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
+/// Stage with a function that returns one item for each item and cannot fail, so the loop over a batch is as tight as the function permits, and the
+/// memory of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
 pub(crate) struct Function<F, I, O> {
     call: F,
     types: PhantomData<fn(I) -> O>,
@@ -194,7 +193,7 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
     }
 }
 
-/// Calls a function for each of `items` with its position in the batch, whose first item has number `first`.
+/// Calls a function for each of `items` with the item's position in the batch. The first source item of the batch has number `first`.
 #[inline]
 fn each<S: Stage>(
     stage: &mut S,
@@ -261,7 +260,7 @@ mod tests {
         let mut cx = Context::for_test();
         let items: Items = Box::new((0..count).collect::<Vec<u32>>());
         let items = even.run(items, &mut range, &mut cx).unwrap();
-        // This test would run for hours if the time to drop items were quadratic in the size of the batch.
+        // This test would run for hours if the time to drop items grew with the square of the batch size.
         let items = thirds.run(items, &mut range, &mut cx).unwrap();
         let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
@@ -269,7 +268,7 @@ mod tests {
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 
-    /// Stage whose state can be neither saved nor restored: both panic.
+    /// Stage that panics when its state is saved or restored.
     struct Stuck;
 
     impl Stage for Stuck {

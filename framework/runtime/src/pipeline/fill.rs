@@ -1,12 +1,12 @@
-//! Limits at which a batch is full.
+//! Limits on the number of items and the time of a batch.
 
 use std::time::Duration;
 
-/// Maximum number of items drawn from the source, or made by a stage, between two readings of the clock. A reading costs as much as a few small
-/// items.
+/// Maximum number of items that are drawn from the source, or made by a stage, between two readings of the clock: a reading costs as much as a few
+/// small items.
 pub(crate) const CLOCK_EVERY: usize = 256;
 
-/// Limits at which a batch of the source, or a piece of a batch, is full.
+/// Limits at which no more items are added to a batch of the source, or to a piece of a stage's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) items: usize,

@@ -17,10 +17,11 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// Maximum size in bytes of the first piece of the output for a batch of several items: four times the maximum size of a batch of the source, so that
-/// output that is slightly larger than a batch stays in one piece.
+/// Maximum size in bytes of the first piece of an expanding stage's output for a batch of several items: four times the maximum size of a batch of
+/// the source, so that output that is slightly larger than a batch stays in one piece.
 const MOST_AT_FIRST: usize = 512 << 10;
-/// Maximum size in bytes of all pieces but the first: the maximum size of a batch of the source. Larger pieces are not transferred faster.
+/// Maximum size in bytes of the later pieces of an expanding stage's output for a batch: the maximum size of a batch of the source. Larger pieces are
+/// not transferred faster.
 const MOST_BYTES: usize = 128 << 10;
 
 /// Stage with a function from an item to an iterator, both of which can fail. Created by [`flat_map`](super::Pipeline::flat_map) and
@@ -28,20 +29,19 @@ const MOST_BYTES: usize = 128 << 10;
 pub(crate) struct FlatMap<F, T, I: IntoIterator, K> {
     call: F,
     kind: PhantomData<fn() -> K>,
-    /// Batches that the stage has begun and not finished.
+    /// Batches that the stage has started and not finished.
     started: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
 }
 
-/// Part of a batch that the stage has not processed yet.
+/// Items of a batch that the expanding stage has not processed yet.
 struct Rest<T, I> {
     items: std::vec::IntoIter<T>,
-    /// Positions of `items` in the batch.
     places: Box<dyn Iterator<Item = u32> + Send>,
-    /// Item before `items`, if its iterator is not exhausted: position in the batch, and the iterator.
+    /// Input item whose iterator still yields items: its position in the batch, and the iterator.
     open: Option<(u32, I)>,
 }
 
-/// Kind of iterators that a user's function returns: over items, or over results with items.
+/// Kind of iterators that a user's function returns: iterators over items, or over results that contain items.
 pub(crate) trait Kind<X> {
     type Item: Item;
 
@@ -56,18 +56,16 @@ pub(crate) trait Kind<X> {
     ) -> Result<(), BoxError>;
 }
 
-/// Kind of iterators over items.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// Kind of iterators over results with items.
 #[derive(Debug)]
 pub(crate) struct Fallible;
 
 impl<U: Item> Kind<U> for Plain {
     type Item = U;
 
-    // Takes the items without a check of each of them. `Fallible` has to check, which takes a fifth longer for short iterators.
+    // The items are taken without a check of each of them for an error, which would make short iterators a fifth slower.
     fn take(iterator: &mut impl Iterator<Item = U>, most: usize, items: &mut Vec<U>) -> Result<(), BoxError> {
         items.extend(iterator.take(most));
         Ok(())
@@ -159,7 +157,7 @@ where
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<K::Item> = Vec::new();
     let mut produced = ProducedCounts::default();
-    // Position in the batch of the last input item with output.
+    // Position in the batch of the last input item from which an item was made.
     let mut last: Option<u32> = None;
     let (mut started, mut dropped) = (0, 0);
     // The time limit of the piece begins only when the first item has been produced, which may take long.
@@ -182,7 +180,7 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // Counts an input item with output no longer as dropped. An item that was started with an earlier piece was not counted.
+                // An input item counts as dropped until its first output. If it was started for an earlier piece, it was not counted in this one.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);
@@ -212,8 +210,8 @@ mod tests {
     use super::*;
     use crate::comm::clock::Clock;
 
-    /// Piece of a batch: its items, the number of items for each position of an input item, true for the last piece, and the numbers of started and
-    /// dropped input items.
+    /// Piece of an expanding stage's output: items, number of items made from the input item at each position, true for the last piece, and numbers
+    /// of started and dropped input items.
     type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 
     fn plain<I>(mut f: impl FnMut(u64) -> I + Send) -> impl ErasedStage
@@ -223,7 +221,7 @@ mod tests {
         FlatMap::<_, _, _, Plain>::new(move |x: u64| Ok(f(x)))
     }
 
-    /// Returns the next piece of the output for the batch, with at most `fill` items.
+    /// Returns the next piece of the stage's output for a batch, with at most `fill` items.
     fn next(
         stage: &mut dyn ErasedStage,
         items: Option<Vec<u64>>,

@@ -1,17 +1,17 @@
-//! Cost of a job: one call of the thread that runs source, stages and sink.
+//! Cost of a job: one call of the source, of consecutive stages, or of the sink for a batch.
 
 use std::time::Duration;
 
-/// Cost of a job (one call of source, stages or sink on a batch): processing times and sizes of batches.
+/// Processing times and sizes of batches in one job of user code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
-    /// Duration of the job; an estimate if it was not measured.
+    /// Duration of the job; an estimate if this job was not timed.
     pub(crate) took: Duration,
-    /// Times by stage, if the stages of this job were measured separately, as in a sample of all jobs; otherwise empty.
+    /// Time of each stage, if the stages of this job were timed separately; otherwise empty. Only a sample of all jobs is timed in this way.
     pub(crate) stage_times: Vec<StageTime>,
-    /// If the stages of this job were not measured separately: stages, numbers of items, and times, for the event log; empty without a log.
+    /// For the event log, if the stages of this job were not timed separately: stages, numbers of items, and times; empty without a log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Sizes of the batches that were encoded in this job to measure their size, by edge between stages.
+    /// Encoded sizes of batches that were measured in this job, by edge between stages.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 
@@ -19,18 +19,18 @@ pub(crate) struct JobCost {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StageTime {
     pub(crate) stage: usize,
-    /// Number of input items; for an expanding stage, number of input items that were started.
+    /// Number of input items of the stage; for an expanding stage, number of input items that were started.
     pub(crate) items: usize,
-    /// Number of output items.
+    /// Number of output items of the stage.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
-    /// Part of the time in which the stage computed.
+    /// Part of the time in which the stage computed (processor time).
     pub(crate) cpu: Duration,
-    /// Part of the time in which the stage was ready to compute and other threads had the core.
+    /// Part of the time in which the stage was ready to compute, but other threads had the core.
     pub(crate) lost: Duration,
 }
 
-/// Size of a batch on the edge in front of a stage.
+/// Encoded size of a batch between two stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EdgeSize {
     pub(crate) edge: usize,

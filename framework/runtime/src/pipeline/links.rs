@@ -15,50 +15,50 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// Number of messages over which the throughput of a link is measured, and after which the link is reported again. With fewer messages, delays of
-/// single messages would distort the throughput.
+/// Number of messages over which the throughput of a link is measured, and after which the link is reported to rank 0 again. With fewer messages,
+/// delays of single messages would distort the throughput.
 const SPAN: u64 = 64;
-/// Number of messages before the first report of a link. Below [`SPAN`], the link is reported again whenever the number has doubled.
+/// Number of messages over a link before its first report to rank 0. Up to [`SPAN`] messages, the link is reported again whenever the number has
+/// doubled.
 const LEAST: u64 = 8;
-/// Time without reports after which the latency and bandwidth that the probe measured are used again for a link: without traffic, nothing shows that
-/// the cause of a slow link has ended.
+/// Time after the last report of a link's traffic until the latency and bandwidth measured at the start are used again: without traffic, nothing
+/// shows that a slow link has recovered.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Monitor of the links into one rank.
+/// Monitor of the messages that one rank receives over its links from other ranks.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
     /// Traffic into this rank by sender.
     traffic: Vec<LinkTraffic>,
     /// By sender: messages of the current measurement of throughput.
     spans: Vec<Span>,
-    /// By sender: number of messages at the last report.
+    /// By sender: number of messages at the last report to rank 0.
     reported: Vec<u64>,
 }
 
-/// Consecutive messages over one link, over which the throughput is measured.
+/// Consecutive messages over one link whose throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Arrival time of the last message before these messages.
+    /// Arrival time of the last message before the measured ones.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,
 }
 
-/// Arrival of a batch on this rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) from: usize,
     pub(crate) bytes: usize,
     /// Time of sending by the sender's clock, if it is known.
     pub(crate) sent: Option<Duration>,
-    /// Time at which this rank found the batch, when it polled.
+    /// Time at which this rank received the batch in a poll.
     pub(crate) now: Duration,
-    /// True if the rank computed before it found the batch, which may have arrived some time earlier.
+    /// True if the rank ran user code before the poll that received the batch, which may have arrived some time earlier.
     pub(crate) computed_since_poll: bool,
 }
 
 impl LinkMonitor {
-    /// Creates the monitor of the links into this rank. `known` are the probed links from every rank.
+    /// Creates the monitor of the links into this rank. `known` are these links, by sender, as measured at the start.
     pub(crate) fn new(known: &[Link]) -> Self {
         LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
@@ -67,7 +67,6 @@ impl LinkMonitor {
         }
     }
 
-    /// Registers the arrival of a batch.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         let Arrival { from, bytes, sent, now, computed_since_poll } = arrival;
         let (Some(traffic), Some(span)) = (self.traffic.get_mut(from), self.spans.get_mut(from)) else {
@@ -79,7 +78,7 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // Subtracts durations rather than seconds as floating-point numbers, whose difference would be inexact. The delay may be negative,
+            // Durations are subtracted before the conversion to floating-point numbers, whose difference would be inexact. The delay may be negative,
             // because the clocks of two ranks differ.
             let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
             traffic.observe(bytes as f64, delay);
@@ -95,7 +94,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Returns the senders and the traffic of the links that are to be reported again.
+    /// Returns the links that are due for a report to rank 0: sender and traffic.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -109,23 +108,23 @@ impl LinkMonitor {
     }
 }
 
-/// Traffic of all links, as reported to rank 0.
+/// Rank 0's table of the traffic over all links, as reported by the receiving ranks.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     ranks: usize,
-    /// Offset between the clocks of two ranks, if it is known: zero if time is simulated.
+    /// Offset between the clocks of any two ranks, if it is known: zero in a simulation.
     offset: Option<f64>,
     /// By sender and receiver: time of the last report about the link, and its traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
 impl LinkTable {
-    /// Creates the table of link traffic for `ranks` ranks. `same_clock` is true if they all have the same clock.
+    /// Creates the table of link traffic for `ranks` ranks. `same_clock` is true if all ranks have the same clock.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
-    /// Registers links into rank `to` that the rank reported at time `now`.
+    /// Registers the traffic over links into rank `to`, which this rank reported at time `now`.
     pub(crate) fn reported(
         &mut self,
         to: usize,
@@ -142,7 +141,7 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Returns the estimates of links that follow from the traffic reported until time `now`: sender, receiver, estimate.
+    /// Returns estimates of latency and bandwidth from the traffic reported until time `now`: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -156,8 +155,8 @@ impl LinkTable {
         self.links.keys().filter_map(estimate).collect()
     }
 
-    /// Replaces the links of a probed platform by the estimates from traffic, where there are some at time `now`. Two ranks without traffic between
-    /// them get the worse of their links to rank 0, as in the probe.
+    /// Replaces the links that were measured at the start by the estimates from traffic, where there are any at time `now`. A link between two ranks
+    /// that exchanged no messages gets the worse of their links to rank 0, as at the start.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {
@@ -204,8 +203,7 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e6, setup: 20e-6 };
 
-    /// Reports the arrival of 200 messages of `bytes` bytes that `from` has sent to `to` over `link`; the clock of `to`
-    /// is `ahead` seconds ahead.
+    /// Reports that 200 messages of `bytes` bytes from `from` have arrived at `to` over `link`; the clock of `to` is `ahead` seconds ahead.
     fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
         let mut metrics = LinkMonitor::new(&[PROBED; 3]);
         for n in 0..200u64 {
@@ -213,7 +211,7 @@ mod tests {
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
             metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, computed_since_poll: false });
-            // Arrivals of messages that were found late, or that carry no time of sending, are ignored.
+            // The monitor must not use the delay of a message that was received late, or that carries no time of sending.
             let long = now + Duration::from_secs(1);
             metrics.arrived(Arrival {
                 from,
@@ -278,7 +276,7 @@ mod tests {
             let slow = platform.link(from, to);
             assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{from}→{to}: {slow:?}");
         }
-        // Links out of rank 2 and out of rank 0 to rank 1 keep their probed values, because no message was sent over them.
+        // The links from rank 2 to rank 0 and from rank 0 to rank 1 keep the values measured at the start, because no message was sent over them.
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
         report(&mut table, (1, 2), PROBED, 100_000, 0.0);
         assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);

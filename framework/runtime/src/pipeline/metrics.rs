@@ -11,7 +11,7 @@ use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
 use crate::balance::probe::Speed;
 
-/// Total of input and output items of a stage above which both counts are halved. A changed ratio of output to input then shows within about this
+/// Number of input and output items of a stage above which both counts are halved, so that a changed ratio of output to input shows after about this
 /// number of items.
 const MOST_FLOW: f64 = 65_536.0;
 
@@ -22,39 +22,40 @@ pub(crate) struct Measurements {
     pub(crate) services: Vec<Option<Service>>,
     /// By stage: recent numbers of input and output items.
     pub(crate) flows: Vec<(f64, f64)>,
-    /// By edge (the number of stages before it): bytes and items of batches whose size was measured or that were sent.
+    /// By edge between stages (the number of stages before it): total bytes and items of the batches that were sent, or whose encoded size was
+    /// measured.
     pub(crate) volumes: Vec<(u64, u64)>,
-    /// Operations per second of the probe's kernel on a whole core, if the speed was measured while the rank was parked.
+    /// Speed of the rank in operations per second with a whole core, if the rank measured it while it ran no stage.
     pub(crate) speed: Option<f64>,
     /// Fraction of its core that the rank gets while it is ready to compute.
     pub(crate) share: Option<f64>,
     /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
     pub(crate) ready: f64,
-    /// Processor time of sampled stages in seconds, and the time that these stages took on a core of their own. The second value is larger if stages
-    /// wait for a disk or a server, for example.
+    /// Of stages whose processor time was measured: the processor time in seconds, and the time that these stages would take with a core of their
+    /// own. The second value is larger if stages wait for a disk or a server, for example.
     pub(crate) computed: (f64, f64),
-    /// By sender: traffic over links into this rank, for links with new traffic since the last report.
+    /// By sender: traffic over the link into this rank, for links that are due for a report to rank 0.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank that has a whole core. It counts input items or, if the stage produces several items from one, input
+/// Service time of a stage per item on a rank that has a whole core. Counted are input items or, if the stage produces several items from one, input
 /// and output items: the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Service time in seconds per item.
     pub(crate) seconds: Estimate,
-    /// Number of timed items so far.
+    /// Number of items of the stage that were timed so far.
     pub(crate) items: u64,
 }
 
-/// Collector of the costs of a rank's jobs, from which the rank reports to rank 0.
+/// Collects the costs of a rank's jobs, which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
     /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     flows: Vec<(f64, f64)>,
-    /// By edge: bytes and items of batches that were encoded only to measure their size.
+    /// By edge between stages: total bytes and items of batches whose encoded size was measured.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
@@ -87,7 +88,7 @@ impl Metrics {
         }
     }
 
-    /// Makes reports to rank 0 due at the interval `every` from time `now` on; never if the interval is `None`.
+    /// Schedules reports to rank 0 at the interval `every` from time `now` on; none if `every` is `None`.
     pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
         self.reporting = every.map(|every| (every, now + every));
     }
@@ -124,8 +125,8 @@ impl Metrics {
         }
     }
 
-    /// Starts to monitor the traffic over links into this rank, and returns true. `known` are the probed links by sender; if it is empty, nothing is
-    /// monitored and the result is false.
+    /// Starts to monitor the links into this rank, and returns true. `known` are these links, by sender, as measured at the start; if `known` is
+    /// empty, nothing is monitored and the result is false.
     pub(crate) fn watch_links(&mut self, known: &[Link]) -> bool {
         if self.links.is_none() && !known.is_empty() {
             self.links = Some(LinkMonitor::new(known));
@@ -133,12 +134,12 @@ impl Metrics {
         self.watches_links()
     }
 
-    /// Returns true if the traffic over links is monitored. Only then, the times at which batches are sent and received are needed.
+    /// Returns true if the links into this rank are monitored. Only then the times at which batches are sent and received are needed.
     pub(crate) fn watches_links(&self) -> bool {
         self.links.is_some()
     }
 
-    /// Registers the arrival of a batch on this rank, if the traffic over links is monitored.
+    /// Registers the arrival of a batch on this rank, if links are monitored.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         if let Some(links) = &mut self.links {
             links.arrived(arrival);
@@ -152,7 +153,7 @@ impl Metrics {
         self.is_changed = true;
     }
 
-    /// Returns true if there are new measurements and a report is due, and schedules the next report.
+    /// Returns true if new measurements must be reported to rank 0 now, and schedules the next report.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let Some((every, next)) = &mut self.reporting else { return false };
         if !self.is_changed || now < *next {
@@ -163,7 +164,8 @@ impl Metrics {
         true
     }
 
-    /// Returns all measurements; of the links only those with new traffic. `sent` has the bytes and items sent over each edge.
+    /// Returns all measurements of this rank for a report; of the links only those that are due. `sent` has the bytes and items sent over each edge
+    /// between stages.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceTime, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })

@@ -74,7 +74,7 @@ mod steal_time;
 mod summary;
 mod worker;
 
-/// Name of this skeleton in messages about ranks that wait for each other in different skeletons.
+/// Name of this skeleton, for the message that a rank has waited for others to reach the skeleton.
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;

@@ -1,4 +1,5 @@
-//! Observer of a rank in a stream: measurements, idle times, heartbeats and the event log. The stream does not depend on it.
+//! Measurements, idle times, heartbeats and event log of a rank that takes part in a pipeline. No other code of the pipeline depends on the
+//! observer's results.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +17,12 @@ use crate::observe::{Event, EventLog, Place};
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Moment;
 
-/// Observer of one rank in one run; see the module documentation.
 pub(crate) struct Observer {
     rank: usize,
     run: u32,
     pub(crate) metrics: Metrics,
     activity: Arc<Activity>,
-    /// Start and reason of the current idle time.
+    /// Start time and reason of the current idle time, if the rank is idle.
     idle: Option<(Duration, Idle)>,
     report: RankReport,
     events: EventLog,
@@ -63,7 +63,7 @@ impl Observer {
         }
     }
 
-    /// Registers the arrival of a message of the stream.
+    /// Registers the arrival of a message from another rank that processes the stream, for the measurement of links.
     pub(crate) fn arrived(&mut self, from: usize, message: &StreamMessage, at: &Moment) {
         if let StreamMessage::Batch(batch) = message
             && self.metrics.watches_links()
@@ -79,7 +79,7 @@ impl Observer {
         }
     }
 
-    /// Registers that the thread that runs the stages gets a job. A job of the stream ends the idle time of the rank.
+    /// Registers that the thread that runs the stages gets a job. A job that processes items ends the idle time of the rank.
     pub(crate) fn begins(&mut self, job: &Job, at: &Moment) {
         if !matches!(job, Job::SetUp { .. } | Job::Measure { .. } | Job::Probe) {
             self.end_idle(at);
@@ -107,7 +107,7 @@ impl Observer {
         }
     }
 
-    /// Writes pending events of the stream to the event log.
+    /// Writes the events that the rank's machine has collected to the event log.
     pub(crate) fn tick(&mut self, machine: &mut Machine, now: Duration, at: &Moment) {
         self.log_stream(machine, at);
         self.events.tick(now);
@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// Registers that the stages of a mapping are set up on this rank.
+    /// Logs that this rank has created its stages for a mapping, and how long each took.
     pub(crate) fn ready(&mut self, ready: &Ready, at: &Moment) {
         for &(stage, took) in &ready.warm_up {
             let stage = self.stage_names[stage].clone();
@@ -144,7 +144,7 @@ impl Observer {
         HeartbeatState::new(doing != Doing::Nothing, state).or_rests(self.rank > 0 && machine.is_parked())
     }
 
-    /// Returns the report of the rank at the end of the run.
+    /// Returns the statistics of the rank for the summary of the run.
     pub(crate) fn finish(&mut self, machine: &mut Machine, host: &StageHost<'_>, at: &Moment) -> RankReport {
         self.end_idle(at);
         self.log_stream(machine, at);

@@ -76,7 +76,7 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Sets the total work of a batch at all stages, for batches whose size is chosen automatically. The default is
+    /// Sets the computing time of a batch, summed over all stages, at which batches aim whose size is chosen automatically. The default is
     /// `ARMATURE_BATCH_MICROSECONDS`, or 500 µs.
     pub fn batch_time(mut self, time: Duration) -> Self {
         self.def.options.batch_time = Some(time);

@@ -1,4 +1,4 @@
-//! Performance model on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
+//! Performance model of a pipeline on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::balance::probe::Probed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
-/// Interval at which ranks report measurements, and minimum time between two decisions. A change of load shows within a few intervals, and a report
-/// costs microseconds.
+/// Interval at which ranks report measurements to rank 0, and minimum time between two decisions about the mapping. Rank 0 notices a change of load
+/// within a few intervals, and a report costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Minimum number of timed items on which an estimate must depend before a decision uses it.
+/// Minimum number of timed items behind an estimate of a service time before a decision uses it.
 const ENOUGH_ITEMS: u64 = 3;
-/// Time for which the last known speed of a rank is used when the speed is no longer measured, because the stages have left the rank or the probe was
-/// in an earlier run. Loads of other programs last about as long.
+/// Time for which the last measured speed of a rank is used after its stages have left the rank, or after an earlier run measured it. Loads of other
+/// programs last about as long.
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// Maximum weight of an estimate, in timed items. More items do not make an estimate better.
+/// Maximum weight, in timed items, of a measured service time when works of stages and speeds of ranks are fitted to the service times. More items do
+/// not make the measurement better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// Speed that a rank showed when it last ran stages whose work is known, as a fraction of its probed speed.
+/// Speed of a rank that follows from the service times of its stages, as a fraction of the speed measured at the start.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     part: f64,
     at: Duration,
 }
 
-/// Measurements of all ranks; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
@@ -46,22 +46,22 @@ pub(crate) struct PerformanceModel {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// Platform with the probed links and speeds, where the speed of a parked rank is from its last probe. Speeds are those of ranks with a core of
-    /// their own.
+    /// Links and speeds of the ranks as measured at the start, or since then on ranks without stages. Speeds are those of ranks with a core of their
+    /// own.
     platform: Platform,
     core_sharing: CoreSharing,
-    /// True if measurements show the time that other threads take of a core. False in a simulation, in which the load of a rank makes its host
+    /// True if a rank can measure the time that other threads take of its core. False in a simulation, in which the load of a rank makes its host
     /// slower.
     of_core_time: bool,
     links: LinkTable,
-    /// By rank: last reported measurements.
+    /// By rank: measurements that it reported last.
     reported: Vec<Measurements>,
-    /// By rank: the speed that the rank showed, if it has run stages.
+    /// By rank: speed that follows from its service times, if the rank has run stages.
     shown: Vec<Option<Shown>>,
-    /// By stage: work (seconds per item at speed 1) from the last fit of works and speeds to the service times. If a service time changes, a load on
-    /// the rank, which slows all its stages, is more likely than a change of the work of all its stages.
+    /// By stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. If a service time
+    /// changes, a load on the rank, which slows all its stages, is more likely than a change of the work of all its stages.
     works: Vec<Option<f64>>,
-    /// By stage: true if the state of the stage is known to be able to migrate to another rank.
+    /// By stage: true if the stage is serial and can migrate to another rank.
     movable: Vec<bool>,
     /// By stage: longest observed time of a call of the stage's factory.
     warm_up: Vec<Duration>,
@@ -69,7 +69,7 @@ pub(crate) struct PerformanceModel {
     warm: Vec<Vec<bool>>,
 }
 
-/// Measured platform and pipeline, as input of the planner.
+/// Measured ranks, links and stages, as input of the planner.
 #[derive(Debug)]
 pub(crate) struct Model {
     platform: Platform,
@@ -77,7 +77,7 @@ pub(crate) struct Model {
     dispatch: Dispatch,
 }
 
-/// Works of the stages and speeds of the ranks on which a decision is based; see [`Model::inputs`].
+/// Works of the stages (seconds per item on the fastest rank) and relative speeds of the ranks, on which a decision is based; see [`Model::inputs`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inputs {
     pub(crate) works: Vec<f64>,
@@ -85,8 +85,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Returns true if `self` and `others` have the same numbers of stages and ranks and their works and speeds differ by at most the fraction
-    /// `part`.
+    /// Returns true if `self` and `others` have equally many stages and ranks, and no work or speed differs by more than the fraction `part`.
     pub(crate) fn are_like(&self, others: &Inputs, part: f64) -> bool {
         let alike = |a: &[f64], b: &[f64]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= part * a.abs().max(b.abs()))
@@ -96,8 +95,8 @@ impl Inputs {
 }
 
 impl PerformanceModel {
-    /// Creates the model for `ranks` ranks. `simulated` is true if the clocks of all ranks agree and no rank shares its core. Returns an error if
-    /// there are more ranks than the planner supports.
+    /// Creates the model for `ranks` ranks. In a simulation (`simulated`) the clocks of all ranks agree and no rank shares its core. Returns an error
+    /// if there are more ranks than the planner supports.
     pub(crate) fn new(
         run_spec: &RunSpec<'_>,
         ranks: usize,
@@ -138,24 +137,26 @@ impl PerformanceModel {
         self.is_live().then_some(REPORT_EVERY)
     }
 
-    /// Returns the probed links into `rank` by sender; empty if the traffic into the rank is not monitored.
+    /// Returns the links into `rank`, by sender, as measured at the start; empty if links are not monitored.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
         let senders = if self.is_live() { self.reported.len() } else { 0 };
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Returns estimates of the links that traffic up to time `now` shows better than the probe did: sender, receiver, estimate.
+    /// Returns the estimates of latency and bandwidth for links on which traffic up to time `now` shows more than the measurement at the start:
+    /// sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
 
-    /// Registers the result of a probe of all ranks.
+    /// Registers the speeds and links that all ranks measured at the start.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
         self.core_sharing.probed(&shares);
         self.platform = platform;
     }
 
-    /// Registers that a rank has created the stages in `warm_up`, with the times of their factories, and that the stages in `movable` can migrate.
+    /// Registers that a rank has created the stages in `warm_up`, each with the duration of the call of its factory, and that the stages in `movable`
+    /// can migrate.
     pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
@@ -178,7 +179,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // Limits the reported service times to the stages of the pipeline, because the number of stages in a received message is not trusted.
+        // The reported service times are cut to the stages of the pipeline, because a received message may name more stages.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
@@ -191,7 +192,8 @@ impl PerformanceModel {
         Ok(())
     }
 
-    /// Returns the planner's input that follows from the measurements at time `now`, under the current mapping `present`.
+    /// Returns the planner's input (works of stages, sizes of items, speeds, links) from the measurements up to time `now`, under the current mapping
+    /// `present`.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
@@ -199,7 +201,7 @@ impl PerformanceModel {
         let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let reach = self.items_at_stages();
-        // Converts the work per item of the stage into work per item of the source, which the planner expects.
+        // The planner expects the work of a stage per item of the source, not per input item of the stage.
         let times = |n: usize| reach[n] + if self.expanding[n] { reach[n + 1] } else { 0.0 };
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
@@ -217,7 +219,7 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Returns all estimates of service times: rank, stage and estimate.
+    /// Returns all measured service times: rank, stage and service time.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -237,7 +239,7 @@ impl PerformanceModel {
         self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
     }
 
-    /// Returns true if enough is known to evaluate `mapping` and other mappings: every stage has been measured on one of its hosts.
+    /// Returns true if every stage has been measured on one of its ranks under `mapping`, so that mappings can be evaluated.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
             let service = self.reported[rank].services.get(stage).copied().flatten();
@@ -246,10 +248,11 @@ impl PerformanceModel {
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
     }
 
-    /// Fits works of stages and speeds of ranks to the service times of stages on the ranks that run them under the mapping `present`.
+    /// Computes the works of stages and speeds of ranks that fit best to the measured service times on the ranks that run the stages under the
+    /// mapping `present`.
     ///
     /// Service times of a stage on ranks that no longer run it are left out: the data may have changed since then, and compared with new times on
-    /// other ranks, the change would look like a difference between the ranks. Only the speed that a former host of the stage showed is kept.
+    /// other ranks, the change would look like a difference between the ranks. Only the speed of a rank that ran the stage before is kept.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
@@ -280,7 +283,7 @@ impl PerformanceModel {
         Ok(fit)
     }
 
-    /// Returns, by stage and with the sink last, the number of items that reach the stage per item of the source.
+    /// Returns, by stage and with the sink last, the number of items that reach the stage for each item of the source.
     fn items_at_stages(&self) -> Vec<f64> {
         let mut reach = vec![1.0];
         for stage in 0..self.outline.len() {
@@ -293,7 +296,7 @@ impl PerformanceModel {
         reach
     }
 
-    /// Returns the mean size of an item on an edge in bytes.
+    /// Returns the mean size in bytes of an item between two stages, on `edge`.
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
@@ -321,7 +324,7 @@ impl Model {
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping was found: {e}")))
     }
 
-    /// Returns the predicted production time of a mapping in seconds.
+    /// Returns the predicted production time of a mapping, in seconds per item of the source.
     pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
@@ -336,14 +339,14 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns the bytes that pass each edge per item of the source.
+    /// Returns, by edge between stages, the bytes that pass for each item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// Returns the works and speeds on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed
-    /// of each rank relative to the fastest one.
+    /// Returns the measurements on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed of
+    /// each rank relative to the fastest one.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -353,7 +356,7 @@ impl Model {
         }
     }
 
-    /// Describes the measurements, for the log.
+    /// Describes the times of the stages and the speeds of the ranks, for the log.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

@@ -13,12 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Balance, BatchMode, Config};
 
-/// Definition of a pipeline: source, stages, codecs and options.
 pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
     pub(crate) stages: Vec<StageDef<'p>>,
-    /// Codecs of the edges: `codecs[0]` behind the source, `codecs[n]` behind stage n - 1.
+    /// Codecs of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage n - 1.
     pub(crate) codecs: Vec<Arc<dyn Codec>>,
     pub(crate) ordered: bool,
     pub(crate) mapping: MappingChoice,
@@ -26,11 +25,11 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
     pub(crate) snapshots: Option<Checkpoint>,
-    /// Name of an option for stages that was set before any stage was added.
+    /// Name of an option for stages that was set before any stage was added, which makes the run fail.
     pub(crate) misuse: Option<&'static str>,
 }
 
-/// Options of a pipeline that override the settings of the run.
+/// Options of a pipeline that override the settings of the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(super) name: Option<String>,

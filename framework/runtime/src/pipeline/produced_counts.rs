@@ -1,16 +1,14 @@
-//! Number of items in a batch that were made of each item of the source, for batches behind an expanding stage.
-//!
-//! Most expanding stages produce the same number of items from each item. The numbers are therefore stored in runs of source items with equal
-//! numbers, and a batch of thousands of items has one run or a few.
+//! Numbers of items that expanding stages have made from each source item of a batch. Most expanding stages make the same number of items from each
+//! item. The numbers are therefore stored in runs of source items with equal numbers, and a batch of thousands of items has one run or a few.
 
-/// Consecutive source items of a batch, given by their positions, with the same number of produced items each.
+/// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Position of the first source item of the run.
+    /// Position in the batch of the first source item of the run.
     pub(crate) place: u32,
-    /// Number of source items in the run, at least 1.
+    /// Number of source items in the run (consecutive source items with equal counts), at least 1.
     pub(crate) places: u32,
-    /// Number of items produced from each source item of the run.
+    /// Number of items made from each source item of the run.
     pub(crate) items: u32,
 }
 
@@ -20,7 +18,7 @@ impl Run {
     }
 }
 
-/// Number of produced items by position of the source item, in order. Source items without output are left out.
+/// Number of produced items by position of the source item in the batch, in order. Source items without output are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProducedCounts {
     runs: Vec<Run>,
@@ -36,8 +34,7 @@ impl ProducedCounts {
         &self.runs
     }
 
-    /// Adds `items` items produced from the source item at position `place`, which is behind all other positions, or is the last one and gets further
-    /// items.
+    /// Adds `items` items made from the source item at position `place`, which must not be before any position added earlier.
     #[inline]
     pub(crate) fn add(&mut self, place: u32, items: u32) {
         match self.runs.last_mut() {
@@ -58,8 +55,8 @@ impl ProducedCounts {
         self.add(place, more);
     }
 
-    /// Returns true if the positions ascend and none is greater than `count`. The source items have positions below `count`; items emitted at the end
-    /// of the stream have position `count`.
+    /// Returns true if the positions ascend and none exceeds `count`, the number of source items in the batch. Items emitted at the end of the stream
+    /// have position `count`.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)
@@ -75,17 +72,17 @@ impl ProducedCounts {
         self.runs.iter().map(|run| run.places as usize).sum()
     }
 
-    /// Returns the position of each source item with output, and the number of items produced from it.
+    /// Returns the position of each source item from which items were made, and their number.
     pub(crate) fn by_place(&self) -> impl Iterator<Item = (u32, u32)> {
         self.runs.iter().flat_map(|run| (0..run.places).map(|n| (run.place + n, run.items)))
     }
 
-    /// Returns, for each produced item, the position of its source item.
+    /// Returns, for each produced item, the position of the source item from which it was made.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one produced item for each position of a source item in `removed`, which is sorted.
+    /// Removes one item that was made from the source item at each of the sorted positions `removed`.
     pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
         if removed.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! Progress of a stream.
+//! Progress of a pipeline's stream of items.
 
 use std::time::Duration;
 
-/// Progress of a stream at one point in time.
+/// Numbers of items and batches that have entered and left a pipeline at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) now: Duration,
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     pub(crate) items: u64,
     /// Number of items drawn from the source.
     pub(crate) drawn: u64,
-    /// Number of items that have not reached the sink, if the length of the source is known.
+    /// Number of items that have not reached the sink, including those not drawn yet, if the length of the source is known.
     pub(crate) left: Option<u64>,
     /// Number of source batches of which all output has reached the sink, and number of batches drawn from the source.
     pub(crate) batches: (u64, u64),

@@ -3,16 +3,17 @@
 use super::produced_counts::ProducedCounts;
 use crate::error::Error;
 
-/// Items of the source from which the items of a batch were made, and which of them have been dropped since.
+/// Consecutive items of the source from which the items of a batch were made, and those of them that stages have dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     /// Number of the first source item, counted from the start of the stream.
     pub(crate) first: u64,
     /// Number of items that the source put into the batch.
     pub(crate) count: u32,
-    /// Positions in the batch of the items that stages have dropped, from 0 and ascending.
+    /// Positions in the batch, from 0 and ascending, of the source items that stages have dropped.
     pub(crate) dropped: Vec<u32>,
-    /// Number of items made of each source item, for batches behind an expanding stage and for the end of the stream. `dropped` is then empty.
+    /// Number of items made from each source item, if the batch has passed an expanding stage (one that makes several items from one) or is the last
+    /// batch of the stream. `dropped` is then empty.
     pub(crate) produced: Option<ProducedCounts>,
 }
 
@@ -30,7 +31,7 @@ impl Range {
         }
     }
 
-    /// Returns, for each item in the batch, the position of its source item, in order.
+    /// Returns, for each item in the batch, the position in the batch of the source item from which it was made, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         let mut removed = self.dropped.iter().copied().peekable();
         let count = if self.produced.is_some() { 0 } else { self.count };
@@ -38,25 +39,24 @@ impl Range {
         places.chain(self.produced.iter().flat_map(ProducedCounts::places))
     }
 
-    /// Returns true if the batch holds one item for each of its source items: none was dropped, and no expanding stage was passed.
+    /// Returns true if the batch holds one item for each of its source items: no stage has dropped an item or made several items from one.
     pub(super) fn is_full(&self) -> bool {
         self.dropped.is_empty() && self.produced.is_none()
     }
 
-    /// Registers that the items at the ascending positions `removed` are dropped.
+    /// Registers that stages have dropped the items at the ascending positions `removed` of the batch.
     pub(super) fn remove_places(&mut self, mut removed: Vec<u32>) {
         match &mut self.produced {
             Some(produced) => produced.remove_places(removed),
             None if removed.is_empty() => {}
             None => {
                 self.dropped.append(&mut removed);
-                // A stable sort is fast here: the vector of dropped positions consists of two sorted runs, which it merges.
                 self.dropped.sort();
             }
         }
     }
 
-    /// Returns the number, in the stream, of the source item from which item number `position` of the batch was made.
+    /// Returns the number, counted from the start of the stream, of the source item from which item number `position` of the batch was made.
     pub(crate) fn number_of(&self, position: usize) -> u64 {
         self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
     }

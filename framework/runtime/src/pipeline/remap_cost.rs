@@ -30,7 +30,7 @@ pub(crate) struct Cost {
     pub(crate) windows: Option<f64>,
 }
 
-/// Update of the cost of the last change of mapping, in seconds that the stream lost.
+/// Step in the measurement of the seconds that the stream lost by the last change of mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
     /// The last batch drawn from the source before the change of mapping has reached the sink. Compared with the pace before the change, the stream
@@ -60,7 +60,7 @@ impl Point {
         later.at.saturating_sub(self.at).as_secs_f64()
     }
 
-    /// Returns the seconds lost until `later`, compared with a stream in which an item takes `pace` seconds.
+    /// Returns the seconds that a stream has lost from this point until `later`, compared with a stream in which an item takes `pace` seconds.
     fn loss_to(self, later: Point, pace: f64) -> f64 {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
@@ -85,7 +85,7 @@ enum Phase {
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Record of a change of mapping until the last batch drawn from the source before it has reached the sink, if the pace before the change is known.
+/// Measurements from which the cost of a change of mapping follows, if the pace (seconds per item) before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,
@@ -108,8 +108,8 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
-    /// Two points of the stream under the current mapping, from which on the pace is measured. A measurement covers a certain number of items; the
-    /// newer point is at most about that number of items old, the older one at most twice that number.
+    /// Two points of the stream under the current mapping, from which its pace (seconds per item) is measured. If a measurement covers n items, the
+    /// newer point is at most about n items old, the older one at most 2n.
     points: Option<(Point, Point)>,
 }
 
@@ -129,7 +129,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Updates the meter with the progress of the stream. Returns news about the cost of the last change of mapping.
+    /// Updates the meter with the progress of the stream. Returns the loss or cost of the last change of mapping, if it has just become known.
     pub(crate) fn see(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         match self.phase {
@@ -158,19 +158,20 @@ impl RemapCostMeter {
         }
     }
 
-    /// Registers that another mapping is being prepared. The pace after the previous change of mapping is settled now, or stays unknown.
+    /// Registers that rank 0 has ordered another mapping. The pace after the previous change of mapping is computed from the items that have arrived
+    /// by now, or stays unknown.
     pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         let update = self.end(s);
-        // The pace before this change of mapping is unknown while batches drawn before the previous change are in flight: it belongs to no single
-        // mapping.
+        // While batches drawn before the previous change of mapping are in flight, the pace belongs to no single mapping, so the pace before this
+        // change stays unknown.
         let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
         let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
         self.phase = Phase::Preparing { ordered: now, before };
         update
     }
 
-    /// Registers that the mapping being prepared has taken effect.
+    /// Registers that the new mapping has taken effect.
     pub(crate) fn activated(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {
@@ -185,8 +186,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Registers the end of the stream. A pace measured over as many items as were in flight is now enough for the cost of the last change of
-    /// mapping.
+    /// Registers the end of the stream. The cost of the last change of mapping is now computed from fewer items: as many as were in flight suffice
+    /// for the pace after it.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -194,7 +195,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since the measurement of the pace began.
+    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since its last batch of the old mapping.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;
@@ -203,7 +204,7 @@ impl RemapCostMeter {
     }
 }
 
-/// Returns the number of items over which a pace is measured, with `in_flight` items in flight.
+/// Returns the number of items over which a pace (seconds per item) is measured if `in_flight` items are in flight.
 fn span(in_flight: u64) -> u64 {
     (WINDOWS * in_flight).max(LEAST_ITEMS)
 }

@@ -1,10 +1,10 @@
-//! Tests of the cost of remaps in streams with synthetic arrival times.
+//! Tests of the measured cost of remaps (changes of the mapping), in streams with synthetic arrival times at the sink.
 
 use super::*;
 
 const WINDOW: u64 = 10;
 
-/// Stream of batches of one item, in which the maximum number of batches is always in flight.
+/// Stream of batches of one item, with a constant number of batches in flight.
 struct Stream {
     metrics: RemapCostMeter,
     ms: f64,
@@ -55,7 +55,7 @@ impl Stream {
         self
     }
 
-    /// Returns the measured costs of the remaps, in milliseconds and as a multiple of the time of the items in flight.
+    /// Returns the measured costs of the remaps, in milliseconds and as a multiple of the time that the items in flight take.
     fn costs(&self) -> Vec<(f64, f64)> {
         let cost = |update: &CostUpdate| match update {
             CostUpdate::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
@@ -64,7 +64,7 @@ impl Stream {
         self.update.iter().filter_map(cost).collect()
     }
 
-    /// Returns, by remap, the time in milliseconds that the stream lost until the last batch drawn before the remap reached the sink.
+    /// Returns, for each remap, the milliseconds that the stream lost until the last batch drawn before the remap reached the sink.
     fn losses(&self) -> Vec<f64> {
         let loss = |update: &CostUpdate| match update {
             CostUpdate::Drained { loss } => Some(1e3 * loss),
@@ -106,7 +106,7 @@ fn stall_costs_its_duration_despite_a_faster_pace() {
 fn cost_includes_the_gain_missed_before_landing() {
     let mut stream = Stream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
-    // The time in which the ranks prepare the remap, while the stream keeps its old pace, is not part of the cost.
+    // The ranks prepare the remap for 50 items while the stream keeps its pace; this time is not part of the cost.
     assert_costs(&stream, &[(20.0, 2.0)]);
 }
 
@@ -134,7 +134,7 @@ fn previous_pace_covers_only_the_last_items() {
 #[test]
 fn cost_of_overlapping_remaps_is_unknown() {
     let mut stream = Stream::new();
-    // The second remap is ordered while batches drawn before the first remap are in flight.
+    // Rank 0 orders the second remap while batches drawn before the first remap are in flight.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
     assert_costs(&stream, &[]);
     assert_eq!(stream.losses(), [0.0], "one draining, of the second");

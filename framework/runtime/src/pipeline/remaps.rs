@@ -1,4 +1,4 @@
-//! Changes of the mapping in a run: those that the caller requested in advance, and a record of each change.
+//! Changes of the mapping in a run: those that the program requested before the run, and a record of each change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,18 +22,17 @@ pub struct Remap {
     pub to: String,
     /// Reason for the change of the mapping, in one sentence.
     pub reason: String,
-    /// Production time in seconds that the planner predicted for the mapping; `None` if the mapping was not planned.
+    /// Production time (seconds per item of the source) that the planner predicted for the mapping; `None` if the mapping was not planned.
     pub predicted: Option<f64>,
-    /// Measured production time in seconds before the change of the mapping, if it was measured.
+    /// Measured production time (seconds per item of the source) before the change of the mapping, if it was measured.
     pub before: Option<f64>,
-    /// Measured production time in seconds some time after the change of the mapping.
+    /// Measured production time (seconds per item of the source) some time after the change of the mapping.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change of the mapping: until the mapping took effect, compared with the pace before, and from then until
-    /// the last batch drawn before the change had reached the sink, compared with the better of the paces before and after. Slightly negative if
-    /// nothing was lost and the paces were measured a little too slow. `None` if another change or the end of the stream followed too soon, or if the
-    /// change itself followed another change or the start too soon.
+    /// Seconds that the stream lost by the change of the mapping. The time until the mapping took effect is compared with the pace before it; the
+    /// time from then until the last batch drawn before the change reached the sink, with the better of the paces before and after. Slightly negative
+    /// if nothing was lost and the paces were measured a little too slow. `None` if another change, or the start or end of the stream, was too close.
     pub cost: Option<f64>,
-    /// Cost of the change as a multiple of the time that the items in flight at the change take at the better of the paces before and after.
+    /// Cost of the change as a multiple of the time that the items in flight take at the better of the paces before and after.
     pub cost_windows: Option<f64>,
     /// Number of batches in flight when the mapping took effect.
     pub in_flight: usize,
@@ -55,22 +54,22 @@ impl Remap {
         }
     }
 
-    /// Returns the record of the first mapping of the stream.
+    /// Returns the record of the first mapping of a run.
     pub(crate) fn first() -> Self {
         Remap::because("the stream began with it".into(), None)
     }
 
-    /// Returns the record of the mapping that was planned after the calibration.
+    /// Returns the record of the mapping that the planner computed after the calibration.
     pub(crate) fn planned(predicted: f64) -> Self {
         Remap::because("planned from the calibration".into(), Some(predicted))
     }
 
-    /// Returns the record of a mapping that was requested in advance for the time after `after` items.
+    /// Returns the record of a mapping that the program requested before the run, to take effect after `after` items.
     pub(crate) fn scripted(after: u64) -> Self {
         Remap::because(format!("requested after {after} items"), None)
     }
 
-    /// Returns the record of a mapping that the tuner has chosen.
+    /// Returns the record of a mapping that the controller chose during the run.
     pub(crate) fn decided(reason: String, predicted: Option<f64>) -> Self {
         Remap::because(reason, predicted)
     }
@@ -80,12 +79,12 @@ impl Remap {
     }
 }
 
-/// Changes of the mapping that the caller has requested, sorted by the number of items at the sink after which they are due.
+/// Changes of the mapping that the program requested before the run, sorted by the number of items at the sink after which they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Script(VecDeque<(u64, Mapping)>);
 
 impl Script {
-    /// Resolves the mappings that the caller has requested and sorts them by number of items.
+    /// Checks the mappings that the program requested before the run, and sorts them by number of items.
     pub(crate) fn resolve(
         requested: Vec<(u64, MappingChoice)>,
         stages: &[StageDef<'_>],
@@ -107,7 +106,7 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// Returns the next requested mapping, if it is due after `items` items have reached the sink.
+    /// Removes and returns the next requested mapping, if it is due when `items` items have reached the sink.
     pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
         self.0.front().filter(|(after, _)| *after <= items)?;
         self.0.pop_front().map(|(_, mapping)| mapping)

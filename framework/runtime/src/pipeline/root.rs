@@ -1,4 +1,4 @@
-//! Protocol of rank 0: chooses the first mapping, starts the ranks, controls the stream and collects the reports.
+//! Protocol of rank 0 in a pipeline: chooses the first mapping of stages to ranks, starts the ranks, controls the stream and collects the reports.
 
 mod remapper;
 
@@ -32,25 +32,24 @@ use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// Phase of a pipeline's run on rank 0.
 #[derive(Debug)]
 enum Phase {
-    /// The ranks answer a probe that measures their speeds and links.
+    /// The ranks measure their speeds and links and report them to rank 0 (probe).
     Probing(Box<Probe>),
     Streaming,
-    /// The ranks are ending the run. The field holds the reports that have arrived, by rank.
+    /// The stream has ended, and the ranks send their last reports. The field holds the reports that have arrived, by rank.
     Ending(Vec<Option<RankReport>>),
 }
 
-/// Next mapping, which the ranks are preparing.
+/// Next mapping of stages to ranks, for which the ranks are creating their stages.
 struct Change {
     mapping: Mapping,
     remap: Remap,
-    /// Ranks that have not reported that their stages for the mapping are ready.
+    /// Ranks that have not reported yet that their stages for the next mapping are ready.
     waiting: Vec<usize>,
 }
 
-/// Protocol of rank 0, which coordinates the ranks and takes part in the stream like all others.
+/// Protocol of rank 0, which coordinates the ranks of a pipeline and also runs stages.
 pub(crate) struct Root<'c, 'p> {
     machine: Machine,
     observer: Observer,
@@ -67,7 +66,7 @@ pub(crate) struct Root<'c, 'p> {
     change: Option<Change>,
     remaps: Vec<Remap>,
     is_calibrating: bool,
-    /// Time at the end of the calibration run, and number of items drawn by then.
+    /// Time at the end of the calibration run, which measures the stages before the mapping is planned, and number of items drawn by then.
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
     /// Time of the next check whether a change of the mapping is due, while the stream runs.
@@ -81,13 +80,13 @@ pub(crate) struct Root<'c, 'p> {
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
-/// Progress of the sink's `finish`, which follows its last item.
+/// State of the call of the sink's `finish`, which follows the last item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SinkEnd {
-    /// The sink must be finished when all items have reached it.
+    /// The sink's `finish` must be called when all items have reached the sink.
     Open,
     Finishing,
-    /// The sink is finished, or needs no call of `finish`.
+    /// The sink's `finish` has been called, or is not needed.
     Finished,
 }
 
@@ -102,7 +101,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = match config.balance {
-            // Turns remapping off for a pipeline without stages, which has no mapping to change.
+            // Turns changes of the mapping off for a pipeline without stages.
             _ if run_spec.expanding.is_empty() => Balance::Off,
             Some(balance) => balance,
             None if planned => Balance::Live,
@@ -146,7 +145,7 @@ impl<'c, 'p> Root<'c, 'p> {
         })
     }
 
-    /// Starts a probe of speeds and links, unless the platform was probed a short time ago.
+    /// Starts a probe, in which the ranks measure their speeds and links, unless there are recent measurements.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.clone();
         if let Some((when, probed)) = last
@@ -162,8 +161,8 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Handles the answer of a rank, possibly rank 0 itself, to a probe: its speed, or, if `speed` is `None`, the echo of a message that measures the
-    /// link.
+    /// Handles the answer of a rank (which may be rank 0) to the probe: the measured speed, or, if `speed` is `None`, the echo of a message that
+    /// measures the link.
     fn on_answer(
         &mut self,
         from: usize,
@@ -189,7 +188,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Starts the stream, because speeds and links are known.
+    /// Starts the stream, because the speeds and links of the ranks are known.
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
@@ -206,7 +205,7 @@ impl<'c, 'p> Root<'c, 'p> {
         self.machine.source().map_or(0, |s| s.items_drawn())
     }
 
-    /// Handles a report of another rank.
+    /// Handles a report of another rank: of measurements, of stages that are ready, or of the end of the run.
     fn on_report(&mut self, from: usize, report: Report, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match (report, &mut self.phase) {
             (Report::Speed(speed), _) => self.on_answer(from, Some(speed), at, out),
@@ -214,7 +213,6 @@ impl<'c, 'p> Root<'c, 'p> {
             (Report::Measurements(measurements), Phase::Streaming) => {
                 self.performance_model.measured(from, measurements, at.now())
             }
-            // Ignores reports that arrive after the end of the stream: their mapping or measurements are no longer needed.
             (Report::Ready(_) | Report::Measurements(_), Phase::Ending(_)) => Ok(()),
             (Report::Total(report), Phase::Ending(reports)) => {
                 reports[from] = Some(report);
@@ -234,14 +232,14 @@ impl<'c, 'p> Root<'c, 'p> {
 
     /// Returns true if the source has ended and everything drawn from it has reached the sink.
     fn is_finished(&self) -> bool {
-        // Before the first mapping is current, the source cannot be finished, because it is not read.
+        // While no mapping is in effect, the source is not read and cannot be finished.
         let snapshots = self.snapshots.as_ref();
         self.machine.epoch() > 0
             && self.machine.source().is_none_or(|s| s.is_finished())
             && !snapshots.is_some_and(Snapshots::is_writing)
     }
 
-    /// Draws the marker of a snapshot if a snapshot is due, and completes a snapshot whose files have been written.
+    /// Sends the marker of a snapshot into the stream if a snapshot is due, and completes a snapshot whose files have been written.
     fn advance_snapshots(&mut self, now: Duration, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
             return Ok(());
@@ -255,7 +253,7 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Starts to write the files of a snapshot, because the sink has committed the items before its marker.
+    /// Starts to write the files of a snapshot, because the sink has committed all items before the snapshot's marker.
     fn on_committed(&mut self, committed: Committed, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source()) else {
             return Ok(());
@@ -264,7 +262,7 @@ impl<'c, 'p> Root<'c, 'p> {
         snapshots.write(committed, is_finished, at.now())
     }
 
-    /// Finishes the sink, if that is needed. Returns true if the sink is finished.
+    /// Calls the sink's `finish` if that is needed. Returns true if the sink is finished.
     fn finish_sink(&mut self) -> bool {
         let is_cut = self.machine.source().is_some_and(Source::is_cut);
         match self.sink {
@@ -278,7 +276,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Ends the stream and directs the other ranks to finish.
+    /// Sends the other ranks the directive that the stream has ended, and begins to collect their last reports.
     fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(progress) = self.progress_at(at) {
             let update = self.cost.end(progress);
@@ -303,7 +301,7 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Returns the summary of the run at its end.
+    /// Returns the summary of the pipeline's run.
     pub(crate) fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
         let items = self.drawn();
         let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
@@ -445,7 +443,6 @@ impl<'p> Protocol for Root<'_, 'p> {
 
     fn progress(&mut self) -> Option<observe::Progress> {
         let mapping = self.text(&self.mapping);
-        // Reports no progress before the first item is drawn, because the length of the stream is unknown until then.
         let source = self.machine.source().filter(|source| source.items_drawn() > 0)?;
         let before = source.items_before();
         let (done, left) = (before + source.items_done(), source.items_left());

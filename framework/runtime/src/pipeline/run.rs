@@ -226,15 +226,15 @@ impl<'p> PipelineDef<'p> {
                     })
                 }
             };
-            // Reports a failure to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user code
-            // for a long time.
+            // The failure is reported to the other ranks before the scope ends: its end waits for the compute thread, which may be in user code for a
+            // long time.
             result.inspect_err(|error| endpoint.report(error))
         })
         .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 
-    /// Returns the properties of the run that must agree on all ranks. The mapping and the kind of dispatch are not among them, because rank 0 sends
-    /// them to the other ranks.
+    /// Returns the description of the run that must be equal on all ranks. It omits the mapping and the kind of dispatch, because rank 0 sends them
+    /// to the other ranks.
     fn announcement(&self, sink: &str, method: &str) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

@@ -1,4 +1,4 @@
-//! Specification of a run on rank 0: the pipeline's description, its first mapping, and what is known of the ranks.
+//! Data that rank 0 needs for a run of a pipeline: description of the pipeline, its first mapping, and what is known of the ranks.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,18 @@ use super::remaps::Script;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed};
 
-/// Properties of the pipeline and the ranks that rank 0 needs. The stages themselves belong to the stage host.
+/// Properties of the pipeline and the ranks that rank 0 needs. The user code of the stages belongs to the stage host.
 #[derive(Debug)]
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
     /// By stage: true if the stage produces several items from one.
     pub(crate) expanding: Vec<bool>,
-    /// True if a stage may emit an item at the end of the stream.
+    /// True if a stage may emit an additional item at the end of the stream.
     pub(crate) may_finish: bool,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
-    /// Groups of ranks that share cores.
     pub(crate) sharing: &'s [SharedCores],
     /// Last measurement of the speeds and links of the ranks in this session.
     pub(crate) probed: &'s mut Probed,
@@ -54,10 +53,11 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// Returns the settings of the source's window under `mapping`.
+    /// Returns the settings of the source's window (limit of the batches in flight) under `mapping`.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
-            // The calibration run ignores a fixed batch size: a single large batch could be all that it measures.
+            // The calibration run, which measures the stages, ignores a batch size that the user has fixed: it might measure only a single large
+            // batch.
             batch: if calibrating { BatchMode::Auto } else { config.batch },
             batch_time: config.batch_time,
             fixed: config.window,
@@ -73,7 +73,7 @@ impl<'s> RunSpec<'s> {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }
 
-    /// Returns the settings of the source's window at the start of the stream.
+    /// Returns the settings of the source's window (limit of the batches in flight) at the start of the stream.
     pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
         self.window(&self.first(), config, self.mapping.is_none())
     }

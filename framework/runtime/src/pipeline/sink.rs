@@ -32,7 +32,7 @@ pub trait Sink: Send {
 
     /// Continues behind the [`commit`](Sink::commit) that was called with `items` and returned `state`, and undoes everything that was taken after
     /// it. This is the first call in a job that continues from a snapshot. A job may have died after a commit and before its snapshot was complete,
-    /// so the sink may have commits after this one.
+    /// so the sink may have committed items after it.
     ///
     /// # Errors
     /// An error ends the job.

@@ -1,15 +1,15 @@
-//! Selection of batches whose size in bytes is measured by encoding and decoding them. This is needed on edges within a rank, over which no message
-//! is sent.
+//! Selection of batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages of one rank need it, because
+//! they are not encoded as messages.
 
 use std::time::Duration;
 
-/// Number of optional size measurements per edge, in addition to the required ones. Items differ, and the mean size of a few batches may be far off;
-/// with this number, the mean is as good as that of as many service times.
+/// Number of size measurements on each edge between two stages, in addition to the required ones. Items differ in size: this number makes the mean
+/// size as accurate as the mean service time.
 const MORE: usize = 61;
 /// Optional size measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
 const PARTS: u32 = 200;
 
-/// Number of size measurements still to be made on each edge, and the time that they have taken so far.
+/// Number of size measurements that remain on each edge between two stages, and the time that they have taken so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     must: Vec<usize>,
@@ -19,13 +19,14 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Requests size measurements of the next `batches` batches on each of `edges` edges, and of further batches while that is cheap.
+    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while they
+    /// take little time.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];
     }
 
-    /// Returns true if the size of the current batch at `edge` is to be measured. Called once per batch.
+    /// Returns true if the size of the current batch on `edge` must be measured. Called once for each batch.
     pub(crate) fn is_due(&mut self, edge: usize) -> bool {
         let is_cheap = self.weighing * PARTS <= self.computing;
         let must = self.must.get_mut(edge).filter(|left| **left > 0);
@@ -35,7 +36,7 @@ impl Sizes {
         true
     }
 
-    /// Adds the computing time of a batch, of which size measurements may take a small part.
+    /// Adds the computing time of a batch; size measurements may take a small part of the total.
     pub(crate) fn computed(&mut self, took: Duration) {
         self.computing += took;
     }
@@ -52,7 +53,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of batches whose size is measured, of `batches` batches that compute for 10 ms each, if a measurement takes `weighing`.
+    /// Returns how many of `batches` batches, each of which computes for 10 ms, are measured if one measurement takes `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

@@ -22,18 +22,18 @@ use crate::persist::snapshot::{Checkpoint, Manifest, Schedule, SnapshotStore, Sn
 use crate::session::Config;
 use crate::wire;
 
-/// State from which a job continues, as read from the last snapshot.
+/// State from which a restarted job continues, as read from the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
     /// Position of the snapshot in the stream; `None` if there is no snapshot yet.
     pub(crate) position: Option<Position>,
     pub(crate) stages: Vec<SavedStage>,
-    /// True if the earlier job has processed the whole stream.
+    /// True if the job that wrote the snapshot has processed the whole stream.
     pub(crate) is_finished: bool,
 }
 
-/// Position of a snapshot in the stream, and whether the stream has ended there. It is the last of the byte strings in a snapshot; those before it
-/// are the states of the serial stages.
+/// Position of a snapshot in the stream, and whether the stream has ended there. Stored as the last byte string of a snapshot, after the states of
+/// the serial stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,
@@ -46,11 +46,10 @@ pub(crate) struct Snapshots {
     store: SnapshotStore,
     writer: SnapshotWriter,
     schedule: Schedule,
-    /// Number of the last snapshot, counted through all starts of the job.
+    /// Number of the last snapshot, counted from the first start of the job.
     number: u64,
-    /// Number of stages of the pipeline.
     stages: usize,
-    /// Number of source items before the last complete snapshot, counted through all starts of the job; `None` if there is no snapshot.
+    /// Number of source items before the last complete snapshot, counted from the first start of the job; `None` if there is no snapshot.
     items: Option<u64>,
     progress: Progress,
     /// Content of the snapshot at the end of the stream, while the files of the snapshot before it are being written.
@@ -61,9 +60,9 @@ pub(crate) struct Snapshots {
 /// Progress of the next snapshot of a stream.
 #[derive(Debug)]
 enum Progress {
-    /// No snapshot is due or in progress.
+    /// No snapshot is due or being taken.
     Idle,
-    /// The marker of a snapshot is due, or has been drawn and has not reached the sink.
+    /// The marker of a snapshot is due, or the source has sent it and it has not reached the sink.
     Marked,
     /// The files of a snapshot are being written.
     Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },
@@ -75,7 +74,7 @@ enum Progress {
 pub struct SnapshotCosts {
     /// Number of snapshots that were completed.
     pub count: u64,
-    /// Total time in which stages saved their states and the sink committed its items.
+    /// Total time in which stages saved their states and the sink committed its items, for all snapshots.
     pub took: Duration,
     /// Time between the starts of two snapshots, as scheduled at the end of the run.
     pub period: Duration,
@@ -127,12 +126,13 @@ impl Snapshots {
         Ok((snapshots, resumed))
     }
 
-    /// Returns the number of source items before the last complete snapshot, and the directory of the snapshots; `None` if there is no snapshot.
+    /// Returns the number of source items before the last complete snapshot, and the path of the directory of the snapshots; `None` if there is no
+    /// snapshot.
     pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
         self.items.map(|items| (items, self.store.dir()))
     }
 
-    /// Returns true if the marker of a snapshot must be drawn at time `now`.
+    /// Returns true if the source must send the marker of a snapshot into the stream at time `now`.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
         if is_due {
@@ -142,15 +142,15 @@ impl Snapshots {
         is_due
     }
 
-    /// Starts to write the files of a snapshot, because the sink has committed the items before its marker. If `is_finished` is true, no items
-    /// follow.
+    /// Starts to write the files of a snapshot, because the sink has committed all items before the snapshot's marker. If `is_finished` is true, the
+    /// stream has ended.
     ///
     /// # Errors
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
         if self.is_writing() {
-            // The snapshot at the end of the stream waits for the files of the snapshot before it. No other marker is drawn before the last snapshot
-            // is complete.
+            // The snapshot at the end of the stream is written when the files of the snapshot before it are complete. Until then the source sends no
+            // other marker.
             self.last = Some((committed, is_finished));
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl Snapshots {
     }
 }
 
-/// Reads a snapshot of a pipeline that has `stages` stages.
+/// Reads the snapshot that `manifest` describes, for a pipeline that has `stages` stages.
 fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<Resumed> {
     let wrong = || checkpoint.refused("it does not hold the snapshot of a pipeline");
     let units = stages as u64 + 1;
@@ -240,7 +240,7 @@ fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<R
     Ok(Resumed { position: Some(position), stages: saved, is_finished })
 }
 
-/// Returns the states of a marker, ordered by stage. A stage that saved no state has an empty one.
+/// Returns the stage states that the marker of a snapshot has collected, ordered by stage. A stage that saved no state has an empty one.
 ///
 /// # Errors
 /// [`ErrorKind::Wire`] if the marker names a stage that the pipeline of `stages` stages does not have.

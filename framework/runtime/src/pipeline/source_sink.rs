@@ -13,22 +13,23 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::Item;
 
-/// Batch drawn from the source.
+/// Batch drawn from the source, with the state of the source after it.
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
     /// True if the batch is the last one of the stream.
     pub(crate) ended: bool,
-    /// Number of items of the source that are left, if the iterator knows it.
+    /// Number of items that the source has not yielded yet, if the iterator knows it.
     pub(crate) left: Option<u64>,
 }
 
 /// Source that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch, whose first item has number `first`. The first draw skips the items before it, which an earlier job has processed.
+    /// Draws the next batch, whose first item has number `first`. The first call skips the items before number `first`, which an earlier job has
+    /// processed.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 
-    /// Returns a batch without items, and draws nothing.
+    /// Returns a batch without items, without drawing from the iterator.
     fn empty(&self) -> Drawn;
 }
 
@@ -57,11 +58,12 @@ fn too_short(count: u64) -> Error {
     Error::new(ErrorKind::Config, text)
 }
 
-/// Iterator as the source of a pipeline. It is created at the first draw, on the thread that draws. `make` receives the number of items to leave out.
+/// Iterator as the source of a pipeline. `make` creates it at the first draw, on the thread that draws, and receives the number of items to leave
+/// out.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
-    /// True if the iterator has ended.
+    /// True if the iterator has yielded its last item.
     ended: bool,
 }
 
@@ -122,7 +124,7 @@ where
     }
 }
 
-/// Draws a batch. `more` draws a given number of items and returns true if the stream has ended.
+/// Draws a batch. `more` draws the given number of items and returns true if the iterator has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
     fill: Fill,
@@ -141,7 +143,7 @@ where
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
-        // The time limit of the batch begins only when the first item has been drawn, which may take long.
+        // The time limit of a batch counts from its first item, because an iterator may wait long for it.
         let mut start = None;
         while items.len() < fill.items {
             let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
@@ -164,7 +166,7 @@ where
 }
 
 impl<M, I: Iterator> SourceOf<M, I> {
-    /// Returns the number of remaining items only if the iterator knows it exactly, because rank 0 relies on the length of the stream.
+    /// Returns the number of remaining items only if the iterator knows it exactly, because rank 0 takes it for the length of the stream.
     fn left(&self) -> Option<u64> {
         match self.iter.as_ref().map(Iterator::size_hint) {
             Some((least, Some(most))) if least == most => Some(least as u64),
@@ -178,7 +180,7 @@ fn empty<T: Item, M, I: Iterator>(source: &SourceOf<M, I>) -> Drawn {
     Drawn { items: Box::new(Vec::<T>::new()), count: 0, ended: source.ended, left: source.left() }
 }
 
-/// Sink of a pipeline, with its name for messages.
+/// Sink of a pipeline, with its name for error messages and summaries.
 pub(super) struct NamedSink<'p> {
     pub(super) name: String,
     pub(super) sink: Box<dyn ErasedSink + 'p>,
@@ -204,17 +206,17 @@ pub(crate) trait ErasedSink: Send {
         Durability::None
     }
 
-    /// Makes all output durable that the sink has taken, which was made of the first `items` items of the source. Returns the state of the sink.
+    /// Makes all output of the sink durable: everything that was made of the first `items` items of the source. Returns the state of the sink.
     fn commit(&mut self, _items: u64) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
-    /// Lets the sink continue where it committed its items in an earlier job.
+    /// Restores the sink to the state that it committed in an earlier job.
     fn resume(&mut self, _: &Position) -> Result<()> {
         Ok(())
     }
 
-    /// Ends the output of the sink, which has taken all items.
+    /// Ends the output of the sink, which has received all items.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -154,7 +154,7 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::session::{Config, run};
 
-    /// Stage that emits a zero at the end of the stream, or fails there if its field is true.
+    /// Stage that emits a zero at the end of the stream; if its field is true, it fails instead.
     struct Zero(bool);
 
     impl Stage for Zero {

@@ -14,7 +14,8 @@ pub(crate) struct StageDef<'p> {
     pub(crate) stateless: bool,
     /// True if the stage produces several items from one.
     pub(crate) expands: bool,
-    /// True if the stage may emit an item at the end of the stream, because it is a user's implementation of [`Stage`](super::stage::Stage).
+    /// True if the stage may emit an additional item at the end of the stream, because it is a user's implementation of
+    /// [`Stage`](super::stage::Stage).
     pub(crate) may_finish: bool,
     pub(crate) factory: Factory<'p>,
 }

@@ -29,7 +29,6 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Host of a rank's stages; see the module documentation.
 pub(crate) struct StageHost<'p> {
     clock: Clock,
     core: StealTime,
@@ -37,7 +36,7 @@ pub(crate) struct StageHost<'p> {
     /// True if serial stages must be able to save their states for snapshots.
     has_snapshots: bool,
     rank: usize,
-    /// By stage: the context that the stage's function receives.
+    /// By stage: context argument of the stage's function.
     contexts: Vec<Context>,
     defs: Vec<StageDef<'p>>,
     live: Vec<Option<Box<dyn ErasedStage + 'p>>>,
@@ -45,7 +44,7 @@ pub(crate) struct StageHost<'p> {
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
     sink: NamedSink<'p>,
-    /// Timing of each sequence of stages that runs in one job, by index of the first stage of the sequence.
+    /// By index of the first stage of a sequence of stages that one job runs: timing of this sequence.
     stage_runs: Vec<Times>,
     /// Counters of the source, of each stage, and of the sink, in this order.
     stats: Vec<StageStats>,
@@ -55,7 +54,7 @@ pub(crate) struct StageHost<'p> {
     activity: Arc<Activity>,
 }
 
-/// Timing of a sequence of stages: selection of the batches that are timed (sampled), and time per item in the last sampled batch.
+/// Timing of a sequence of stages that one job runs: selection of the batches in which each stage is timed, and time per item in the last such batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
@@ -103,7 +102,7 @@ impl<'p> StageHost<'p> {
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Returns the cost of a job of the source or the sink, which has processed `items` items since `begin`, and adds it to the counters.
+    /// Returns the cost of a job of the source or the sink, which began at `begin` and processed `items` items, and adds it to the counters.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -113,7 +112,7 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Measures the size of a batch by encoding and decoding it, if that is due.
+    /// Measures the encoded size of the items of a batch on `edge`, if a measurement is due there. Returns the items.
     fn weigh(
         &mut self,
         edge: usize,
@@ -136,7 +135,7 @@ impl<'p> StageHost<'p> {
         items
     }
 
-    /// Checks that a sample of the new items can be encoded. Returns true if any item was checked.
+    /// Checks that a sample of the items that a stage has produced can be encoded for sending. Returns true if any item was checked.
     fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
         self.codecs[edge].check(items).map_err(|error| self.produced_by(edge, range, error))
     }
@@ -147,8 +146,8 @@ impl<'p> StageHost<'p> {
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Creates the `hosted` stages that do not exist yet. Existing stages that are not in `hosted` are kept: they may have batches to finish, and a
-    /// stage that returns to this rank later need not be created again.
+    /// Creates the stages in `hosted` that do not exist on this rank yet. Stages that are not in `hosted` are kept: they may have batches to finish,
+    /// and need not be created again if a later mapping assigns them to this rank.
     fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
@@ -201,7 +200,7 @@ impl<'p> StageHost<'p> {
         })
     }
 
-    /// Continues a serial stage from the state that was saved on another rank.
+    /// Restores a serial stage on this rank from the state that was saved on another rank.
     fn restore(&mut self, stage: usize, state: &[u8]) -> Result<()> {
         if self.live[stage].is_none() {
             self.make(stage)?;
@@ -215,8 +214,8 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Runs one stage on the items of a batch. If the batch has no items, because an expanding stage has made `produced` pieces of it, the stage
-    /// makes the next piece.
+    /// Runs one stage on the items of a batch. A batch without items is one for which an expanding stage has made `produced` pieces of its output;
+    /// that stage makes the next piece.
     fn call(
         &mut self,
         stage: usize,
@@ -260,7 +259,6 @@ impl<'p> StageHost<'p> {
         Ok(ran)
     }
 
-    /// Runs some consecutive stages on a batch.
     fn process(
         &mut self,
         stages: std::ops::Range<usize>,
@@ -324,12 +322,13 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // The time of the next stage begins after the checks and size measurements of the items in front of it.
+                // The time of the next stage begins after the items in front of it have been checked and measured.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
-                // Stops behind the expanding stage whose output was cut, because other ranks may be free to process the pieces.
+                // The job ends behind an expanding stage that has made only a piece of its output, because other ranks may be free to process the
+                // pieces.
                 end = stage + 1;
                 break;
             }
@@ -379,11 +378,11 @@ pub(super) struct Ran {
     pub(super) input_items: usize,
     /// Number of the input items in `input_items` that produced no output.
     pub(super) dropped: usize,
-    /// True if `items` is a piece and not the whole output for the batch.
+    /// True if `items` is only a piece of the stage's output for the batch.
     pub(super) is_cut: bool,
 }
 
-/// Returns the items of a batch's payload, decoded if they were received from another rank.
+/// Returns the items of a batch; they are decoded if they came from another rank.
 fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
@@ -399,8 +398,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Lets an expanding stage that has made `produced` pieces of a batch make the next piece. Without `items`, the stage holds the items of the batch
-/// already.
+/// Makes the next piece of an expanding stage's output for a batch, after `produced` pieces. If `items` is `None`, the stage holds the input items of
+/// the batch already.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),
@@ -438,7 +437,7 @@ impl UserCode for StageHost<'_> {
                 let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if kind == BatchKind::End {
-                    // Items that are emitted at the end of the stream belong to no item of the source.
+                    // An item that a stage emits at the end of the stream was made from no source item.
                     range.produced = Some(ProducedCounts::default());
                 }
                 self.check(0, &drawn.items, &range)?;
@@ -515,7 +514,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // Creating stages may take long although earlier jobs were short, because a factory may load data.
+        // The creation of stages may take long although earlier jobs were short, because a stage's factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
@@ -540,7 +539,7 @@ impl UserCode for StageHost<'_> {
                     tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
-            // At the sink, items of the source are counted, so that the number of items in flight can be derived from the log.
+            // The event log counts source items at the sink, so that a reader can derive the number of items in flight.
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
@@ -579,7 +578,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // Submits jobs until the executor refuses one, because the compute thread has ended with the error.
+                // Submits jobs until the executor returns the error of the source, with which the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -1,4 +1,4 @@
-//! Statistics of a rank: service times of its stages, and its idle times.
+//! Statistics of a rank: service times of the pipeline's stages on the rank, and the rank's idle times.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,23 +11,24 @@ use super::machine::Traffic;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StageStats {
-    /// Number of input items.
+    /// Number of input items of the stage.
     pub items: u64,
-    /// Number of input items that produced no output.
+    /// Number of input items from which the stage made no output.
     pub dropped: u64,
-    /// Number of items that the stage produced.
+    /// Number of output items of the stage.
     pub made: u64,
-    /// Number of input batches.
+    /// Number of input batches of the stage.
     pub batches: u64,
-    /// Number of timed items: all items, unless monitoring is off.
+    /// Number of items whose processing time was measured: all items, unless the user has turned the measurement of service times off.
     pub timed_items: u64,
-    /// Total time of the timed items.
+    /// Total processing time of the items that were timed.
     pub timed: Duration,
-    /// Time in sampled batches in which the rank was ready to compute while other threads had its core. Of short batches, only some are sampled.
+    /// Part of the stage's time in which the rank was ready to compute while other threads had its core. Measured only in a sample of the short
+    /// batches.
     pub lost: Duration,
     /// Time of the calls of the stage's factory on this rank.
     pub warm_up: Duration,
-    /// Maximum number of batches that waited in front of the stage's block on this rank.
+    /// Maximum number of batches that waited on this rank for the stage, or for the block of consecutive stages to which it belongs.
     pub longest_queue: usize,
 }
 
@@ -52,7 +53,8 @@ pub struct RankReport {
     pub stages: Vec<StageStats>,
     /// Time in which the rank was idle because no batch had arrived.
     pub waiting_input: Duration,
-    /// Time in which the rank was idle because no receiver had requested its finished batches, or (rank 0) because the window was closed.
+    /// Time in which the rank was idle because no other rank had requested its finished batches, or (rank 0) because the limit of batches in flight
+    /// was reached.
     pub waiting_downstream: Duration,
     /// Total size in bytes of the batches sent to other ranks.
     pub sent_bytes: u64,
@@ -62,7 +64,7 @@ pub struct RankReport {
     pub sent_batches: u64,
     /// Number of batches received from other ranks.
     pub received_batches: u64,
-    /// Number of batches that the rank sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
+    /// Number of batches that the rank forwarded to another rank, because the mapping of stages to ranks had changed since they were sent.
     pub forwarded: u64,
     /// Number of serial stages that migrated from this rank to another one.
     pub handed_over: u64,
@@ -89,8 +91,8 @@ impl RankReport {
     }
 }
 
-/// Selection of the batches whose processor time is measured (samples). Reading the processor time is a system call, so only some short batches are
-/// measured.
+/// Selection of the batches (samples) for which the processor time of the stages is measured. Reading the processor time is a system call, so only
+/// some short batches are measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sampler {
     skip: u8,
@@ -109,7 +111,7 @@ impl Sampler {
         }
     }
 
-    /// Sets the number of batches that are not sampled after a sampled one, from the mean time per stage of the sampled batch.
+    /// Sets how many batches follow a sampled batch before the next sample, from the mean time per stage in the sampled batch.
     pub(crate) fn timed(&mut self, took: Duration) {
         self.skip = match took.as_micros() {
             0..20 => 15,
@@ -120,18 +122,18 @@ impl Sampler {
     }
 }
 
-/// Code of stage 0 in [`Activity`]; smaller codes mean the source, the sink or no activity.
+/// Number that represents stage 0 in [`Activity::what`]; smaller numbers represent the source, the sink or no activity.
 const FIRST_STAGE: usize = 3;
 
-/// Current activity of the thread that runs user code, read by the thread that communicates.
+/// Activity of the thread that runs user code at present, which the communicating thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// 0: no activity, 1: drawing from the source, 2: passing items to the sink, [`FIRST_STAGE`] + n: running stage n.
+    /// 0: no activity, 1: drawing items from the source, 2: passing items to the sink, [`FIRST_STAGE`] + n: running stage number n.
     what: AtomicUsize,
     item: AtomicU64,
 }
 
-/// Activity of the thread that runs user code, at one time.
+/// Activity of the thread that runs user code at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Doing {
     Nothing,

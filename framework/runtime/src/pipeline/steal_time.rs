@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::comm::run_delay::RunDelay;
 
-/// Minimum gap between elapsed time and processor time that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
+/// Minimum difference between elapsed time and processor time that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// Gaps between elapsed time and processor time are examined if they are at least one part in 64 of the elapsed time. Smaller gaps change no
-/// decision.
+/// The difference between elapsed time and processor time is examined if it is at least one part in 64 of the elapsed time. Smaller differences
+/// change no decision about the mapping.
 const GAP_PART: u32 = 64;
 /// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for a
 /// disk or a server, for example.
@@ -16,8 +16,8 @@ const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.
 ///
-/// Time that passes on a clock but not in processor time was either lost to other threads or spent on waiting for something, such as a disk or a
-/// server. Only Linux's account of the time in which a thread was ready and had no core separates the two.
+/// Time that passes on a clock but not in processor time was either lost to other threads, or spent on waiting for a disk or a server, for example.
+/// Only Linux's account of the time in which a thread was ready and had no core separates the two.
 #[derive(Debug, Default)]
 pub(crate) struct StealTime {
     account: Option<Account>,
@@ -31,8 +31,8 @@ struct Account {
 }
 
 impl StealTime {
-    /// Returns the part of the last period of this thread in which other threads had the core. The period took `took`, measured by the thread's
-    /// [clock](crate::comm::clock::Clock), and the thread computed for `cpu` of it.
+    /// Returns for how long other threads had the core while this thread was ready, in the last period. The period took `took`, measured by the
+    /// thread's [clock](crate::comm::clock::Clock), and the thread computed for `cpu` of it.
     pub(crate) fn lost(&mut self, took: Duration, cpu: Duration) -> Duration {
         let gap = took.saturating_sub(cpu);
         if gap < LEAST_GAP.max(took / GAP_PART) {
@@ -41,8 +41,8 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // Opens the kernel's account of this thread at the first gap. The account then includes waits before the last period, so the first result
-            // may be too large, but it never exceeds the gap between elapsed time and processor time.
+            // The kernel's account of this thread is opened when time is missing for the first time. The account then includes waits before this
+            // period, so the first result may be too large, but it never exceeds the missing time.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {

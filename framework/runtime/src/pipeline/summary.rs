@@ -20,7 +20,7 @@ pub struct Summary {
     pub name: String,
     /// Stage names in order.
     pub stages: Vec<String>,
-    /// Mapping at the end of the run.
+    /// Mapping of stages to ranks at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,
     /// Text form of the mapping at the end of the run.
     pub mapping_text: String,
@@ -28,21 +28,22 @@ pub struct Summary {
     pub items: u64,
     /// Number of items that the sink received.
     pub delivered: u64,
-    /// Time from the start of the run to the end of the stream.
+    /// Time from the start of the run until the sink has finished, after the last item.
     pub elapsed: Duration,
-    /// Time from the start of the run until the calibration run ended and the mapping was planned; zero if the mapping was given.
+    /// Time from the start of the run until the calibration, which measures the stages, ended and the mapping was planned; zero if the mapping was
+    /// given.
     pub calibration: Duration,
-    /// Number of items drawn from the source by the end of the calibration run.
+    /// Number of items drawn from the source before the end of the calibration.
     pub calibration_items: u64,
-    /// Production time in seconds that the planner predicted for the mapping planned after the calibration.
+    /// Production time (seconds per item of the source) that the planner predicted for the mapping planned after the calibration.
     pub predicted: Option<f64>,
-    /// Number of source items that earlier starts of the job had processed, if the job continued from a snapshot.
+    /// Number of source items that the job had processed before it was restarted and continued from a snapshot.
     pub items_before: u64,
     /// Number and cost of the snapshots, if the pipeline has snapshots.
     pub snapshots: Option<SnapshotCosts>,
-    /// Mappings that took effect, including the first one.
+    /// Mappings that took effect, including the first one, with the reason and the cost of each change.
     pub remaps: Vec<Remap>,
-    /// Reports by rank.
+    /// Statistics of each rank: service times of its stages, idle times, and traffic.
     pub ranks: Vec<RankReport>,
 }
 
@@ -52,8 +53,8 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// Returns the part of the headline about the output: the number of dropped items, or the number of output items if a stage produces several
-    /// items from one.
+    /// Returns the part of the summary's first line about the output: the number of dropped items, or the number of output items if a stage produces
+    /// several items from one.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {
@@ -62,7 +63,7 @@ impl Summary {
         }
     }
 
-    /// Returns the production time in seconds that was measured after the calibration run.
+    /// Returns the measured production time (seconds per item of the source) since the calibration.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
         let time = self.elapsed.saturating_sub(self.calibration);
@@ -80,7 +81,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // Maximum number of changes of the mapping that are listed; of more changes, only the last ones.
+        // Maximum number of changes of the mapping in the text: earlier ones are only counted.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
@@ -109,7 +110,7 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A cost of a change slightly below zero is noise, and is shown as no cost.
+                    // A cost of a change slightly below zero is an error of measurement, and is shown as no cost.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }

@@ -1,4 +1,4 @@
-//! Worker: the protocol of every rank except rank 0.
+//! Worker: the pipeline protocol of every rank except rank 0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::error::Result;
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
 
-/// Interval at which a rank without stages measures its own speed: a hundred times the duration of the measurement.
+/// Interval at which a rank without stages measures its own speed: a hundred times the duration of one measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Protocol of a rank other than 0, which carries out rank 0's directives.
+/// Pipeline protocol of a rank other than 0, which carries out the directives of rank 0.
 pub(crate) struct Worker<'p> {
     machine: Machine,
     observer: Observer,
     /// Directory of the event log.
     events: Option<PathBuf>,
-    /// True if rank 0 uses measurements of this rank for decisions.
+    /// True if rank 0 bases decisions about the mapping on measurements of this rank.
     is_balanced: bool,
     /// Time of the next measurement of the rank's speed, while the rank runs no stage.
     next_probe: Duration,
@@ -47,7 +47,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Returns the report of the rank at the end of the stream.
+    /// Returns the statistics of this rank for the summary of the run.
     pub(crate) fn finish(mut self, host: &StageHost<'_>, end: &Moment) -> RankReport {
         self.observer.finish(&mut self.machine, host, end)
     }
@@ -65,7 +65,7 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// Starts to prepare the mapping of a directive from rank 0.
+    /// Starts to create the stages that a directive of rank 0 assigns to this rank in the next mapping.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
         let Prepare { table, weigh, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);
@@ -75,8 +75,8 @@ impl<'p> Worker<'p> {
         self.machine.prepare(table, weigh, stamps, saved);
     }
 
-    /// Measures the speed of a rank without stages periodically, because without stages nothing else shows that a competing load has started or
-    /// ended.
+    /// Measures the speed of a rank without stages periodically, because only this measurement shows that another program has started or stopped
+    /// using its core.
     fn probe_if_parked(&mut self, now: Duration) {
         if !self.machine.is_parked() || self.machine.awaits_result() || now < self.next_probe {
             return;

@@ -21,7 +21,7 @@ impl LastState<'_> {
         self.silent >= FIRST_REMINDER
     }
 
-    /// Returns the time since the rank last changed its state, as far as it is known.
+    /// Returns the time since the rank last started or ended a job of user code or did other work, as far as it is known.
     fn time(&self) -> Duration {
         self.heartbeat_state.unchanged_for + self.silent
     }
@@ -98,7 +98,7 @@ mod tests {
         HeartbeatState { occupation, unchanged_for: unchanged_for * S, ..HeartbeatState::new(false, state) }
     }
 
-    /// Returns the log message for ranks with the given heartbeats and the ages of these heartbeats in seconds.
+    /// Returns the log message that is due for ranks with the given heartbeats, each with its age in seconds.
     fn due_message(blocked_ranks: &mut BlockedRanks, ranks: &[(HeartbeatState, u32)]) -> Option<String> {
         let last_states = ranks.iter().enumerate().map(|(rank, (heartbeat_state, silent))| LastState {
             rank,
@@ -118,7 +118,8 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(replaced.as_deref(), Some(expected));
         let replaced = due_message(&mut BlockedRanks::new(), &[busy(0), waits(10), busy(3)]);
-        // Rank 0 runs one short job of user code after another; rank 2 has been in one job for 4 s.
+        // Rank 0 runs one short job after another, and rank 2 has been in one job for 4 s: the message describes rank 2, and counts rank 0 as one
+        // more.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(replaced.as_deref(), Some(expected));
     }

@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::observe::{Display, Doing, Recorder};
 use crate::session::{Config, Progress};
 
-/// Maximum number of messages that a turn of the loop receives before the rank looks for outcomes of user code. The number is large enough that
-/// looking for outcomes costs little compared with the messages.
+/// Maximum number of messages that a rank receives before it looks for results of user code. It is so large that looking for results costs little
+/// compared with the messages.
 pub(crate) const BURST: usize = 16;
 /// Maximum number of calls of user code that take less than a microsecond between two polls for messages: a poll costs as much as one such call.
 const TINY_BURST: u32 = 8;
@@ -32,8 +32,8 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// True if `backoff` has the longer sleeps of a parked rank, which has no work until it is woken.
     is_parked: bool,
     heartbeat: Heartbeat,
-    /// `activity_count` counts started jobs of user code, ended jobs, and turns of the loop that did other work. `last_change` holds the count
-    /// and the time of the last heartbeat that reported a new count.
+    /// `activity_count` counts the rank's started and ended jobs of user code, and the turns of its loop with other work. `last_change` holds the
+    /// count and the time of the last heartbeat that reported a new count.
     activity_count: u64,
     last_change: (u64, Duration),
     display: Display,
@@ -43,7 +43,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     recorder: Recorder,
 }
 
-/// Result of one turn of the driver's loop.
+/// Result of one turn of the loop of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -62,7 +62,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// Creates a driver like [`new`](Driver::new), for user code whose jobs have several `kinds`, which the event log names.
+    /// Creates a driver like [`new`](Driver::new), for user code whose jobs have several `kinds` (names for the event log).
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -139,7 +139,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// Adds the time since the last call to the account of this rank's activities, if there is an event log.
+    /// Adds the time since the last call to the event log's account of this rank's activities, if there is an event log.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -147,7 +147,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Makes heartbeats frequent enough that this rank is not silent for as long as `limit`.
+    /// Limits the interval of heartbeats so that this rank is never silent for as long as `limit`.
     pub(crate) fn with_heartbeats_within(mut self, limit: Duration) -> Self {
         self.heartbeat.hurry(limit);
         self
@@ -255,7 +255,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Passes all available outcomes of user code to the protocol. Returns true if there was an outcome.
+    /// Passes all available results of user code to the protocol. Returns true if there were any.
     fn take_outcomes<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -313,7 +313,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
-                // The job of user code may have been long, so the periodic work is due now: other ranks may wait for a heartbeat.
+                // The job of user code may have been long, so the periodic work is due now: other ranks may be waiting for a heartbeat of this rank.
                 self.turns = P::TURNS_PER_TICK;
                 // The outcome of the job is fetched in the next turn of the loop, after a poll for messages.
                 return Ok(turn);

@@ -49,7 +49,7 @@ impl UserCode for Doubling {
 struct Numbers {
     is_root: bool,
     to_do: Vec<u8>,
-    /// Results on rank 0, numbers that have been sent on rank 1.
+    /// On rank 0: results that were received. On rank 1: results that were sent.
     seen: Vec<u8>,
     expected: usize,
     has_ticked: bool,

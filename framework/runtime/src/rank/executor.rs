@@ -21,8 +21,8 @@ use crate::observe::SharedTally;
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean
-/// job time is below `THREADED_ABOVE / GAP`. A gap of 1 would let jobs of varying length move user code back and forth.
+/// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean job
+/// time is below `THREADED_ABOVE / GAP`. With `GAP` = 1, jobs of varying length would move user code back and forth.
 const GAP: u32 = 5;
 /// Minimum number of jobs before user code moves to another thread: the decayed mean covers about the last eight jobs.
 const JOBS_BEFORE_CHANGE: u32 = 16;
@@ -121,7 +121,7 @@ enum State<'scope, W: UserCode> {
     Threaded {
         tasks: Sending<W::Task>,
         outcomes: Receiving<Result<W::Outcome>>,
-        /// Holder of the user code after the compute thread has ended.
+        /// User code, which the compute thread stores here when it ends.
         left: Left<W>,
         thread: ScopedJoinHandle<'scope, ()>,
     },

@@ -47,7 +47,7 @@ fn core_is_free_while_the_compute_thread_waits() {
     });
 }
 
-/// A job of user code counts as work from its start to its end, however late its outcome is fetched.
+/// A job of user code counts as work from its start to its end, even if its outcome is fetched much later.
 #[test]
 fn job_counts_as_work_from_start_to_end() {
     const LONG: Duration = Duration::from_millis(30);

@@ -38,7 +38,8 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Creates an empty flight record; `None` if the system has no anonymous files, without which a death is attributed to more tasks.
+    /// Creates an empty flight record; `None` if the system has no anonymous files. Without a flight record, more tasks are suspected of having
+    /// killed the rank.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
         file.write_all_at(&FlightRecord::default(), 0).ok()?;
@@ -66,7 +67,7 @@ impl FlightRecorder {
     }
 
     fn write(&self, record: &FlightRecord) {
-        // An error of the write is ignored: it is unlikely, because the space was reserved at creation, and only the record is missing then.
+        // An error of the write is ignored: only the record would be missing. It is unlikely, because the space was reserved at creation.
         let _ = self.file.write_all_at(record, 0);
     }
 }
@@ -85,7 +86,8 @@ impl FlightRecordReader {
         File::open(path).ok().map(FlightRecordReader)
     }
 
-    /// Returns the last started chunk of tasks that has not ended, and the last started task of the chunk, as far as they are recorded.
+    /// Returns the numbers of the chunk of tasks that was started last and has not ended, and of its task that was started last, as far as they are
+    /// recorded.
     pub(crate) fn read(&self) -> Option<(u64, Option<u64>)> {
         let mut record = FlightRecord::default();
         self.0.read_exact_at(&mut record, 0).ok()?;

@@ -15,8 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
-/// Minimum number of heartbeats within the time after which a silent rank counts as dead, so that a rank with one late heartbeat does not count
-/// as dead.
+/// Minimum number of heartbeats in the time after which a silent rank counts as dead: one late heartbeat must not make a rank count as dead.
 const HEARTBEATS_PER_LIMIT: u32 = 4;
 
 /// Supervision of one rank by another rank.
@@ -32,7 +31,7 @@ pub(crate) enum Watch {
     Within {
         /// Longest allowed time without a message from the rank.
         limit: Duration,
-        /// True if the rank has reached the skeleton, and no longer runs the program's code before it.
+        /// True if the rank has begun the skeleton; false while it runs code of the program before the skeleton.
         has_joined: bool,
     },
 }
@@ -45,7 +44,7 @@ pub(crate) struct Silence {
     pub(crate) has_ended: bool,
     /// Time since the last message of the rank.
     pub(crate) silent: Duration,
-    /// Error that names the rank and its last state. On rank 0 it also contains the states of all other ranks.
+    /// Error message that names the rank and its last state. On rank 0 it also contains the states of all other ranks.
     pub(crate) error: Error,
 }
 
@@ -65,13 +64,13 @@ pub(crate) struct Heartbeat {
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// True if user code may block this rank, which this rank's heartbeats then report; `None` before the first turn of its loop.
+    /// True if user code may block this rank, as its heartbeats report; `None` until it is known.
     is_interleaved: Option<bool>,
     /// Last heartbeat of each rank in this run.
     heartbeat_states: Vec<Option<HeartbeatState>>,
     /// For each rank: true if the rank has sent a message in this run.
     has_joined: Vec<bool>,
-    /// Time since which no rank has computed although rank 0 waits for results, on the clock that runs only while rank 0 polls. Only on rank 0.
+    /// Time since which rank 0 has waited for results while no rank computed, on the clock that runs only while rank 0 polls. Only on rank 0.
     standstill: Option<Duration>,
     /// Schedules log messages about ranks that have not reached the skeleton.
     reminder: Reminder,
@@ -79,7 +78,7 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Begins the exchange of heartbeats for a run of a skeleton; earlier messages do not count.
+    /// Begins the exchange of heartbeats for a run of a skeleton. Messages that arrived before it do not count as heartbeats.
     pub(crate) fn new(endpoint: &mut Endpoint, config: &Config, name: &'static str) -> Self {
         let (now, size) = (endpoint.clock().now(), endpoint.size());
         endpoint.record_poll(now);
@@ -102,15 +101,15 @@ impl Heartbeat {
         }
     }
 
-    /// Makes heartbeats frequent enough that this rank is not silent for as long as `limit`.
+    /// Limits the interval of heartbeats so that this rank is never silent for as long as `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / HEARTBEATS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
     }
 
-    /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false,
-    /// because other ranks tolerate a longer silence of a rank that has sent no heartbeat.
+    /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false, because a
+    /// rank that has sent no heartbeat yet may be silent for longer anyway.
     pub(crate) fn replace_interleaved(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|replaced| replaced != is_interleaved)
     }
@@ -158,8 +157,7 @@ impl Heartbeat {
     ) -> Result<()> {
         let mine = &HeartbeatState { is_interleaved: self.is_interleaved == Some(true), ..mine.clone() };
         for (to, watch) in self.others(endpoint, watch) {
-            // A heartbeat is also sent to a rank that was taken for dead and is still present: the rank waits for rank 0 until the end of the
-            // job.
+            // A rank that was taken for dead but is still present gets a heartbeat as well, because it waits for rank 0 until the end of the job.
             let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
             if stays || matches!(watch, Watch::Within { .. }) {
                 endpoint.send(to, Control::Heartbeat, mine)?;
@@ -217,7 +215,7 @@ impl Heartbeat {
         // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long, so that the
         // error states the right limit.
         self.next = now + pause;
-        // The check for a standstill follows the checks of silence, because the last reported state of a silent rank is outdated.
+        // The check whether any rank makes progress follows the checks of silence, because the last reported state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
     }
 
@@ -275,8 +273,8 @@ impl Heartbeat {
     ) -> Result<()> {
         let is_quiet = !mine.is_computing()
             && !self.heartbeat_states.iter().skip(1).flatten().any(HeartbeatState::is_computing);
-        // The time of a standstill counts from the first check at which no rank computes, and not from the start of rank 0's wait, during which
-        // another rank may have computed for longer than the limit.
+        // The time without progress counts from the first check at which no rank computes, and not from the start of rank 0's wait: another rank may
+        // have computed for most of that wait.
         if !awaits_results || !is_quiet {
             self.standstill = None;
             return Ok(());

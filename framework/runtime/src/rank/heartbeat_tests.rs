@@ -57,7 +57,7 @@ fn silent_rank_is_named_with_its_last_heartbeat() {
     );
 }
 
-/// A rank whose calls of user code were short may be silent for longer, because the next call may take long.
+/// A rank whose calls of user code were short may be silent for longer than usual, because the next call may take long.
 #[test]
 fn interleaved_rank_has_the_longer_silence_limit() {
     let (mut heartbeat, mut endpoint) = heartbeat();
@@ -122,8 +122,7 @@ fn silence_is_detected_at_the_limit() {
         endpoint.reset_silence(1);
         Ok(())
     };
-    // The silence of rank 1 stays below the limit of 10 s in the first two phases: heartbeats are one second apart, and the last heartbeat
-    // arrives between two of them.
+    // Rank 1 is silent for 2.6 s and then for 9.99 s, which is below the limit of 10 s. The next silence, of 10.02 s, is above it.
     silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
     let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
     assert!(error.to_string().contains("has waited 10 s for a heartbeat from rank 1"), "{error}");

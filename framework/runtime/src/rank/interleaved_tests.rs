@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Calls of user code that are short until the ranks have sent heartbeats, followed by one long call.
+/// User code whose calls are short until the ranks have sent heartbeats, and whose next call is long.
 struct Calls {
     begin: Instant,
     had_long: AtomicBool,
@@ -30,7 +30,7 @@ impl Calls {
     }
 }
 
-/// Runs `body` on two ranks; `body` calls user code until a long call has ended.
+/// Runs `body`, which calls user code until the long call has ended, on two ranks.
 fn may_skip_poll(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
     let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
     let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);
@@ -72,7 +72,7 @@ fn in_a_sink_of_a_farm(session: &mut Session, calls: &Calls) -> crate::Result<()
 }
 
 fn in_a_loop(session: &mut Session, calls: &Calls) -> crate::Result<()> {
-    // While one rank is in the long call of user code, the other rank waits for it.
+    // While one rank is in the long call of user code, the other rank must wait for it.
     let body = |range: std::ops::Range<u64>| {
         range.for_each(|_| {
             calls.call();

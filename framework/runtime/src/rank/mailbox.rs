@@ -1,7 +1,7 @@
-//! A channel between two threads, most of whose code is compiled once for all types of content.
+//! A channel between two threads, most of whose code is compiled once for all types of values.
 //!
-//! The standard channel carries one `()` for each value, and reports that an end was dropped; the values are in a separate queue. A standard
-//! channel compiles to several hundred functions for each type of content, and a rank has two channels for each type of task.
+//! The standard channel carries one `()` for each value and reports that an end was dropped; the values are in a separate queue. A standard channel
+//! compiles to several hundred functions for each type of value, and a rank has two channels for each type of task.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};

@@ -17,8 +17,8 @@ pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
 /// Outcome of a task of a protocol's user code.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
-/// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols whose messages need answers: an answer is delayed by less than 2 % of the
-/// duration of a job.
+/// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols in which other ranks wait for replies to their messages: a reply is delayed by less
+/// than 2 % of the duration of a job.
 pub(crate) const FREQUENT_POLLS: u32 = 64;
 
 /// Protocol of a skeleton on one rank. A protocol has no thread and no transport, and its events carry their time.
@@ -28,12 +28,12 @@ pub(crate) trait Protocol: Sized {
     /// User code that the rank runs in this protocol.
     type Code: UserCode;
 
-    /// Frequency of polls for messages during a job of user code in a simulator: with the value n, a message waits for at most one n-th of the
-    /// time that the job has run. The value is 1 if no message needs an answer before the job ends; more polls only slow down the simulation.
+    /// Frequency of polls for messages during a job of user code in a simulator: with the value n, a message waits for at most one n-th of the time
+    /// that the job has run. The value is 1 if no message needs a reply before the job ends; more polls only slow down the simulation.
     const POLLS_PER_SIMULATED_JOB: u32 = 1;
 
-    /// Number of messages received between two jobs of user code on the communicating thread. The value is one by default, so that the sender
-    /// can continue as soon as it has its answer; it is higher for protocols whose decisions need messages of many ranks.
+    /// Number of messages received between two jobs of user code on the communicating thread. The value is one by default, so that the sender can
+    /// continue as soon as it has the reply; it is higher for protocols whose decisions need messages of many ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
     /// Number of turns of the rank's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. Reading the clock costs a
@@ -44,8 +44,8 @@ pub(crate) trait Protocol: Sized {
     /// returns.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
-    /// True if other ranks wait for answers of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code
-    /// has a separate thread, and its sleeps during jobs are short.
+    /// True if other ranks wait for replies of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code has
+    /// a separate thread, and its sleeps during jobs are short.
     const ANSWERS_SOON: bool = false;
 
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
@@ -92,8 +92,8 @@ pub(crate) trait Protocol: Sized {
     /// Returns the next task for user code. Called only if another task can be submitted.
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
 
-    /// Returns true if the next job on the communicating thread may start without a poll for messages. Intended for jobs that are short compared
-    /// with a poll, as long as no rank waits for an answer.
+    /// Returns true if the next job on the communicating thread may start without a poll for messages. Intended for jobs that are short compared with
+    /// a poll, as long as no rank waits for a reply.
     fn may_skip_poll(&self) -> bool {
         false
     }
@@ -125,7 +125,7 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns true if the rank may poll without sleeping while it waits, because no other thread and no command of the rank computes.
+    /// Returns true if the rank may poll without sleeping while it waits, because no other thread and no command of this rank computes.
     fn leaves_the_core(&self) -> bool {
         true
     }
@@ -138,8 +138,8 @@ pub(crate) trait Protocol: Sized {
     /// Returns the state of the rank for its heartbeats.
     fn heartbeat_state(&self) -> HeartbeatState;
 
-    /// Adds to the record of times and counts in `tally` the work that the protocol has measured itself since the last call, and the running
-    /// commands.
+    /// Adds to `tally`, the record of times and counts for the event log, the work that the protocol has measured itself since the last call, and the
+    /// running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
     /// Returns the progress of the run, if it is known. Called on rank 0 when the progress is displayed.
@@ -248,7 +248,7 @@ impl<'e> Outgoing<'e> {
         self.0.transport().sends_done()
     }
 
-    /// Returns the number of the last message that was sent, for [`has_left`](Outgoing::has_left).
+    /// Returns the number of the last message that this rank has sent, as an argument of [`has_left`](Outgoing::has_left).
     pub(crate) fn last_sent(&mut self) -> u64 {
         self.0.transport().sends()
     }

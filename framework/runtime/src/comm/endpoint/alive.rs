@@ -1,4 +1,4 @@
-//! Checks whether the processes of other ranks are alive. This rank can observe the end of processes on its own machine.
+//! Checks whether the processes of other ranks are alive. A rank can observe only the processes on its own machine.
 
 use super::Endpoint;
 use crate::comm::message::Control;
@@ -6,7 +6,7 @@ use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Endpoint {
-    /// Stores the process of `rank`, if this rank can observe the end of the process.
+    /// Stores the process of `rank`, if this rank can observe the end of that process.
     pub(crate) fn know(&mut self, rank: usize, process: Process) {
         if self.is_process() && self.own.sees(&process) {
             self.seen.insert(rank, process);
@@ -36,11 +36,8 @@ impl Endpoint {
         self.seen.contains_key(&rank)
     }
 
-    /// Checks that the processes of all ranks that the job needs are still running. `waiting` describes what the caller waits for, as in "waited
-    /// for …".
-    ///
-    /// # Errors
-    /// [`ErrorKind::Timeout`] if the process of a needed rank has ended.
+    /// Checks that the processes of all ranks that the job needs are still running. `waiting` describes what the caller waits for, after "waited
+    /// for".
     pub(crate) fn check_alive(&self, waiting: impl FnOnce() -> String) -> Result<()> {
         let Some(rank) = (0..self.size()).find(|&rank| !self.is_lost(rank) && self.has_ended(rank)) else {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::comm::message::{is_failure, run_of};
 use crate::comm::{HEARTBEAT_PERIOD, Reminder};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Handling of other ranks' failures while a rank waits for its messages to be received.
+/// Reaction to failures of other ranks while this rank waits until its messages have been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     /// A failure ends the wait with an error, because the other ranks are needed.
@@ -28,12 +28,12 @@ impl Endpoint {
 
     /// Waits until all ranks that are still present have received the messages of this rank, and checks that the needed ranks are alive.
     ///
-    /// If the launcher ends the job at the death of any rank and the job is still running, a rank that was taken for dead was only silent. The
-    /// silent rank may resume and receive its messages, so this rank waits up to `patience` for it.
+    /// If the launcher ends the job at the death of any rank, a rank that was taken for dead while the job is still running was only silent. It may
+    /// resume and receive its messages, so this rank waits for it, at most for `patience`.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] at the limit, and if a needed rank is [observed](Endpoint::check_alive) to have died; [`ErrorKind::Peer`] if
-    /// another rank has failed; errors of the transport.
+    /// [`ErrorKind::Timeout`] at the limit, and if a needed rank is [observed](Endpoint::check_alive) to have died; [`ErrorKind::Peer`] if another
+    /// rank has failed; errors of the transport.
     pub(crate) fn deliver(&mut self, limit: Duration, patience: Duration) -> Result<()> {
         let may_return = self.is_process() && !self.capabilities().ranks_may_end;
         let patience = if may_return { patience } else { Duration::ZERO };
@@ -74,7 +74,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Returns the ranks that have not received all messages of this rank, except ranks that were taken for dead and are not known to be still
+    /// Returns the ranks that have not received all messages of this rank, without those that were taken for dead and are not known to be still
     /// present.
     fn receivers(&self) -> Vec<usize> {
         let is_there =

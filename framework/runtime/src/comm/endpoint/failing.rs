@@ -1,4 +1,4 @@
-//! Failure of a job: the message that informs the other ranks, and their answers that they can end.
+//! Failure of a job: the message with which a rank reports its failure to the others, and their confirmations that they can end.
 
 #[cfg(feature = "mpi")]
 use std::collections::BTreeSet;
@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::may_restart;
 use crate::wire;
 
-/// Longest time that a rank stays after the job has failed, if its user code does not return. The time must be longer than the other ranks wait
-/// before they abort the job. A larger value delays the end of a job in which no rank ends the others.
+/// Longest time that a rank stays after the job has failed, if its user code does not return. It must exceed the time after which the other ranks
+/// abort the job. A larger value delays the end of a job that no rank aborts.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time that a rank waits for the failure message of the rank with the original error. It is less than [`GRACE`] and more than a failing
-/// rank needs to send its failure.
+/// Time that a rank waits for the failure message of the rank whose error came first. It is less than [`GRACE`], and more than that rank needs to
+/// send the message.
 const FAILURE_MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 
 impl Endpoint {
@@ -61,8 +61,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the failure message of the rank with the original error arrives. The message does not arrive if that rank's user code handled
-    /// the error.
+    /// Waits for the failure message of the rank whose error came first. The message does not arrive if user code handled the error on that rank.
     fn await_failure(&mut self) {
         let start = self.clock().now();
         while self.failure.is_none() && self.clock().now().saturating_sub(start) < FAILURE_MESSAGE_LIMIT {
@@ -96,8 +95,8 @@ impl Endpoint {
 
 #[cfg(feature = "mpi")]
 impl Endpoint {
-    /// Receives messages until rank 0 permits this rank to leave a failed job; all other messages are dropped. Returns the dead ranks, or `None`
-    /// if no dismissal has arrived yet.
+    /// Receives messages until rank 0 dismisses this rank from a failed job; all other messages are dropped. Returns the dead ranks, or `None` if no
+    /// dismissal has arrived yet.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -122,7 +121,7 @@ impl Endpoint {
         Ok(is_done || self.transport.receivers().into_iter().all(|rank| self.has_left(rank)))
     }
 
-    /// Returns the ranks that have died, and the living ranks other than this one that have not [answered](Control::Answer) a failure.
+    /// Returns the ranks that have died, and the living ranks except this one that have not [confirmed](Control::Answer) a failure.
     pub(crate) fn unanswered(&self) -> (Vec<usize>, BTreeSet<usize>) {
         let others = (0..self.size()).filter(|&rank| rank != self.rank());
         let (dead, alive): (Vec<usize>, Vec<usize>) = others.partition(|&rank| self.has_left(rank));

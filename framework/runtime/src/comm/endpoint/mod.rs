@@ -50,12 +50,12 @@ pub(crate) struct Endpoint {
     cores: usize,
     /// Failure of this rank or of another rank, which ends every further wait.
     failure: Option<Error>,
-    /// Ranks that have [answered](Control::Answer) the failure message of another rank.
+    /// Ranks that have confirmed the failure message of another rank ([`Answer`](Control::Answer)).
     answered: BTreeSet<usize>,
     job_status: StatusWriter,
     /// Numbers of the dead ranks without which the job continues, ascending.
     lost: Vec<usize>,
-    /// Ranks that were taken for dead, but whose process still exists and finalises MPI with the others.
+    /// Ranks that were taken for dead, but whose process is still present and finalises MPI together with the others.
     staying: BTreeSet<usize>,
     /// Process of this rank.
     own: Process,
@@ -104,7 +104,7 @@ impl Endpoint {
     }
 
     /// Claims a journal or a directory of checkpoints for one run of the job. A second run must not use the same path, because it would take the
-    /// results of the first run for its own. Called on rank 0.
+    /// results of that run for its own. Called on rank 0.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if an earlier run of this job has claimed the path.
@@ -153,12 +153,12 @@ impl Endpoint {
         self.job_status.stop(kept);
     }
 
-    /// Marks the job as failed in the job status, with this message, although all ranks end without an error. Called on rank 0.
+    /// Marks the job as failed in the job status, with an error message of the program, although all ranks end without an error. Called on rank 0.
     pub(crate) fn conclude(&mut self, failure: String) {
         self.job_status.conclude(failure);
     }
 
-    /// Marks `rank`, which has died, as lost: the job continues without it. `why` describes how the death was detected. At the end no rank
+    /// Marks `rank`, which has died, as lost: the job continues without it. `why` says how the death was detected. At the end of the job no rank
     /// waits for a lost rank, and MPI is not finalised, because `MPI_Finalize` would wait for it.
     pub(crate) fn lose(&mut self, rank: usize, why: &str) {
         self.staying.remove(&rank);
@@ -189,7 +189,7 @@ impl Endpoint {
         self.lost.binary_search(&rank).is_ok()
     }
 
-    /// Sets the list of dead ranks at the end of the job. MPI is finalised only if this list is empty.
+    /// Sets the list of dead ranks at the end of the job, as rank 0 has sent it. MPI is finalised only if the list is empty.
     pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
         self.lost = lost;
     }
@@ -247,8 +247,8 @@ impl Endpoint {
         self.run
     }
 
-    /// Updates the failure detector at time `now`; called at about every poll. Returns the time during which this rank has polled, which is
-    /// the time base for the silence of other ranks.
+    /// Updates the failure detector at time `now`; called at about every poll. Returns the total time in which this rank has polled, by which the
+    /// silence of other ranks is measured.
     pub(crate) fn record_poll(&mut self, now: Duration) -> Duration {
         self.liveness.record_poll(now)
     }
@@ -267,18 +267,18 @@ impl Endpoint {
         self.transport.capabilities()
     }
 
-    /// Returns true if this rank is a separate process on a real machine.
+    /// Returns true if this rank is a process of its own on a real machine, and not a thread or simulated.
     pub(crate) fn is_process(&self) -> bool {
         self.capabilities().processes
     }
 
-    /// Sends a control message of the current run.
+    /// Sends a message that consists of `tag` and `content`, in the current run of a skeleton or collective operation.
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let frame = encode(self.run, tag, content)?;
         self.send_ready(to, frame)
     }
 
-    /// Sends a message of the current run.
+    /// Sends a message in the current run of a skeleton or collective operation.
     #[inline]
     pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
         let frame = message.encode(self.run)?;
@@ -297,7 +297,7 @@ impl Endpoint {
         self.exchanged.messages
     }
 
-    /// Returns the next received frame, whichever run it belongs to.
+    /// Returns the next received frame, of any run of a skeleton or collective operation.
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;
@@ -305,7 +305,7 @@ impl Endpoint {
             if tag == Some(Control::Stop.byte()) {
                 self.on_stop(&arrival)?;
             } else if tag == Some(Control::Answer.byte()) {
-                // An answer to a failure may arrive before the failure itself, so the answer is recorded whatever run it belongs to.
+                // A confirmation that another rank has received a failure may arrive before the failure message itself, so it is recorded in any run.
                 self.answered.insert(from);
             } else {
                 return Ok(Some(arrival));
@@ -390,13 +390,13 @@ impl Endpoint {
         if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
     }
 
-    /// Sends the queued messages to ranks that still receive; errors and time-outs are ignored.
+    /// Sends the queued messages to the ranks that still receive; errors and time-outs are ignored.
     pub(crate) fn flush(&mut self) {
         let _ = self.drain(FLUSH);
     }
 }
 
-/// Time limit for the last messages of a rank that fails or leaves before the others.
+/// Time limit for sending the last messages of a rank that fails, or that leaves before the others.
 const FLUSH: Duration = Duration::from_millis(500);
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

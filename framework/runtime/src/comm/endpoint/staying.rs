@@ -21,9 +21,8 @@ impl Endpoint {
         self.staying.contains(&rank)
     }
 
-    /// Ends a rank that is a process and has a thread that cannot be ended. The rank no longer takes part in the job, waits until rank 0
-    /// dismisses all ranks, and then ends. It does not end earlier, because most launchers end the whole job when one of its processes
-    /// ends.
+    /// Ends this rank, if it is a process with a thread that cannot be ended. The rank no longer takes part in the job, waits until rank 0 dismisses
+    /// all ranks, and then ends. It does not end earlier, because most launchers end the whole job when one of its processes ends.
     ///
     /// Returns at once if the rank is not a separate process. If the process of rank 0 has ended, or rank 0 is silent for longer than `limit`, the
     /// rank ends without the others.
@@ -54,7 +53,7 @@ impl Endpoint {
             self.liveness.record_message(from);
             match frame.head.get(TAG_AT) {
                 Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
-                // A failure message of another rank ends the wait for the dismissal, because the failure ends the job.
+                // A failure message of another rank ends the job, and thereby this wait for the dismissal by rank 0.
                 Some(&tag) if tag == Control::Failure.byte() => break None,
                 _ => {}
             }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::comm::signals;
 
-/// Period of the checks for the stop file, by which a user asks the job to stop.
+/// Period of the checks for the stop file, with which a user asks the job to stop.
 const FILE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Requests to stop that have reached this rank, and stopped runs. The caller passes the time and sends the messages to other ranks.
+/// Stop requests and stopped runs, as known to this rank. This type has no clock and no transport: its caller passes the time and sends the messages
+/// to other ranks.
 #[derive(Debug, Default)]
 pub(crate) struct StopRequests {
     handles_signals: bool,

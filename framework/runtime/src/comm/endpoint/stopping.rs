@@ -1,8 +1,8 @@
 //! Requests to stop the job, and the run that a request has stopped.
 //!
-//! A rank that has received a signal reports it to rank 0, where the running skeleton polls for stop requests. When the skeleton has
-//! determined which results are kept, rank 0 sends a sentence about the stop to all ranks. The messages that end the run follow, and each
-//! rank returns an error from the run.
+//! A rank that has received a signal reports it to rank 0, where the running skeleton polls for stop requests. When the skeleton has determined which
+//! results are kept, rank 0 sends a sentence about the stop to all ranks. The messages that end the run follow, and on each rank the run returns an
+//! error.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
 impl Endpoint {
-    /// Sets the sources of requests to stop the job: signals, and on rank 0 the stop file.
+    /// Sets how the job can be asked to stop: by signals, and on rank 0 by the stop file, which a user creates.
     pub(crate) fn accept_stops(&mut self, stops: StopRequests) {
         self.stops = stops;
     }
@@ -61,7 +61,8 @@ impl Endpoint {
             .try_for_each(|to| self.send(to, Control::Stop, &text))
     }
 
-    /// Marks the current run as stopped on this rank only. Returns a sentence that says why, and which results are kept (`kept`).
+    /// Marks the current run as stopped on this rank only. Returns a sentence that says why, and that ends with `kept`, a description of the kept
+    /// results.
     pub(crate) fn stop_here(&mut self, kept: &str) -> String {
         let cause = self.stops.cause.as_deref().unwrap_or("a request");
         let text = format!("stopped by {cause} after {:.1} s; {kept}", self.clock.now().as_secs_f64());

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use super::Endpoint;
 use crate::job_status::TIME_LIMIT;
 
-/// Time before the end of the job in which no task should run any more: the journal is synced, and the ranks leave.
+/// Time reserved before the end of the job, in which the journal is synced and the ranks leave: no task should run in this time.
 const RESERVE: Duration = Duration::from_secs(5);
 
 impl Endpoint {
-    /// Sets the time at which the job will be ended. Returns the time until then, or `None` if the time has passed and is therefore not the end of
+    /// Sets the time at which the batch system ends the job. Returns the time left, or `None` if that time has passed and is therefore not the end of
     /// this job.
     pub(crate) fn ends_at(&mut self, end: SystemTime) -> Option<Duration> {
         let left = end.duration_since(SystemTime::now()).ok()?;
@@ -22,8 +22,8 @@ impl Endpoint {
         Some(self.end?.saturating_sub(RESERVE))
     }
 
-    /// Asks the job to stop, because no task can end before the job is ended. Called on rank 0. `why` names the task, the time that it needs
-    /// and the time left.
+    /// Asks the job to stop, because no task can end in the time left before the batch system ends the job. Called on rank 0. `why` names the task,
+    /// the time that it needs, and the time left.
     pub(crate) fn stop_for_time_limit(&mut self, why: &str) {
         self.stops.cause.get_or_insert_with(|| format!("{TIME_LIMIT} ({why})"));
     }

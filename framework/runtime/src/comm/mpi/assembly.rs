@@ -15,14 +15,14 @@ use super::sentinel;
 use crate::comm::{Frame, Part};
 use crate::error::Result;
 
-/// MPI tag of all bulk data. Bulk data needs no other tag, because it is sent on a separate communicator.
+/// MPI tag of all bulk data, which has a separate communicator and needs no other tag.
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Maximum number of posted receives of bulk data for one sender.
 const POSTED: usize = 64;
 
-/// Value of [`POSTED`] under the simulator. In the simulator all messages between two ranks share the link and arrive late together, whereas a
-/// real connection transfers one message after the other. Two receives are enough to keep the link busy.
+/// Value of [`POSTED`] under the simulator. In the simulator all messages that are in flight between two ranks share the link and all arrive late,
+/// whereas a real connection transfers one after the other. Two receives are enough to keep the link busy.
 const POSTED_SIMULATED: usize = 2;
 
 /// Number of posted receives that one call of [`test_receives`](Assembly::test_receives) tests.
@@ -52,27 +52,27 @@ pub(super) struct Assembly {
     statuses: Vec<ffi::MPI_Status>,
 }
 
-/// Message that a posted receive belongs to.
+/// Message to which a posted receive belongs, and the range of its data.
 #[derive(Clone, Copy)]
 struct Owner {
     from: usize,
     serial: u64,
     bytes: usize,
-    /// Address of the pattern in the buffer whose overwriting shows a completed receive, if the buffer has one.
+    /// Address of the pattern in the receive buffer that the message overwrites (see `sentinel.rs`), if there is one.
     sentinel: Option<*const u8>,
 }
 
-/// State of the messages from one sender: incomplete messages, and complete messages that must wait for earlier ones.
+/// State of the messages from one sender: incomplete messages, and complete ones that follow an incomplete one.
 #[derive(Default)]
 struct Sender {
-    /// Number of the next control message of the sender in order.
+    /// Number of the control message (short message or envelope) of this sender that is next in order.
     expected: Number,
-    /// Control messages that arrived before an earlier message of the sender.
+    /// Control messages of this sender that arrived before an earlier one.
     early: Vec<(Number, Kind, Bytes)>,
     queue: VecDeque<Arriving>,
-    /// Serial number of the first message in the queue of messages from this sender.
+    /// Serial number of the first message in `queue`, among the messages from this sender.
     first: u64,
-    /// Serial number of the first message for which further receives may have to be posted.
+    /// Serial number, among the messages from this sender, of the first one in `queue` for which receives may still have to be posted.
     posting: u64,
     posted: usize,
 }
@@ -80,9 +80,9 @@ struct Sender {
 /// A message that is being received.
 struct Arriving {
     pieces: Vec<Piece>,
-    /// True while only the envelope of the message, which is itself sent as bulk data, is being received.
+    /// True while the envelope of the message is being received, if the envelope is itself sent as bulk data.
     far: bool,
-    /// Index of the piece, and offset in its bytes, from which on receives must still be posted.
+    /// Index of the piece (head or part of the message), and offset in it, from which on receives must still be posted.
     next: (usize, usize),
     /// Number of receives for this message that are posted and not complete.
     outstanding: usize,
@@ -90,7 +90,8 @@ struct Arriving {
 
 enum Piece {
     Here(Bytes),
-    /// A piece of `length` bytes that is received into a separate buffer. The buffer is allocated when its first receive is posted.
+    /// Head or part of the message that has `length` bytes and is received into a separate buffer, which is allocated when its first receive is
+    /// posted.
     Landing {
         buffer: Landing,
         length: usize,
@@ -108,7 +109,7 @@ impl Arriving {
         message
     }
 
-    /// Moves `next` to the next piece of the message for which receives must be posted, or to the end.
+    /// Moves `next` to the next head or part of the message for which receives must be posted, or to the end.
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
@@ -126,7 +127,7 @@ impl Arriving {
         self.all_posted() && self.outstanding == 0
     }
 
-    /// Returns the pieces of a complete message.
+    /// Returns the head and the parts of a complete message.
     fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
@@ -140,7 +141,7 @@ impl Arriving {
     }
 }
 
-/// Returns the description of an envelope of `length` bytes that is itself sent as bulk data.
+/// Returns the announcement of an envelope of `length` bytes that is itself sent as bulk data.
 fn far(length: usize) -> Announced {
     Announced::Bulk { length, unit: Unit::Byte }
 }
@@ -217,8 +218,7 @@ impl Assembly {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // If the envelope itself is sent as bulk data, its length is the only known one: the pieces after it are known only when the
-                // envelope has been read.
+                // If the envelope itself is sent as bulk data, only its length is known: the lengths of the following data are in the envelope.
                 if message.far {
                     break;
                 }
@@ -317,7 +317,7 @@ impl Assembly {
         for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
             *done = (index as usize, count(status)?);
         }
-        // Completed receives are removed from the last to the first, so that `swap_remove` does not move a receive that is yet to be removed.
+        // The last receive in the list is removed first, so that `swap_remove` does not move a completed receive that is still to be removed.
         let done = &mut done[..found];
         done.sort_unstable();
         for &(index, bytes) in done.iter().rev() {
@@ -371,7 +371,7 @@ impl Assembly {
         &self.requests
     }
 
-    /// Returns true if no message is partly received.
+    /// Returns true if no message has been received in part.
     pub(super) fn is_empty(&self) -> bool {
         self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
     }

@@ -15,7 +15,7 @@ use super::bindings::Communicator;
 use super::call::{check, transport};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Remedy at the end of error messages for programs that need MPI after the end of a run.
+/// Advice at the end of error messages, for programs that need MPI after a run has ended.
 const BEFORE: &str = "initialise MPI yourself before the first run, by armature::mpi::initialize_with_threading(Threading::Funneled), and \
                       finalise it after the last one";
 
@@ -88,11 +88,11 @@ pub(crate) fn is_initialised() -> Result<bool> {
     Ok(initialised != 0)
 }
 
-/// Checks an MPI library that the program has initialised: its thread level must permit that a second thread computes, and the calling
-/// thread must be permitted to call MPI.
+/// Checks an MPI library that the program has initialised: its thread level must permit a second thread that computes, and the calling thread must be
+/// permitted to call MPI.
 ///
 /// # Errors
-/// [`ErrorKind::Transport`] if a requirement is not met, with the remedy.
+/// [`ErrorKind::Transport`] if a requirement is not met, with advice.
 pub(super) fn check_initialised(library: &str) -> Result<()> {
     let (mut level, mut is_main): (c_int, c_int) = (0, 0);
     // SAFETY: MPI is initialised, and the pointers are valid for the calls.

@@ -6,11 +6,11 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum size in bytes of a piece of a message that is sent inside the envelope, because copying such a piece is cheaper than another MPI
-/// message. If the whole message fits a control message, all pieces are sent inside the envelope.
+/// Maximum size in bytes of a head or part of a message that is sent inside the envelope, because a copy of it is cheaper than another MPI message.
+/// If the whole message fits into a control message, all of it is sent inside the envelope.
 pub(super) const INLINE: usize = 4096;
 
-/// Maximum total size in bytes of the pieces of a message that are sent inside its envelope.
+/// Maximum total size in bytes of the head and parts of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
 /// Maximum number of parts of one message.
@@ -20,20 +20,19 @@ pub(super) const MOST_PARTS: usize = 1 << 20;
 /// number.
 const NUMBERS: u16 = 1 << 13;
 
-/// Flag in the length of a piece of a message that follows as bulk data and is not part of the envelope.
+/// Flag in the length of a message's head or part: it follows as bulk data and is not inside the envelope.
 const BULK: u64 = 1 << 63;
 
-/// Position, in the length of a bulk piece, of the two bits that encode the [`Unit`] of its data.
+/// Position of the two bits that encode the [`Unit`] of bulk data, in the length of the data.
 const UNIT_SHIFT: u32 = 61;
 
 /// Size in bytes of a number in an envelope.
 const WORD: usize = size_of::<u64>();
 
-/// Mask of the bits of a bulk piece's length that hold the number of bytes.
+/// Mask of the bits that hold the number of bytes, in the length of bulk data.
 const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
 
-/// Unit of the data of a bulk piece of a message: bytes, or words of four or eight bytes. The data is received into memory with the alignment of
-/// this unit.
+/// Unit of the bulk data of a message: bytes, or words of four or eight bytes. The data are received into memory with the alignment of this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Byte = 0,
@@ -50,12 +49,12 @@ impl Unit {
         }
     }
 
-    /// Returns the bits that encode the unit in the length of a piece.
+    /// Returns the bits that encode the unit in the length of bulk data.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
 
-    /// Returns the unit that is encoded in the length of a bulk piece; `None` if the code is unknown.
+    /// Returns the unit that is encoded in the length of bulk data; `None` if the code is unknown.
     fn read(length: u64) -> Option<Self> {
         [Unit::Byte, Unit::Word32, Unit::Word64]
             .into_iter()
@@ -71,13 +70,13 @@ impl Unit {
     }
 }
 
-/// Kind of a control message, which is the first MPI message of a transfer.
+/// Kind of a control message, which is the first MPI message of a transferred message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Head of a message without parts, which is sent as a single MPI message.
+    /// The message itself: it has no parts, and its head is short enough for one MPI message.
     Head = 0,
     Envelope = 1,
-    /// Length of an envelope that is too long for a control message and is sent as the first piece of bulk data.
+    /// Length of an envelope that is too long for a control message and follows as the first bulk data.
     Far = 2,
 }
 
@@ -110,7 +109,7 @@ pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     }
 }
 
-/// MPI messages that transfer one message: first a control message, then its bulk pieces in order.
+/// MPI messages that transfer one message: first a control message, then the bulk data in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
@@ -118,7 +117,7 @@ pub(super) struct Plan {
     pub(super) bulk: Vec<Bytes>,
 }
 
-/// Returns the MPI messages that transfer `message`, if a control message holds at most `slot` bytes.
+/// Returns the MPI messages that transfer `message`, where a control message holds at most `slot` bytes.
 pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     let Frame { head, parts } = message;
     if parts.is_empty() && head.len() <= slot {
@@ -158,8 +157,8 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     Ok(Plan { kind, control, bulk })
 }
 
-/// Writes the envelope of a message with `count` pieces. The pieces for which `inline` is true are part of the envelope and have `bytes` bytes
-/// in total.
+/// Writes the envelope of a message that consists of `count` pieces (head and parts). The pieces for which `inline` is true are inside the envelope
+/// and have `bytes` bytes in total.
 fn write<'a>(
     pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
@@ -177,12 +176,12 @@ fn write<'a>(
     envelope.into()
 }
 
-/// A piece of a message as announced by the envelope.
+/// Head or part of a message, as announced by the envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
-    /// Content of a piece that is inside the envelope.
+    /// The head or part itself, which is inside the envelope.
     Here(Bytes),
-    /// Announcement of `length` bytes that follow as bulk data, a whole number of units.
+    /// A head or part of `length` bytes, a whole number of units, that follows as bulk data.
     Bulk { length: usize, unit: Unit },
 }
 
@@ -237,7 +236,7 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
     Ok(pieces)
 }
 
-/// Reads the length of an envelope that is itself sent as bulk data.
+/// Reads the length of an envelope that follows as bulk data.
 ///
 /// # Errors
 /// [`ErrorKind::Wire`] if the length exceeds that of any envelope written by armature.

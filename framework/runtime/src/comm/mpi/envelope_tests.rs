@@ -24,7 +24,8 @@ fn bytes(n: usize) -> Bytes {
     (0..n).map(|i| (i * 7 + n) as u8).collect()
 }
 
-/// Returns the frame that a receiver of the MPI messages in `plan` builds, without MPI, and for each bulk part the unit as which it is received.
+/// Returns the frame that a receiver builds from the MPI messages in `plan`, without MPI, and for each part that follows as bulk data the unit as
+/// which it is received.
 fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
     let mut bulk = plan.bulk.into_iter();
     let envelope = match plan.kind {
@@ -101,13 +102,14 @@ fn invalid_envelopes_are_errors() {
         words(&[1, BULK | (LARGEST + 1)]),
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
-        // Forged envelopes that announce an unknown unit, a head that consists of numbers, incomplete numbers, and bulk data without bytes.
+        // In each of these forged envelopes one thing is wrong: the unit is unknown, the head consists of numbers, a number is incomplete (twice),
+        // and bulk data have no bytes.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),
         words(&[2, 0, BULK | Unit::Word64.code() | 12]),
         words(&[2, 0, BULK | Unit::Word64.code()]),
-        // Forged envelope in which the length of a piece inside the envelope has a unit, although only bulk pieces may have one.
+        // In this forged envelope the length of a part inside the envelope states a unit, which only bulk data may have.
         words(&[2, 0, Unit::Word64.code()]),
     ];
     for envelope in absurd {

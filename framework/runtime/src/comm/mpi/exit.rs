@@ -19,7 +19,8 @@ pub(super) fn exit(code: c_int) -> ! {
     unsafe { _exit(code) }
 }
 
-/// Guard of a thread that ends this process with code 1 after a grace period, whatever its other threads do. Dropping the guard revokes the end.
+/// Guard of a thread that ends this process with code 1 after a grace period, even if other threads still run. If the guard is dropped, the process
+/// is not ended.
 #[derive(Debug)]
 pub(super) struct ExitWithin(#[expect(dead_code, reason = "it is dropped")] Sender<()>);
 
@@ -31,7 +32,7 @@ impl ExitWithin {
                 exit(1);
             }
         };
-        // An error is ignored: if the thread that ends the process cannot be started, the rank still ends when its user code returns.
+        // An error is ignored: without the thread that ends the process, the rank still ends when its user code returns.
         let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
         ExitWithin(guard)
     }

@@ -19,7 +19,7 @@ pub(super) const PMI: &str = "MPICH's mpiexec";
 pub(super) const SRUN_PMI: &str = "srun --mpi";
 /// Slurm's `srun` without a plug-in.
 pub(super) const SRUN: &str = "srun";
-/// Another PMIx server.
+/// Another launcher with a PMIx server.
 pub(super) const PMIX: &str = "a PMIx launcher";
 /// SimGrid's `smpirun`.
 pub(super) const SMPI: &str = "SimGrid's smpirun";
@@ -54,7 +54,7 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
     if lookup("MPI_LOCALNRANKS").is_some() {
         return facts(PMI, None, None);
     }
-    // A Slurm step with one task is ignored: it is an interactive shell on a node (`srun --pty bash`).
+    // A Slurm step with one task does not count as a launcher, because it may be an interactive shell on a node (`srun --pty bash`).
     if in_slurm_step && step_size.is_some_and(|size| size > 1) {
         return facts(SRUN, step_size, number("SLURM_PROCID"));
     }

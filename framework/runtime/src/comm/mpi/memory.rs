@@ -1,9 +1,8 @@
 //! Memory for messages: ordinary vectors, so that a received buffer can become an item without a copy.
 //!
-//! By default glibc returns large freed blocks to the system and obtains them again, page by page, at the next allocation. For messages of
-//! 64 KiB to 1 MiB these page faults cost several times as much as the message itself, and they also slow down items that stages allocate.
-//! Therefore the allocator is configured at start to keep freed memory. A run with a limit on its memory configures it to return freed
-//! memory.
+//! By default glibc returns large freed blocks of memory to the system and obtains them again, page by page, at the next allocation. For messages of
+//! 64 KiB to 1 MiB these page faults cost several times as much as the message itself, and they also slow down items that stages allocate. Therefore
+//! the allocator is configured at start to keep freed memory. A run with a limit on its memory configures it to return freed memory.
 #![allow(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -99,7 +98,7 @@ pub(super) fn tune_allocator() {
         let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
         let end = (room.as_mut_ptr().addr() + room.len()) / PAGE * PAGE;
         let offset = start - room.as_mut_ptr().addr();
-        // SAFETY: the range lies within a block that this function owns, and the advice does not change the contents of the block.
+        // SAFETY: the range lies within a memory block that this function owns, and `madvise` does not change the contents of the block.
         let advised = unsafe {
             rustix::mm::madvise(
                 room.as_mut_ptr().add(offset).cast(),
@@ -117,10 +116,10 @@ pub(super) fn tune_allocator() {
 /// Size in bytes below which the allocator takes a block from the heap. This size is the maximum that glibc accepts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGEST: i32 = 32 << 20;
-/// Size in bytes of the free memory that the allocator keeps at the end of the heap.
+/// Maximum size in bytes of the free memory at the end of the heap that the allocator keeps.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: i32 = 256 << 20;
-/// Number of blocks, each below [`LARGEST`], for which huge pages are requested.
+/// Number of memory blocks, each smaller than [`LARGEST`], for which huge pages are requested.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HUGE_BLOCKS: usize = 4;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -172,7 +171,7 @@ pub(super) fn keep_freed(_keep: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Writes the bytes of `expected` into a receive buffer, takes its memory as values, and compares the values.
+    /// Writes the bytes of `expected` into a receive buffer, takes them out as values, and compares the values.
     fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
         let bytes: &[u8] = bytemuck::cast_slice(expected);
         let mut landing = Landing::empty(unit);

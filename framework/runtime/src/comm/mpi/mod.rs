@@ -52,7 +52,7 @@ pub(crate) use self::options::MpiOptions;
 /// Longest sleep of [`Transport::wait`] if the caller sets no limit.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Number of polls between two tests of bulk data and sends if control messages arrive at every poll.
+/// Number of polls between two tests of bulk data and sends while control messages (short messages and envelopes) arrive at every poll.
 const LOOK_AROUND: u32 = 16;
 
 /// Returns the MPI launcher that started this process, if there is one.
@@ -60,7 +60,7 @@ pub(crate) fn launched() -> Option<LauncherFacts> {
     launcher::read(|name| std::env::var(name).ok(), simgrid::simulated())
 }
 
-/// Time for the launcher to read the error message before the job is aborted.
+/// Time that the launcher gets to read an error message before the job is aborted.
 const READ: Duration = Duration::from_millis(250);
 
 /// Transport of one rank that is an MPI process. [`Transport`] lists the guarantees.
@@ -79,7 +79,7 @@ pub(crate) struct MpiTransport {
     ready: Ready,
     polls: u32,
     closed: bool,
-    /// Guard of the thread that ends this process after a grace period, if the end was requested.
+    /// Guard of the thread that ends this process after a grace period, if [`leave_within`](Transport::leave_within) was called.
     exit: Option<ExitWithin>,
     /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
@@ -128,7 +128,8 @@ impl MpiTransport {
         })
     }
 
-    /// Processes received messages, and tests bulk data and sends now and then. Returns true if a message or a part of a message has arrived.
+    /// Processes received messages, and sometimes tests bulk data and sends for completion. Returns true if a message or a part of a message has
+    /// arrived.
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         self.polls = self.polls.wrapping_add(1);
@@ -207,7 +208,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Under the simulator the setting of the allocator is not changed, because all simulated ranks share one process and its memory.
+        // Under the simulator the allocator is not configured, because all simulated ranks share one process and its memory.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }
@@ -240,10 +241,10 @@ impl Transport for MpiTransport {
     #[inline]
     fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
         self.open_or_error()?;
-        // MPI is polled even if a message is ready, because a rank that keeps sending messages to itself must also receive the messages of other
-        // ranks.
+        // MPI is polled even if a message of this rank to itself is ready: a rank that keeps sending to itself must also receive the messages of
+        // other ranks.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            // The progress may be a part of a message, and the rest of this message may have arrived as well, so the loop continues.
+            // Perhaps only a part of a message has arrived so far, and the rest can be received at once, so the loop continues.
             while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);
@@ -300,7 +301,7 @@ impl Transport for MpiTransport {
         }
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();
-        // The rank sleeps before it aborts the job, because MPICH's launcher drops output that it has not read by then.
+        // The rank sleeps before it aborts the job, because MPICH's launcher drops the output that it has not read by then.
         std::thread::sleep(READ);
         if !self.closed {
             // SAFETY: MPI is initialised and not finalised.
@@ -344,8 +345,8 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         let start = self.clock.now();
         while !self.sends_done()? {
-            // The rank receives messages while it waits for its sends, because MPI may make no progress on the sends unless late messages of
-            // other ranks are received.
+            // The rank receives messages while it waits for its sends: MPI may make no progress on sends while messages of other ranks are not
+            // received.
             self.advance()?;
             if self.clock.now().saturating_sub(start) > self.options.close_limit {
                 let limit = self.options.close_limit.as_secs_f64();

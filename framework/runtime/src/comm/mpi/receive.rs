@@ -18,10 +18,10 @@ pub(super) struct Control {
     pub(super) data: Bytes,
 }
 
-/// Receives for control messages. They are always posted, so that an arriving message finds its buffer.
+/// Posted receives for control messages (short messages, and envelopes of long ones), so that an arriving message always finds a buffer.
 ///
-/// Invariant: the request of each slot is active and writes to the buffer of that slot, which has room for `room` bytes and is neither
-/// grown nor freed before the request is complete.
+/// Invariant: the request of each slot is active and writes to the buffer of that slot, which has room for `room` bytes and is neither grown nor
+/// freed before the request is complete.
 pub(super) struct Slots {
     comm: ffi::MPI_Comm,
     room: usize,
@@ -89,9 +89,9 @@ impl Slots {
         if self.has_sentinels { self.filled() } else { self.test(0) }
     }
 
-    /// Tests one of the posted receives behind the first, a different one at each call. Returns its message if the receive is complete.
+    /// Tests one of the posted receives after the first, a different one at each call. Returns its message if the receive is complete.
     ///
-    /// A receive that is filled slowly, because its sender computes, must not delay the message of another sender in a later receive.
+    /// Without this test, a receive that is filled slowly, because its sender computes, would delay the message of another sender in a later receive.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {
         if self.has_sentinels || self.slots.len() < 2 {
             return Ok(None);
@@ -135,8 +135,7 @@ impl Slots {
         }
         // SAFETY: MPI has written `length` bytes, which is within the capacity of the buffer.
         unsafe { buffer.set_len(length) };
-        // A message that fills more than a quarter of its buffer keeps the buffer. A smaller message is copied, which is cheaper than a new
-        // buffer.
+        // A message that fills more than a quarter of its buffer keeps the buffer. For a smaller message a copy is cheaper than a new buffer.
         let data = if length > self.room / 4 {
             let full = std::mem::replace(&mut buffer, self.empty()?);
             Bytes::from(full)
@@ -188,7 +187,7 @@ pub(super) fn empty_status() -> ffi::MPI_Status {
 /// Returns the number of bytes that a completed receive has written.
 pub(super) fn count(status: &ffi::MPI_Status) -> Result<usize> {
     let mut length: c_int = 0;
-    // SAFETY: both pointers are valid for the call.
+    // SAFETY: the pointers to the status and to the count are valid for the call.
     check(unsafe { ffi::MPI_Get_count(status, ffi::RSMPI_UINT8_T, &mut length) }, "MPI_Get_count")?;
     usize::try_from(length).map_err(|_| transport(format!("a message of {length} bytes arrived")))
 }

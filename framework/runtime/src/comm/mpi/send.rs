@@ -37,7 +37,7 @@ pub(super) enum AtOnce {
 
 struct Send {
     to: usize,
-    /// Number of the message that the sent data are a piece of.
+    /// Number of the message to which the sent data belong.
     message: u64,
     data: Bytes,
 }
@@ -47,7 +47,7 @@ impl Outbox {
         Outbox { requests: Vec::new(), sends: Vec::new(), cursor: 0, done: [0; WINDOW], at_once }
     }
 
-    /// Starts sending `data`, at most `i32::MAX` bytes, to rank `to`, as a piece of message number `message`.
+    /// Starts sending `data`, at most `i32::MAX` bytes, to rank `to`, as a part of message number `message`.
     pub(super) fn push(
         &mut self,
         comm: ffi::MPI_Comm,
@@ -122,7 +122,7 @@ impl Outbox {
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];
-        // Completed sends are removed from the last to the first, so that `swap_remove` does not move a send that is yet to be removed.
+        // The last send in the list is removed first, so that `swap_remove` does not move a completed send that is still to be removed.
         done.sort_unstable();
         for &index in done.iter().rev() {
             self.remove(from + index as usize);
@@ -146,7 +146,7 @@ impl Outbox {
         self.requests.is_empty()
     }
 
-    /// Returns true if a piece of the message with number `message` is still in flight.
+    /// Returns true if a part of the message with number `message` is still being sent.
     pub(super) fn holds(&self, message: u64) -> bool {
         self.sends.iter().any(|send| send.message == message)
     }

@@ -7,13 +7,13 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-// SAFETY: a function of this type is called only by a rank of the simulation, with a positive number.
+// SAFETY: only a rank of the simulation calls a function of this type, with a positive number of operations.
 type ExecuteFlops = unsafe extern "C" fn(f64);
-// SAFETY: a function of this type is called only by a rank of the simulation; any number is valid.
+// SAFETY: only a rank of the simulation calls a function of this type, which takes any number of microseconds.
 type Usleep = unsafe extern "C" fn(c_uint) -> c_int;
-// SAFETY: a function of this type is called only by a rank of the simulation. The host lives as long as the simulation.
+// SAFETY: only a rank of the simulation calls a function of this type. The returned host lives as long as the simulation.
 type HostSelf = unsafe extern "C" fn() -> *mut c_void;
-// SAFETY: a function of this type is called with a host that a [`HostSelf`] has returned.
+// SAFETY: a function of this type is called only with a host that a [`HostSelf`] has returned.
 type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 
 /// Functions of SMPI, which exist only in a simulated process.
@@ -24,23 +24,23 @@ struct Simulator {
     execute_flops: ExecuteFlops,
     usleep: Usleep,
     host: HostSelf,
-    /// Returns the operations per second of a host; `available` returns the part of them that the host offers now.
+    /// Returns the operations per second of a host; `available` returns the fraction of them that the host offers at present.
     speed: OfHost,
     available: OfHost,
 }
 
-/// Sends of fewer bytes are complete when they have started, because the simulator has copied them (`smpi/send-is-detached-thresh`).
+/// Size in bytes below which a send is complete when it has started, because the simulator has copied its data (`smpi/send-is-detached-thresh`).
 pub(crate) const DETACHED: usize = 65_536;
 
 /// Declared work in seconds whose simulated time has not passed yet; `None` if work is not deferred.
 ///
-/// A rank is one thread of the simulator, so its user code cannot run concurrently with its communication. Instead the time of the work is
-/// deferred: the rank does the work, reads a clock that is ahead by the cost of the work, and continues to communicate until simulated time
-/// has caught up.
+/// A rank is one thread of the simulator, so its user code cannot run concurrently with its communication. Instead the simulated time of the work is
+/// deferred: the rank does the work, reads a clock that is ahead by the cost of the work, and continues to communicate until simulated time has
+/// caught up.
 static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
 
 fn ahead() -> MutexGuard<'static, Option<f64>> {
-    // A poisoned lock is ignored, because no code panics while the lock is held.
+    // A poisoned lock is ignored: a panic cannot leave an invalid value behind the lock.
     AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn charge(flops: f64) {
         && let Some(simulator) = simulator()
     {
         if let Some(ahead) = &mut *ahead() {
-            // SAFETY: only ranks reach this line; each rank runs on a host, which lives as long as the simulation.
+            // SAFETY: only simulated ranks reach this line; each of them runs on a host, which lives as long as the simulation.
             let speed = unsafe {
                 let host = (simulator.host)();
                 (simulator.speed)(host) * (simulator.available)(host)
@@ -116,7 +116,7 @@ pub(crate) fn charge(flops: f64) {
             *ahead += flops / speed;
             return;
         }
-        // SAFETY: the function takes any positive number of operations; only ranks call it.
+        // SAFETY: SimGrid's function takes any positive number of operations; only simulated ranks call it.
         unsafe { (simulator.execute_flops)(flops) }
     }
 }

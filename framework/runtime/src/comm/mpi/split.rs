@@ -18,7 +18,7 @@ impl MpiTransport {
         let number = |n: usize| c_int::try_from(n).map_err(many);
         let Group { members, number: color, .. } = group;
         let key = number(members.iter().position(|&rank| rank == self.world.rank).unwrap_or(0))?;
-        // SAFETY: both values are constants of the MPI library.
+        // SAFETY: both values are read-only constants of the MPI library.
         let (undefined, mut communicator) = unsafe { (ffi::RSMPI_UNDEFINED, ffi::RSMPI_COMM_NULL) };
         let color = if members.is_empty() { undefined } else { number(*color)? };
         // SAFETY: the communicator is owned by this transport, and all of its ranks make this call; the pointer is valid for the call.
@@ -30,8 +30,8 @@ impl MpiTransport {
         let world = World::on(communicator, None, (self.world.all, self.world.library.clone()))?;
         // SAFETY: the communicator was created above, has no request, and is not used after this call.
         check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
-        // A rank of a group must not end before the others, even if the launcher permits it: a death in a group concerns the whole session,
-        // which can only end the job.
+        // A rank of a group must not end before the others, even if the launcher permits it: the death of a rank in a group can only end the whole
+        // job.
         MpiTransport::on(world, self.options.clone(), false).map(Some)
     }
 }

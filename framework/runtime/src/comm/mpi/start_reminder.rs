@@ -1,4 +1,4 @@
-//! Messages about a slow start: a rank in `MPI_Init` waits silently for all processes of the job.
+//! Messages to the user about a slow start: in `MPI_Init` a rank waits silently for all processes of the job.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

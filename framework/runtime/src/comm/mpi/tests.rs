@@ -11,7 +11,7 @@ use super::start::YIELD_WHEN_IDLE;
 use super::*;
 use crate::comm::conformance;
 
-/// Text that a rank prints on success, followed by its rank, the number of ranks and the MPI library.
+/// Text that a rank of a test prints on success, followed by its rank, the number of ranks and the MPI library.
 const MARK: &str = "conforming rank";
 
 /// Time after which an `mpirun` of a test counts as hung.
@@ -60,7 +60,7 @@ fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
         if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
         {
-            // SIGTERM is sent to the launcher, which then ends its ranks.
+            // The launcher gets SIGTERM, upon which it ends its ranks.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     });
@@ -183,7 +183,7 @@ fn partially_arrived_message_counts_as_being_received() {
 
 #[test]
 fn launcher_of_another_mpi_is_reported() {
-    // This binary is started as MPICH's mpiexec would start it, but is linked to Open MPI.
+    // The environment is that of MPICH's mpiexec, but this binary is linked to Open MPI.
     if !start::library().contains("Open MPI") {
         return;
     }
@@ -265,7 +265,7 @@ fn as_rank_that_aborts() {
     }
 }
 
-/// Duration of the user code of a test's rank, unless the rank is ended earlier: longer than any launcher takes to start and end.
+/// Duration of the user code of a rank in a test, if the rank is not ended earlier: longer than any launcher takes to start and end.
 const COMPUTES: Duration = Duration::from_secs(60);
 
 #[test]
@@ -281,7 +281,7 @@ fn as_rank_that_computes_for_long() {
 fn as_rank_that_panics() {
     let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 1 {
-        // A receive and a send are open when the rank panics, so their buffers must outlive the unwinding.
+        // The rank panics during a receive and a send, whose buffers must outlive the unwinding.
         transport.send(0, Frame::new(vec![1; 10 << 20])).expect("send");
         panic!("on purpose");
     }
@@ -297,13 +297,13 @@ fn as_rank_that_leaves_sends_behind() {
     let mut transport =
         MpiTransport::open(MpiOptions { close_limit: limit, ..options() }, None).expect("open");
     if transport.rank() == 0 {
-        // This rank sends bulk data without an envelope, for which no rank posts a receive.
+        // Rank 0 sends bulk data without an envelope, so rank 1 posts no receive for them.
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
         transport.outbox.push(transport.world.bulk, (1, 0), BULK_TAG, data).expect("send");
         let error = transport.close().expect_err("nobody receives it");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         println!("{error}");
-        // The missing envelope is sent at last, so that rank 1 receives the data and all ranks can leave.
+        // Rank 0 sends the missing envelope, so that rank 1 receives the data and both ranks can leave.
         announce(&mut transport, 1 << 22);
     } else {
         assert_eq!(receive(&mut transport).head.len(), 1 << 22);
@@ -334,7 +334,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message whose head has `bytes` bytes, without the head itself.
+/// Sends rank 1 the envelope of a message whose head has `bytes` bytes; the head itself does not follow.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();

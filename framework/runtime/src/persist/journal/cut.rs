@@ -10,8 +10,8 @@ use super::holes;
 /// Maximum number of copies of damaged data for one journal, so that the copies do not fill the disk.
 const MOST: u32 = 100;
 
-/// Copies the bytes of the journal `file` between the offsets `at` and `size` to a new file, whose name is that of the journal with the suffix
-/// `.cut-1`, or with the next unused number. Holes are preserved. Returns `None` if the bytes are all zero and therefore contain no data.
+/// Copies the damaged end of the journal `file`, between the offsets `at` and `size`, to a new file, whose name is that of the journal with the
+/// suffix `.cut-1`, or with the next unused number. Holes are preserved. Returns `None` if the bytes are all zero and therefore contain no data.
 ///
 /// # Errors
 /// If the copy cannot be written, in which case it is removed, or if there are too many copies.
@@ -28,7 +28,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
     match write() {
         Ok(()) => Ok(Some(name)),
         Err(error) => {
-            // An incomplete copy of the damaged data is removed, because it is useless.
+            // A copy of the damaged data is removed if it could not be written completely.
             let _ = fs::remove_file(&name);
             Err(error)
         }
@@ -36,7 +36,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Error kind with which `check_zero` reports that it has found a byte other than zero.
+    /// Kind of the error with which `check_zero` reports a byte other than zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
     let check_zero = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),

@@ -17,7 +17,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     written(&path, &some());
     let bytes = fs::read(&path).unwrap();
     let name = |number| dir.path().join(format!("j.cut-{number}"));
-    // The directory contains a file that is not a copy of a journal, and a link to a file that must not change.
+    // The name of the first copy of a damaged end is taken by a link to a file that must not change.
     let precious = dir.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, name(1)).unwrap();
@@ -41,10 +41,10 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     assert_eq!(open(&path).unwrap().1.cut.unwrap().copy, Some(name(50)));
 }
 
-/// Environment variable with the path of the journal, for the process that [`sparse_journal_needs_little_memory`] starts.
+/// Environment variable with the path of the journal, for the child process that [`sparse_journal_needs_little_memory`] starts.
 const SPARSE: &str = "ARMATURE_TEST_SPARSE_JOURNAL";
 
-/// Part of another test: opens a journal and prints the virtual memory in kilobytes that the process needed for it.
+/// Child process of another test: opens a journal and prints the virtual memory in kilobytes that this took.
 #[test]
 #[ignore = "is started by another test"]
 fn child_opens_a_journal_and_prints_its_memory() {
@@ -60,8 +60,7 @@ fn child_opens_a_journal_and_prints_its_memory() {
     println!("found {}, cut {} with {}, took {taken}", found.len(), cut.bytes, cut.records);
 }
 
-/// The length of a record claims four gigabytes, and the file is that long, but the record is empty. Two intact records
-/// follow.
+/// The journal's last record claims to have four gigabytes, which are a hole in the file. Two intact records follow the hole.
 #[test]
 fn sparse_journal_needs_little_memory() {
     let dir = directory();
@@ -93,8 +92,7 @@ fn sparse_journal_needs_little_memory() {
     let told = format!("found 4, cut {} with 2, took ", size - end);
     let (_, taken) = text.split_once(&told).unwrap_or_else(|| panic!("`{told}` is not in: {text}"));
     let taken: u64 = taken.split_whitespace().next().unwrap().parse().unwrap();
-    // The memory limit of the test includes the stacks and heaps of two threads; 256 MiB is far below the four gigabytes that the damaged record
-    // claims.
+    // 256 MiB suffice for the stacks and heaps of two threads, and are far below the four gigabytes that the damaged record claims.
     assert!(taken < 256 << 10, "{taken} kB");
 
     assert_eq!(fs::metadata(&path).unwrap().len(), end);

@@ -13,8 +13,7 @@ use rustix::io::Errno;
 /// Size in bytes of one read from the file.
 const PIECE: usize = 1 << 20;
 
-/// Passes the data of `range` of a file to `each`, piece by piece and with the offset of each piece; holes are skipped. Changes the
-/// position of the file.
+/// Passes the data of `range` of a file to `each`, in blocks with their offsets; holes are skipped. Changes the position of the file.
 pub(super) fn data(
     file: &File,
     range: Range<u64>,
@@ -54,7 +53,7 @@ pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::R
     Ok(())
 }
 
-/// Returns the state of a checksum after `count` zeros, combined from the checksums of 1, 2, 4, … zeros.
+/// Returns the checksum of `count` zeros, combined from the checksums of 1, 2, 4, … zeros.
 fn of_zeros(count: u64) -> Hasher {
     let (mut sum, mut power) = (Hasher::new(), Hasher::new());
     power.update(&[0]);

@@ -50,7 +50,7 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// Record number from which on records are notes about deaths of ranks; records with results have lower numbers.
+/// Lowest number of the records that are notes about deaths of ranks; records with results have lower numbers.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
 /// Identity of the job whose results a journal holds.

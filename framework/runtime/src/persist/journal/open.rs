@@ -21,7 +21,7 @@ pub(super) fn open(
     each: impl FnMut(u64, Bytes) -> Result<()>,
 ) -> Result<(File, Scan)> {
     let header = format::header(identity).map_err(|why| refused(path, &why))?;
-    // The last bytes of the header are its checksum, with which the checksums of the records begin.
+    // The header ends with its checksum, on which the checksum of the first record depends.
     let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
     let io = |doing: &'static str| move |error| io_error(doing, path, &error);
     let mut options = OpenOptions::new();

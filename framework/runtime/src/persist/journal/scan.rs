@@ -1,7 +1,7 @@
 //! Sequential reading of a journal's records, up to the first record that is not whole.
 //!
-//! A record is read in pieces, and accepted only if its checksum is correct. Memory for its payload is allocated only after this check, so
-//! that a damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
+//! A record is read in blocks, and accepted only if its checksum is correct. Memory for its payload is allocated only after this check, so that a
+//! damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,13 +13,13 @@ use super::format::Head;
 use super::holes;
 use super::{Cut, Recovery};
 
-/// Size in bytes of one read from the file. A longer payload may contain holes, which are not read.
+/// Size in bytes of one read from the journal. A longer payload may contain holes, which are not read.
 const PIECE: usize = 1 << 20;
-/// After damage in a journal, the following whole records are counted until this number of records in a row are not whole. The count only
-/// informs the user. The limit bounds the time in which zeros at the end of a file are parsed as records without a payload.
+/// After damage in a journal, whole records are counted until this number of records in a row are not whole. Only the message to the user states the
+/// count. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
 const STRANGE: u32 = 16;
 
-/// Reason for ending the reading of a journal early.
+/// Reason for which the reading of a journal ends before its last record.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The file could not be read.
@@ -33,12 +33,12 @@ pub(super) struct Scan {
     pub(super) recovery: Recovery,
     /// End of the last whole record of the journal, in bytes from the start of the file.
     pub(super) end: u64,
-    /// Checksum of the last whole record, or of the header if there is no record. The checksum of the next record depends on it.
+    /// Checksum of the last whole record, or of the header if there is no record, on which the checksum of the next record depends.
     pub(super) chain: u32,
 }
 
-/// Reads the records of the journal `file` between the offset `start`, after the header, and `size`. `chain` is the checksum of the header. The
-/// first record of each task is passed to `each`.
+/// Reads the records of the journal `file` between the offset `start`, after the header, and `size`. `chain` is the checksum of the header, on which
+/// that of the first record depends. The first record of each task is passed to `each`.
 pub(super) fn scan(
     file: &File,
     start: u64,
@@ -90,7 +90,7 @@ impl<'f> Records<'f> {
     /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         match self.rescan(before) {
-            // No record is left: another process has truncated the file in the meantime.
+            // Another process has truncated the file in the meantime, so no record is left.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             other => other,
         }
@@ -130,7 +130,7 @@ impl<'f> Records<'f> {
         Ok(Some((head, hasher.finalize() == head.sum)))
     }
 
-    /// Returns the payload of the record that was read last, which must be whole.
+    /// Returns the payload of the last record that was read, which must be whole.
     fn payload(&mut self, head: Head) -> io::Result<Vec<u8>> {
         self.file.seek_relative(-i64::from(head.length))?;
         let mut payload = vec![0; head.length as usize];
@@ -138,7 +138,7 @@ impl<'f> Records<'f> {
         Ok(payload)
     }
 
-    /// Returns the number of whole records after the damaged record that was read last, as far as the lengths in the record heads are plausible.
+    /// Returns the number of whole records after a damaged record, as far as the lengths in the heads of the records are plausible.
     fn further(&mut self, mut damaged: Option<Head>) -> io::Result<u64> {
         let (mut count, mut strange) = (0, 0);
         while let Some(before) = damaged.filter(|_| strange < STRANGE) {

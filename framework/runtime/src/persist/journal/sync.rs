@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A thread that syncs a file on request.
 ///
-/// Dropping a `Syncer` does not wait: a running sync is completed, and then the thread ends.
+/// Dropping a `Syncer` does not wait: the thread completes a sync that is running, and ends.
 #[derive(Debug)]
 pub(super) struct Syncer {
     request_sender: SyncSender<()>,
@@ -17,7 +17,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // A capacity of one suffices for the channels of requests and of answers, because one sync runs at a time.
+        // A capacity of one is enough for the channels to and from the thread, because one sync runs at a time.
         let (request_sender, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -32,11 +32,11 @@ impl Syncer {
 
     /// Starts a sync of the file. The result of the previous sync must have been received.
     pub(super) fn begin(&self) {
-        // Sending the request fails only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
+        // The request cannot be sent only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
         let _ = self.request_sender.try_send(());
     }
 
-    /// Returns the result of the current sync, if the sync has ended.
+    /// Returns the result of the running sync, if the sync has ended.
     pub(super) fn answer(&self) -> Option<io::Result<()>> {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
@@ -45,7 +45,7 @@ impl Syncer {
         }
     }
 
-    /// Waits for the current sync to end, for at most `limit`.
+    /// Waits until the running sync ends, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

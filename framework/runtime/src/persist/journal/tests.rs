@@ -24,7 +24,7 @@ pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Opens a journal of the tests' [`job`] and collects its results.
+/// Opens a journal of the tests' [`job`], and collects the results in it.
 pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     let mut found = Vec::new();
     let (journal, recovery) = Journal::open_within(path, &job(), 1, |task, payload| {
@@ -52,7 +52,7 @@ pub(super) fn some() -> Results {
     vec![(4, b"four".to_vec()), (0, vec![]), (u64::MAX, vec![0; 30]), (2, b"two".to_vec())]
 }
 
-/// Removes the copy of the damaged end, if one was made, and checks that the copy equals the bytes that were cut off from `bytes`.
+/// Removes the copy of the journal's damaged end, if one was made, and checks that the copy equals the bytes of `bytes` that were cut off.
 #[track_caller]
 fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -117,7 +117,7 @@ fn truncation_at_any_byte_keeps_complete_records() {
         let torn = whole.map_or(0, |end| length - end) as u64;
         remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
-        // The journal can be continued after its damaged end has been cut off.
+        // After the damaged end has been cut off, new results can be appended to the journal.
         journal.append(NOW, 99, b"more").unwrap();
         journal.close().unwrap();
         let (_, recovery, found) = open(&path).unwrap();
@@ -199,13 +199,13 @@ fn zeroed_tail_is_cut() {
         lost[from..].fill(0);
         lost.resize(bytes.len() + 100, 0);
         if from < ends[0] {
-            // In this test, a part of the header can only be lost before the first record is written, when the file is not longer than a header.
+            // A header can be lost in part only before the first record is written, so the file must not be longer than a header.
             lost.truncate(ends[0]);
         }
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // Results count as kept up to the first changed byte, because a lost record whose bytes were all zero is unchanged.
+        // The results up to the first changed byte must be found. (A lost record that consisted of zeros is not changed.)
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }
@@ -236,7 +236,7 @@ fn journal_of_another_job_is_refused_and_unchanged() {
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
     let parts = [theirs, "fingerprint 0808080808 (the same program with other input or parameters)"];
     refused(&path, &other("squares", "1", [8; 5]), config, &parts);
-    // A fingerprint that is valid text is shown as text in the error message.
+    // If the job's fingerprint is valid text, the error message shows it as text.
     let text = Identity::new("squares", "1", "0 to 99");
     refused(&path, &text, config, &[theirs, "fingerprint `0 to 99` (the same program"]);
 }
@@ -332,8 +332,8 @@ fn unwritable_path_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Several bytes of a journal are overwritten at random, and its end is cut off or extended. The results up to the first changed record must
-    /// be returned.
+    /// Each case overwrites some bytes of a journal at random, and cuts its end off or extends it. The results up to the first changed record must be
+    /// returned.
     #[test]
     fn random_damage_keeps_the_intact_prefix(
         results in vec((any::<u64>(), vec(any::<u8>(), 0..200)), 0..30),
@@ -368,14 +368,14 @@ proptest! {
     }
 }
 
-/// Environment variable with the path of the journal, for the process that [`killed_writer_loses_no_written_results`] starts.
+/// Environment variable with the path of the journal, for the child process that [`killed_writer_loses_no_written_results`] starts.
 const CHILD: &str = "ARMATURE_TEST_JOURNAL";
 
 fn payload(task: u64) -> Vec<u8> {
     task.to_le_bytes().repeat(1 + (task % 40) as usize)
 }
 
-/// Part of another test: appends results until it is killed, and prints the number of each written result.
+/// Child process of another test: appends results until it is killed, and prints the number of each written result.
 #[test]
 #[ignore = "is started by another test"]
 fn child_appends_until_killed() {

@@ -34,7 +34,7 @@ const CLOSE: Duration = Duration::from_secs(60);
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Checksum of the last record in the buffer, or in the file if the buffer is empty. The checksum of the next record depends on it.
+    /// Checksum of the last appended record, on which the checksum of the next record depends.
     chain: u32,
     buffer: Vec<u8>,
     pace: Pace,
@@ -66,8 +66,8 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
-    /// Passes the results in the file of a journal that this process has open to `each`, as [`open`](Journal::open) does. Of several
-    /// records of a task only the first is passed.
+    /// Passes the results in the file of a journal that this process has open to `each`, as [`open`](Journal::open) does: of several records of a
+    /// task only the first.
     pub(crate) fn read(
         path: &Path,
         identity: &Identity,
@@ -213,7 +213,8 @@ impl Journal {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Stores the first error of the file. After an error the contents of the file are unknown, so no more records are appended.
+    /// Stores the first error in writing or syncing the journal. After an error the contents of the file are unknown, so no more records are
+    /// appended.
     fn check(&mut self, doing: &str, result: std::io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             let error = io_error(doing, &self.path, &error);
@@ -224,14 +225,14 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Writes the buffered records to the file, without a sync.
+    /// Writes the buffered records to the file, without waiting for the disk.
     fn drop(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.write()
         {
             log::warn!("{error}");
         }
-        // The lock of the journal is released explicitly, because the thread that syncs may keep the file open for some time.
+        // The lock of the journal is released explicitly, because the syncing thread may keep the file open for some time.
         unlock(&self.file);
     }
 }

@@ -1,4 +1,4 @@
-//! Distribution of the checkpoint from which a job resumes to its ranks, and rank 0's schedule of new checkpoints.
+//! Checkpoints of a run: the ranks learn from which checkpoint the job resumes, and rank 0 schedules new checkpoints.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,12 +25,12 @@ messages! {
     }
 }
 
-/// Route by which the ranks receive the checkpoint from which the job resumes.
+/// Route by which rank 0's message about the checkpoint from which the job resumes reaches the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Messages from rank 0 to each rank.
+    /// Rank 0 sends the message about the checkpoint to each rank.
     Star,
-    /// Messages from each rank to the next rank.
+    /// Each rank sends the message about the checkpoint to the next rank.
     Chain,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct Resume {
 /// function.
 ///
 /// # Errors
-/// The errors of [`SnapshotStore::open`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the rank that sends the starting point is
-/// silent for longer than `limit`.
+/// The errors of [`SnapshotStore::open`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the rank that sends the description is silent for
+/// longer than `limit`.
 pub(crate) fn starting_point(
     endpoint: &mut Endpoint,
     (ranks, route): (usize, Route),
@@ -77,8 +77,8 @@ pub(crate) fn starting_point(
     } else {
         let from = if route == Route::Chain { rank - 1 } else { 0 };
         let waits = Waits { rank: from, limits: Limits { join: limit, peer: limit }, heartbeats_to: &[] };
-        // Only the expected message is received here. Other ranks may have started already and send other messages: rank 0, which sends
-        // heartbeats to all ranks, and the neighbour across the edge of a periodic grid.
+        // Only the message about the checkpoint is received here. Other ranks may have started already and send other messages: heartbeats from rank
+        // 0, and boundary rows from the neighbour across the edge of a periodic grid.
         let is_it = |sender: usize, tag: u8| sender == from && tag == Tag::StartingPoint.byte();
         let why = || format!("for rank {from} to report the checkpoint from which the loop resumes");
         (None, endpoint.await_from(&waits, is_it, why)?.expect(Tag::StartingPoint)?.value()?)
@@ -101,7 +101,7 @@ pub(crate) fn starting_point(
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     schedule: Schedule,
-    /// Start time of the checkpoint that is being written.
+    /// Start time of the checkpoint that is being written, if there is one.
     started: Duration,
     ranks: usize,
     /// Number of passes of the loop that earlier runs have completed.
@@ -178,8 +178,8 @@ mod tests {
     use crate::comm::local::{LocalTransport, World};
     use crate::comm::message::Control;
 
-    /// In a periodic grid, the boundary row of rank 0 may reach the last rank before the starting point does, because the last rank receives its
-    /// starting point from another rank.
+    /// In a periodic grid, rank 0 may send its boundary row to the last rank before the rank in between has forwarded the message about the
+    /// checkpoint. The last rank must keep the row for later.
     #[test]
     fn early_messages_wait_for_the_starting_point() {
         let dir = tempfile::tempdir().unwrap();

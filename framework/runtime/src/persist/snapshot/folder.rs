@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Validates the identity of a start of the job, because the text that a manifest states becomes part of a path.
+/// Checks the identity of a start of the job that a manifest states, because it becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 

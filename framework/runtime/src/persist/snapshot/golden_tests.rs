@@ -1,4 +1,4 @@
-//! Tests that the bytes of checkpoints, and of the messages about checkpoints, do not change from version to version.
+//! Tests that the bytes of checkpoint files, and of the messages about checkpoints, do not change from version to version.
 
 use std::fs;
 use std::path::Path;

@@ -41,8 +41,8 @@ impl LoadedPiece {
     }
 }
 
-/// Loads all pieces of the checkpoint that contain units of `range`, which is not empty, in the order of the units. The first and the last piece
-/// may contain units outside of the range.
+/// Loads all pieces of the checkpoint (contiguous units, as a rank has written them) that contain units of `range`, which is not empty, in the order
+/// of the units. The first and the last piece may contain units outside of the range.
 ///
 /// # Errors
 /// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
@@ -93,7 +93,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // No memory is reserved in advance, because the file may be shorter than its manifest states.
+    // The buffer grows while the file is read, because the file may be shorter than its manifest states.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

@@ -28,19 +28,19 @@ pub(super) enum Read {
     Damaged(Error),
 }
 
-/// Description of a piece of a rank's file, which holds contiguous units of the loop.
+/// Description of a piece of a rank's checkpoint file: contiguous units of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
-    /// First unit of the piece.
+    /// First unit of the loop in the piece.
     pub(crate) first: u64,
-    /// Number of units in the piece.
+    /// Number of units of the loop in the piece.
     pub(crate) count: u64,
-    /// Offset of the piece in the file, in bytes.
+    /// Offset of the piece in the rank's checkpoint file, in bytes.
     pub(crate) at: u64,
-    /// Size of the piece in bytes.
+    /// Size in bytes of the piece of the rank's checkpoint file.
     pub(crate) bytes: u64,
-    /// CRC-32 of the piece's data.
+    /// CRC-32 of the piece of the rank's checkpoint file.
     pub(crate) sum: u32,
 }
 

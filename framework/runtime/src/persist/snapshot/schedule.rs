@@ -21,7 +21,7 @@ pub(crate) struct Schedule {
     mean_time_between_failures: Duration,
     /// Maximum part of the time that checkpoints may take; greater than 0.
     overhead: f64,
-    /// Mean cost of the last checkpoints in seconds; `None` before the first checkpoint.
+    /// Decayed mean of the costs of the last checkpoints in seconds; `None` before the first checkpoint.
     cost: Option<f64>,
     /// Start time of the last checkpoint, or of the run.
     last: Duration,
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn period_is_the_optimum_of_young_and_daly_unless_the_overhead_bounds_it() {
-        // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period √(2 · 20,000 s · 1 s) = 200 s exceeds the minimum
-        // of 1 s / 1 %.
+        // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period √(2 · 20,000 s · 1 s) = 200 s exceeds the minimum of 1
+        // s / 1 % = 100 s, which keeps the overhead at 1 %.
         let mut rare = schedule(None, 20_000, 0.01);
         assert_eq!(rare.period(), FIRST);
         rare.completed(SECOND);
         assert_eq!(rare.period(), 200 * SECOND);
-        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period √(2 · 50 s · 1 s) = 10 s is below the minimum of 1 s /
-        // 1 %.
+        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period √(2 · 50 s · 1 s) = 10 s is below the minimum of 1 s / 1 %
+        // = 100 s, which keeps the overhead at 1 %.
         let mut frequent = schedule(None, 50, 0.01);
         frequent.completed(SECOND);
         assert_eq!(frequent.period(), 100 * SECOND);

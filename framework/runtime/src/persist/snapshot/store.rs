@@ -97,7 +97,7 @@ impl SnapshotStore {
         true
     }
 
-    /// Abandons the checkpoint that is being written. The last complete checkpoint stays valid.
+    /// Abandons the checkpoint that is being written. The checkpoint before it stays valid.
     pub(crate) fn abandon(&mut self) {
         self.next = None;
     }
@@ -178,8 +178,8 @@ fn newest<T>(
                     log::warn!("{}; the checkpoint before it is used", damage.message());
                 }
                 if name == manifest::OLDER {
-                    // The older manifest was used. It is renamed, so that it counts as the newest: otherwise the next checkpoint would replace
-                    // this manifest before the new one is complete.
+                    // Only the older manifest was usable. It is renamed to the newest one, because otherwise the next checkpoint would overwrite it
+                    // before its own manifest is complete.
                     let path = dir.join(name);
                     fs::rename(&path, dir.join(manifest::NAME))
                         .map_err(|error| io_error("rename the manifest", &path, &error))?;
@@ -230,7 +230,7 @@ fn tidy(dir: &Path, kept: &[&Option<Folder>]) {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
-            // A failure to remove the file is ignored, because the file only occupies disk space.
+            // A failure is ignored: a remaining file only occupies disk space.
             let _ = fs::remove_file(entry.path());
         } else if let Some(folder) = Folder::named(name)
             && !kept.iter().any(|kept| kept.as_ref() == Some(&folder))

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 const UNITS: u64 = 10;
 
-/// Returns the data of unit `n` after `pass` passes.
+/// Returns the data of unit `n` of the loop after `pass` passes.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -21,12 +21,12 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// Returns the pieces of units that each of two ranks writes; the second rank has two pieces.
+/// Returns the pieces (contiguous units of the loop) that each of two ranks writes; the second rank writes two.
 fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the part of a rank in a checkpoint.
+/// Writes the part of one rank in a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -71,7 +71,7 @@ fn found(dir: &Path) -> Result<Option<Manifest>> {
     open(dir).map(|(_, manifest)| manifest)
 }
 
-/// Returns the numbers of passes of which the directory has checkpoint data.
+/// Returns the numbers of passes after which the data in the directory were written.
 fn passes(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
@@ -122,13 +122,13 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // The killed job has created the file of one rank, without data.
+            // Step 2: the killed job has created the file of one rank, without data.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // The killed job has written all data, and an incomplete manifest.
+                // Steps 4 to 6: the killed job has written all data; in step 4 only a part of the manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -136,7 +136,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                     }
                 }
                 if step == 5 {
-                    // The killed job has not removed the data of an obsolete checkpoint.
+                    // Step 5: the killed job has completed its checkpoint, but not removed the data of an obsolete one.
                     Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
@@ -187,8 +187,8 @@ fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The second job has changed nothing in the directory of checkpoints, because the store of the first job holds its lock. When this store is
-    // dropped, another job gets the lock.
+    // The second job cannot change the directory, because the store of the first job holds its lock. Another job gets the lock when this store is
+    // dropped.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
     assert_eq!(found(dir).unwrap().unwrap().pass, 4);
@@ -204,7 +204,7 @@ fn foreign_files_are_not_removed() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // A job that is not the owner of the checkpoints removes nothing.
+    // A job that is not the owner of the checkpoints in a directory removes nothing there.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();
@@ -289,7 +289,7 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
     type Damage = fn(&Path, &Manifest);
     let damages: [Damage; 4] = [
         |dir, _| fs::write(dir.join("manifest"), "{").unwrap(),
-        // A missing newest manifest: a job that dies between renaming the old manifest and writing the new one leaves this state.
+        // State after a job has died between renaming the newest manifest and writing the next one: only the older manifest exists.
         |dir, _| fs::remove_file(dir.join("manifest")).unwrap(),
         |dir, newest| fs::remove_file(newest.file(dir, 0)).unwrap(),
         |dir, newest| fs::write(newest.file(dir, 1), "short").unwrap(),
@@ -305,7 +305,7 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
         let (mut store, older) = open(dir).unwrap();
         let older = older.unwrap();
         assert_eq!((older.pass, all(dir, &older)[1]), (4, 4));
-        // The next checkpoint replaces the damaged one, and the good checkpoint is kept until there are two good checkpoints.
+        // The next checkpoint replaces the damaged one, and the good checkpoint is kept as the older one.
         save(dir, &mut store, 8, false);
         drop(store);
         assert_eq!(found(dir).unwrap().unwrap().pass, 8);

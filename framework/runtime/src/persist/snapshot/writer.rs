@@ -12,8 +12,8 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time for which a dropped writer waits for each checkpoint that is being written. Within this time a slow disk can finish; if the disk does
-/// not respond, the end of the job is delayed by no more than this time.
+/// Time that the drop of a writer waits for each checkpoint that is being written. A slow disk can finish in this time; a disk that does not respond
+/// delays the end of the job by no more.
 const LAST: Duration = Duration::from_secs(30);
 
 /// Contiguous units of a loop to be written: the first unit, the number of units, and their data.
@@ -30,11 +30,11 @@ pub(crate) struct SnapshotWriter {
     thread: Option<Thread>,
     /// Number of checkpoints whose writing has been started and whose result has not been received.
     outstanding: usize,
-    /// Results of checkpoints that were written without a thread.
+    /// Results of checkpoints that were written synchronously, and not received yet.
     done: Vec<Outcome>,
 }
 
-/// Result of writing a rank's part of a checkpoint: the number of completed passes, and the pieces that were written.
+/// Result of writing a rank's part of a checkpoint: the number of completed passes of the loop, and the written pieces.
 type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl SnapshotWriter {
         SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
     }
 
-    /// Returns a writer whose disk seems not to respond until the second returned value is dropped.
+    /// Returns a writer for tests, whose disk does not respond until the second returned value is dropped.
     #[cfg(test)]
     pub(crate) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
         let (jobs, to_do) = channel();
@@ -77,7 +77,7 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // An error in sending the units to the writing thread is ignored: if the thread has ended, the next call of `poll` reports it.
+            // An error in passing the units to the writing thread is ignored: the thread has ended, which the next call of `poll` reports.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())
@@ -128,8 +128,8 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // The results are received until the thread drops its end of the channel, which shows that it is done. The results themselves are no
-            // longer needed.
+            // Receives results until the thread drops its end of the channel, which shows that it has written everything. The results are no longer
+            // needed.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
@@ -184,7 +184,7 @@ fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     }
     let file = out.into_inner().map_err(|error| io(error.into_error()))?;
     file.sync_all().map_err(io)?;
-    // The directories are synced as well, so that the entry of the file reaches the disk.
+    // The directories are synced so that the entry of the file is on the disk as well.
     parent.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(io)?;
     Ok((folder.pass, saved))
 }

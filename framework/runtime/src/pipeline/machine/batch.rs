@@ -13,57 +13,57 @@ use crate::comm::Part;
 /// Batch of a stream, with its position in the stream. Only stages access the items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// For each expanding stage that the batch has passed: which piece of the stage's output the batch is.
+    /// For each expanding stage that the batch has passed: description of this batch as a piece of that stage's output.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) kind: BatchKind,
-    /// Stage that processes the batch next and takes its items; the number of stages if the sink is next.
+    /// Number of the stage that processes the batch next; the number of stages if the sink is next. Until then the batch holds the output of the
+    /// stage before.
     pub(crate) stage: usize,
     pub(crate) range: Range,
-    /// Time that stages have spent on the batch so far.
+    /// Total time that stages have spent on the batch so far.
     pub(crate) service: Duration,
-    /// Size of the batch in bytes at the edge where it was largest so far, in a message or between two blocks of one rank; 0 before the first edge.
+    /// Largest size in bytes that the batch has had so far between two blocks of stages, as a message or on one rank; 0 before the first block.
     pub(crate) widest: u64,
-    /// Number of items of the source behind this batch, if it is known.
+    /// Number of items of the source that follow this batch, if it is known.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
 
-/// Purpose of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchKind {
     /// Batch that carries items of the stream.
     #[default]
     Items,
-    /// Last batch of the stream with items, at which serial stages emit their last item.
+    /// Last batch of the stream, after all items: serial stages emit their last item in it.
     End,
     /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
     Marker(Vec<SavedStage>),
 }
 
-/// State of a serial stage after all items before the marker of a snapshot.
+/// State of a serial stage after it has processed all items before the marker of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedStage {
     pub(crate) stage: u32,
     pub(crate) state: Vec<u8>,
 }
 
-/// Piece that an expanding stage has made of a batch.
+/// Description of a batch as a piece of the output that an expanding stage makes of its input batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// True if this is the last piece that the stage makes of the batch.
+    /// True if this is the last piece of the stage's output for its input batch.
     pub(crate) is_last: bool,
-    /// Number of items that the stage put into the piece.
+    /// Number of items that the stage put into this piece of its output.
     pub(crate) items: u32,
 }
 
-/// Content of a batch: items, or their encoded bytes.
+/// Content of a batch: items, or their encoded bytes as received.
 pub(crate) enum Payload {
     Items(Items),
     Bytes {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// No items: the next expanding stage holds them, and has made `produced` pieces of the batch.
+    /// No items: the next expanding stage has kept them and has made `produced` pieces of its output for the batch.
     Kept {
         produced: u64,
     },
@@ -77,8 +77,8 @@ impl Batch {
         }
     }
 
-    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next piece, or the first piece of the next
-    /// batch.
+    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next piece of the same input batch, or the
+    /// first piece of the next batch.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -92,18 +92,17 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages, counted back from the last one, for which this batch is the last piece of their output for an input
-    /// batch.
+    /// Returns the number of expanding stages, counted back from the last one, whose output for an input batch ends with this batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
 
-    /// Returns true if the batch holds everything that was produced from a batch of the source.
+    /// Returns true if the batch holds all items that were made from a batch of the source.
     pub(crate) fn is_whole(&self) -> bool {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }
 
-    /// Returns the number of source items from which items of the batch were made, including items that were dropped since.
+    /// Returns the number of source items from which the items of the batch were made, including source items whose output was dropped since.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.produced {
             Some(produced) if !self.is_whole() => produced.sources().max(1),
@@ -115,7 +114,7 @@ impl Batch {
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.produced {
             None => self.behind,
-            // Later items of the source are assumed to yield as many items as those of this batch.
+            // Each later source item is assumed to yield as many items as the source items of this batch did on average.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
                 let ratio = self.range.live() as f64 / f64::from(self.range.count.max(1));
                 (behind as f64 * ratio) as u64
@@ -124,8 +123,8 @@ impl Batch {
         }
     }
 
-    /// Returns the unfinished input batch of an expanding stage, from which this batch was made as a piece. The input batch has number `whole`, and
-    /// `produced` pieces have been made of it.
+    /// Returns the input batch from which an expanding stage made this batch as a piece, without its items, which the stage keeps. The input batch
+    /// has number `whole`, and `produced` pieces have been made of it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -141,7 +140,7 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this unfinished input batch of an expanding stage, of which `produced` pieces have been made.
+    /// Returns a copy of this batch without items, for the expanding stage that keeps its items and has made `produced` pieces of it.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -1,18 +1,18 @@
-//! Dispatcher: assigns batches to free replicas.
+//! Dispatcher: assigns batches to the replicas of a block of stages that have requested one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A rank that holds a finished batch and can itself receive it keeps the batch if it processes it within this factor times the time of the best
-/// receiver: sending has a cost, but idle receivers have a higher one.
+/// A rank that holds a finished batch and also runs the next stage keeps the batch if it would finish it within this factor times the time of the
+/// fastest receiver, because sending has a cost; a larger factor would leave faster receivers idle.
 const KEEP: f64 = 2.0;
-/// Number of standard deviations by which the time of a batch is assumed to exceed its mean near the end of the stream, because a batch that takes
-/// longer than most makes all ranks wait.
+/// Number of standard deviations that are added to the mean time of a batch near the end of the stream, because all ranks wait for a batch that takes
+/// longer than most.
 const SURE: f64 = 2.0;
-/// Maximum standard deviation of the time of an item that is assumed, as a fraction of the mean. If a few items are very long, it cannot be predicted
-/// which ones.
+/// Upper limit of the standard deviation of an item's time that is assumed, as a fraction of the mean. If a few items take very long, it cannot be
+/// predicted which ones.
 const MOST_SPREAD: f64 = 1.0;
 
 /// Decision of a dispatcher: `sender` sends batch `number` to `receiver`.
@@ -23,12 +23,12 @@ pub(crate) struct Assignment {
     pub(crate) receiver: usize,
 }
 
-/// Finished batch that a sender offers to the receivers of an edge.
+/// Finished batch for which its sender needs a receiver that runs the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
-    /// Number of items of the source behind this batch, if it is known.
+    /// Number of items of the source that follow this batch, if it is known.
     pub(crate) behind: Option<u64>,
 }
 
@@ -41,24 +41,24 @@ pub(crate) struct ItemTime {
     pub(crate) deviation: u64,
 }
 
-/// Dispatcher of an edge on which receivers request batches: matches offered batches and requests.
+/// Dispatcher between two blocks of stages: matches the finished batches that senders offer with the requests of receivers.
 ///
-/// A batch is assigned to the receiver that is likely to finish it first. A request may stay open: near the end of the stream, a slow receiver would
-/// still process its batch when all other receivers have finished the rest.
+/// A batch is assigned to the receiver that is likely to finish it first. A request may remain unsatisfied near the end of the stream, if the slow
+/// receiver would still process the batch when the others have finished all the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatcher {
-    /// Offered batches by number. The oldest is assigned first, which keeps the queues of resequencers short.
+    /// Offered batches by sequence number. The oldest is assigned first, which keeps the queues of resequencers short.
     offers: BTreeMap<SequenceNumber, Offered>,
-    /// Receivers that have sent at least one request.
+    /// Receivers that have sent at least one request, by rank.
     receivers: BTreeMap<usize, Receiver>,
 }
 
-/// State of a receiver, as far as the dispatcher knows it.
+/// State of a receiver of batches, as far as the dispatcher knows it.
 #[derive(Debug, Default)]
 struct Receiver {
     /// Number of batches that the receiver has requested and that are not assigned yet.
     open: usize,
-    /// Number of items in each batch that is assigned to the receiver and, as far as known, not started.
+    /// Number of items in each batch that was assigned to the receiver and that, as far as known, it has not started.
     waiting: VecDeque<u32>,
     /// Number of items in the batch that the receiver was processing when it sent its last request.
     working: u32,
@@ -76,7 +76,7 @@ impl Receiver {
 }
 
 impl Dispatcher {
-    /// Registers the offer of batch `number`.
+    /// Registers that a sender offers the finished batch `number`.
     pub(crate) fn offer(&mut self, number: SequenceNumber, offered: Offered) {
         self.offers.insert(number, offered);
     }
@@ -85,7 +85,7 @@ impl Dispatcher {
     /// the service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
-        // Number of assigned batches that the receiver has not started: the `held` requested batches without those that are not assigned yet.
+        // Number of assigned batches that the receiver has not started: those of the `held` requested batches that have been assigned.
         let given = held.saturating_sub(entry.open);
         while entry.waiting.len() > given
             && let Some(items) = entry.waiting.pop_front()
@@ -101,15 +101,16 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the next assignment, if a batch is offered and a receiver that requested one should get it. A receiver that is the sender itself, has
-    /// no other batch waiting and does not finish much later takes precedence over receivers that finish earlier, because nothing has to be sent.
+    /// Returns the next assignment, if a batch is offered and one of the receivers that requested a batch should get it. A receiver that is the
+    /// sender itself, has no other batch waiting and does not finish much later takes precedence over receivers that finish earlier, because nothing
+    /// has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
         let finish = |receiver: &Receiver| {
             (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
         };
-        // If the best receiver has requested no further batch, no batch is assigned: the receiver has enough batches and will send a request later.
+        // Rank of the receiver that would finish the batch first, whether or not it has requested a batch.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let requested = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();
@@ -132,21 +133,21 @@ impl Dispatcher {
         Some(Assignment { sender: offered.sender, number, receiver })
     }
 
-    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches behind it within `by` seconds.
+    /// Returns true if all receivers but `receiver` are expected to finish the offered batch and all batches that follow it within `by` seconds.
     fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
         let Some(behind) = offered.behind else { return false };
         let left = behind as f64 + f64::from(offered.items);
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Number of items in the whole batches that the other receiver finishes within `by` seconds.
+            // Number of items in the complete batches that this other receiver finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
         done.sum::<f64>() >= left
     }
 
-    /// Returns the seconds per item that are assumed for a receiver that has not finished any item.
+    /// Returns the seconds per item that are assumed for a receiver that has not finished any item: the mean of the other receivers.
     fn usual_pace(&self) -> f64 {
         mean(self.receivers.values().filter_map(|r| r.service_time)).unwrap_or(1.0)
     }
@@ -157,7 +158,7 @@ impl Dispatcher {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Returns the number of offered batches that are not assigned and of requested batches that are not assigned.
+    /// Returns the number of offered batches that are not assigned, and the number of requested batches that are not assigned.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
@@ -172,7 +173,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Returns the service time of items that all take `mean` nanoseconds.
+    /// Returns the service time of a receiver that takes `mean` nanoseconds for every item.
     fn even(mean: u64) -> ItemTime {
         ItemTime { mean, deviation: 0 }
     }
@@ -215,8 +216,8 @@ mod tests {
                 dispatcher.decide().unwrap().receiver
             })
             .collect();
-        // Rank 5, with 400 ns per item, would finish two batches after 400 ns and 800 ns; rank 4, with 1,000 ns per item, after 1,000 ns and 2,000
-        // ns.
+        // Batches of one item: rank 5, with 400 ns per item, would finish its first two batches after 400 ns and 800 ns; rank 4, with 1,000 ns per
+        // item, after 1,000 ns and 2,000 ns.
         assert_eq!(receivers, [5, 5, 4, 4]);
     }
 
@@ -236,8 +237,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. When rank 4 requests a second item, rank 5 can finish
-        // the remaining items, seven or fewer, before rank 4 has finished one.
+        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one, so rank 4 gets only one item: when it requests another,
+        // rank 5 can finish the remaining items, seven or fewer, before rank 4 has finished one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn variable_receiver_gets_no_batch_near_the_end() {
-        // Rank 5 processes eight items in the mean time in which rank 4 processes one.
+        // Rank 5 processes eight items in the mean time that rank 4 needs for one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });

@@ -1,4 +1,5 @@
-//! Edges of the current mapping, as one rank sees them. An edge leads from a block of stages to the next block or to the sink.
+//! Edges of the current mapping, as one rank sees them. An edge is the connection from a block of stages (consecutive stages on the same ranks) to
+//! the next block or to the sink.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +10,21 @@ use super::sequence_number::SequenceNumber;
 use super::table::{Route, Table};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Batches that wait on this rank and dispatchers of this rank, by edge of the current mapping.
+/// By edge of the current mapping: batches that wait on this rank, and the dispatcher if this rank has it.
 pub(super) struct Edges {
     edges: Vec<Edge>,
-    /// By first stage of a block that was hosted on this rank: maximum number of batches that waited in front of the block.
+    /// By first stage of each block of stages that this rank has run: maximum number of batches that waited for the block.
     longest: Vec<usize>,
 }
 
-/// One edge of the mapping on this rank.
+/// Edge of the mapping (connection to a block of stages or to the sink), as this rank sees it.
 #[derive(Default)]
 struct Edge {
-    /// Queue of batches that this rank receives over the edge; `None` if it receives none.
+    /// Queue of batches that this rank receives over the edge; `None` if this rank receives none.
     input: Option<InputQueue>,
-    /// Finished batches that have been offered and wait for a receiver.
+    /// Finished batches of this rank that wait until the dispatcher assigns a receiver to them.
     output: BTreeMap<SequenceNumber, Batch>,
-    /// Dispatcher of the edge's batches, if it is on this rank.
+    /// Dispatcher that assigns the edge's batches to receivers, if it is on this rank.
     dispatcher: Option<Dispatcher>,
 }
 
@@ -33,7 +34,7 @@ impl Edges {
         Edges { edges: Vec::new(), longest: vec![0; stages] }
     }
 
-    /// Replaces the edges of the mapping `from` by those of `to` on rank `me`. Returns all batches that waited on the rank, oldest first.
+    /// Replaces the edges of the mapping `from` by those of the mapping `to` on rank `me`. Returns all batches that waited on the rank, oldest first.
     pub(super) fn switch(&mut self, from: &Table, to: &Table, me: usize) -> Vec<Batch> {
         self.longest_queues(from);
         let mut waiting = Vec::new();
@@ -70,7 +71,7 @@ impl Edges {
         self.edges.get(edge)?.input.as_ref()
     }
 
-    /// Returns the input queue of an edge to be changed.
+    /// Returns the input queue of an edge for modification, if this rank receives batches over the edge.
     pub(super) fn input_mut(&mut self, edge: usize) -> Option<&mut InputQueue> {
         self.edges.get_mut(edge)?.input.as_mut()
     }
@@ -85,12 +86,12 @@ impl Edges {
         })
     }
 
-    /// Adds a batch that is offered to the receivers of an edge.
+    /// Stores a finished batch until the dispatcher of the edge assigns a receiver to it.
     pub(super) fn store_output(&mut self, edge: usize, batch: Batch) {
         self.edges[edge].output.insert(batch.number.clone(), batch);
     }
 
-    /// Removes and returns an offered batch.
+    /// Removes and returns a finished batch to which the dispatcher has assigned a receiver.
     pub(super) fn take_output(&mut self, edge: usize, number: &SequenceNumber) -> Result<Batch> {
         self.edges[edge].output.remove(number).ok_or_else(|| {
             Error::new(
@@ -100,12 +101,12 @@ impl Edges {
         })
     }
 
-    /// Returns true if an offered batch waits for a receiver.
+    /// Returns true if a finished batch of this rank waits for a receiver.
     pub(super) fn has_output(&self) -> bool {
         self.edges.iter().any(|edge| !edge.output.is_empty())
     }
 
-    /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.
+    /// Returns, by first stage of each block of stages that this rank has run, the maximum number of batches that waited for the block.
     pub(super) fn longest_queues(&mut self, table: &Table) -> &[usize] {
         for (edge, block) in self.edges.iter().zip(table.blocks()) {
             if let Some(input) = &edge.input {
@@ -116,8 +117,8 @@ impl Edges {
         &self.longest
     }
 
-    /// Describes the batches, offers and requests of all edges. `name` returns the name of the receiver of an edge, and `obstacle` the reason why the
-    /// first batch of an input queue cannot be started.
+    /// Describes the waiting batches and the requests of all edges. `name` returns the name of the receiver of an edge, and `obstacle` the reason why
+    /// the first batch of an input queue cannot be started.
     pub(super) fn describe(
         &self,
         name: impl Fn(usize) -> String,

@@ -1,7 +1,7 @@
-//! Batches of which expanding stages of this rank have made some but not all pieces.
+//! Unfinished batches of expanding stages of this rank: batches of which a stage has made some but not all pieces of its output.
 //!
-//! The first piece of a batch is sent when it is made. For every other piece the rank requests room from rank 0: permission to have one more batch in
-//! flight, which rank 0 grants within the limits of its window. The more pieces the rank has made of a batch, the more it requests at a time.
+//! The first piece of a batch is sent when it is made. For every other piece the rank needs permission from rank 0, which limits the batches in
+//! flight. The more pieces the rank has made of a batch, the more it requests at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,10 +12,12 @@ use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
 
-/// Maximum number of further pieces of a batch in one request to rank 0: enough to continue while the answer is in transit.
+/// Maximum number of pieces of a stage's output for which one request to rank 0 asks permission: enough to continue while rank 0's answer to the next
+/// request is in transit.
 const MOST_REQUESTED: u64 = 16;
 
-/// Message to rank 0 about further pieces of a batch: a request for permission to make them, or the return of permission that is not needed.
+/// Message to rank 0 about further pieces of a stage's output for a batch: requests permission to make them, or returns permission that is not
+/// needed.
 pub(super) enum Room {
     Request(RoomRequest),
     RoomReturn(RoomReturn),
@@ -26,25 +28,25 @@ pub(super) enum Room {
 pub(super) struct Expansions {
     /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
-    /// Batches of which some but not all pieces have been made.
+    /// Batches for which an expanding stage has made some but not all pieces of its output.
     open: BTreeMap<SequenceNumber, Open>,
     /// Serial expanding stages that have an unfinished batch. They start the next batch only when that batch is finished.
     busy: BTreeSet<usize>,
-    /// Limits at which a piece of a batch is full.
+    /// Limits at which no more items are added to a piece of a stage's output.
     pub(super) fill: Fill,
 }
 
-/// Batch of which some but not all pieces have been made.
+/// Batch for which an expanding stage has made some but not all pieces of its output.
 #[derive(Debug)]
 struct Open {
-    /// Batch in the form in which the expanding stage gets it to make the next piece.
+    /// The batch without its items, which the expanding stage keeps.
     batch: Batch,
-    /// Number of pieces that have been made. `granted` counts further pieces that rank 0 permits, and `requested` counts those for which its
-    /// permission is requested.
+    /// Number of pieces of the output for the batch that have been made. `granted` counts further pieces that rank 0 has permitted, `requested` those
+    /// for which it was asked and has not answered.
     produced: u64,
     granted: u64,
     requested: u64,
-    /// True while a job makes a piece of the batch.
+    /// True while user code makes a further piece of the stage's output for the batch.
     is_in_work: bool,
 }
 
@@ -57,18 +59,18 @@ impl Expansions {
         self.expanding.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of expanding stages before `stage`.
+    /// Returns the number of stages before `stage` that make several items from one.
     pub(super) fn levels(&self, stage: usize) -> usize {
         self.expanding.iter().take(stage).filter(|&&expands| expands).count()
     }
 
-    /// Returns the sequence number of the first batch at each of `stages` stages and at the sink.
+    /// Returns the sequence number of the first batch of the stream at each of `stages` stages and at the sink.
     pub(super) fn first_numbers(&self, stages: usize) -> Vec<SequenceNumber> {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns the part of `stages` that a batch passes in one job. If an expanding stage among them, or a stage behind it, is serial, the job ends
-    /// behind the expanding stage, because the next serial stage takes the pieces one after the other.
+    /// Returns those of `stages` that a batch passes in one job. If one of them makes several items from one, and it or a later one is serial, the
+    /// job ends behind that stage, because a serial stage takes the pieces of its output one after the other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,
@@ -76,18 +78,19 @@ impl Expansions {
         }
     }
 
-    /// Returns true if `stage` is a serial expanding stage and has not made all pieces of its last batch.
+    /// Returns true if `stage` is a serial expanding stage and has not made all pieces of its output for its last batch.
     pub(super) fn is_busy(&self, stage: usize) -> bool {
         self.busy.contains(&stage)
     }
 
-    /// Registers that this rank starts to process a batch with the stages `stages`. `is_serial` returns true for serial stages.
+    /// Registers that this rank starts to process a batch with the stages `stages`, of which serial expanding ones take no other batch meanwhile.
+    /// `is_serial` returns true for serial stages.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
     }
 
-    /// Returns the oldest batch of which this rank may make another piece now, and marks that piece as in progress.
+    /// Returns the oldest batch for which this rank may make another piece of output now, and marks that piece as in progress.
     pub(super) fn next_batch(&mut self) -> Option<Batch> {
         let open = self.open.values_mut().find(|open| open.granted > 0 && !open.is_in_work)?;
         open.granted -= 1;
@@ -95,8 +98,8 @@ impl Expansions {
         Some(open.batch.kept_on(open.produced))
     }
 
-    /// Registers a piece that the expanding stage `stage` has made of a batch. Returns a request to rank 0 for permission to make further pieces, or,
-    /// after the last piece, the return of permission that is not needed.
+    /// Registers a piece of the output of the expanding stage `stage` for a batch. Returns a message to rank 0: after the last piece, the return of
+    /// permission that is not needed; before, a request for permission to make further pieces, if there is need.
     pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!(
@@ -120,8 +123,8 @@ impl Expansions {
         });
         (open.produced, open.is_in_work) = (produced, false);
         let wanted = produced.min(MOST_REQUESTED).saturating_sub(open.granted + open.requested);
-        // No request is sent while another one is open. While rank 0 permits further pieces, a request is sent only if it asks for at least half of
-        // `MOST_REQUESTED` pieces.
+        // At most one request for a batch is sent at a time. While rank 0 permits further pieces, a request is sent only if it asks for at least half
+        // of `MOST_REQUESTED` pieces.
         if open.requested > 0 || (open.granted > 0 && wanted * 2 < MOST_REQUESTED) || wanted == 0 {
             return Ok(None);
         }
@@ -130,8 +133,8 @@ impl Expansions {
         Ok(Some(Room::Request(RoomRequest { epoch, first, pieces: wanted })))
     }
 
-    /// Registers that rank 0 permits further pieces of a batch. Returns a message that returns the permission, if the last piece was made while the
-    /// grant was in transit.
+    /// Registers that rank 0 permits further pieces of a stage's output for a batch. Returns a message that returns the permission, if the last piece
+    /// was made while the permission was in transit.
     pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
         self.fill.items = (grant.items as usize).max(1);
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);
@@ -145,7 +148,7 @@ impl Expansions {
         }
     }
 
-    /// Returns the number of batches of which some but not all pieces have been made.
+    /// Returns the number of batches for which expanding stages have made some but not all pieces of their output.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }

@@ -1,4 +1,4 @@
-//! Batches between source and sink, counted on rank 0.
+//! Count, on rank 0, of the batches that are between source and sink.
 
 /// Counter of batches and pieces that have been drawn or made and have not reached the sink.
 ///
@@ -10,29 +10,30 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// Number of batches in flight by level: batches of the source, then pieces made by each expanding stage. Negative for a moment if a piece has
-    /// arrived at the sink before the next one was requested.
+    /// Number of batches in flight: of the source, then for each expanding stage of the pieces of its output. Negative for a moment if a piece has
+    /// reached the sink before it was requested.
     open: Vec<i64>,
 }
 
 impl InFlight {
-    /// Creates the counter of an empty stream with `levels` expanding stages.
+    /// Creates the counter of an empty stream with `levels` stages that make several items from one.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
 
-    /// Counts a batch that was drawn from the source.
+    /// Counts a batch that was drawn from the source as in flight.
     pub(super) fn drawn(&mut self) {
         self.drawn += 1;
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts `pieces` further pieces that rank 0 has permitted the expanding stage number `level`, from 1, to make.
+    /// Counts `pieces` further pieces of a stage's output as in flight, because rank 0 has permitted the `level`th expanding stage, counted from 1,
+    /// to make them.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts `pieces` pieces that the expanding stage number `level`, from 1, was permitted to make and did not make.
+    /// Subtracts `pieces` pieces of a stage's output that rank 0 has permitted and that the `level`th expanding stage, counted from 1, did not need.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
@@ -43,7 +44,7 @@ impl InFlight {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
 
-    /// Returns the number of batches and pieces in flight, including pieces that rank 0 has permitted and that are not made yet.
+    /// Returns the number of batches and pieces in flight, including pieces that rank 0 has permitted but no stage has made yet.
     pub(super) fn batches(&self) -> usize {
         self.open.last().map_or(0, |&open| open.max(0) as usize)
     }
@@ -83,8 +84,8 @@ mod tests {
     fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // The first expanding stage makes two pieces of the batch. All output of the second piece arrives at the sink, but only the first piece that
-        // the next expanding stage makes of the first piece.
+        // The first expanding stage makes two pieces of the batch. At first, the sink receives all output of the second piece, but of the first piece
+        // only part of what the second expanding stage makes of it.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

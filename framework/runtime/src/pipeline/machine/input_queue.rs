@@ -1,4 +1,4 @@
-//! Input queue in front of a block or the sink, ordered by age.
+//! Input queue of batches in front of a block of stages or the sink, ordered by sequence number.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,21 +8,21 @@ use super::dispatcher::ItemTime;
 use super::sequence_number::SequenceNumber;
 use super::service_time::ServiceTime;
 
-/// Batches that have arrived over one edge and have not been started.
+/// Batches that have arrived for a block of stages or the sink on this rank and have not been started.
 ///
 /// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
-/// all earlier batches have been processed. The window of the source limits the size of the queue.
+/// all earlier batches have been processed. The window (limit of the batches in flight) limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
+    /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two blocks of stages.
     bytes: u64,
     most: usize,
-    /// Number of batches that were requested and have not arrived, for edges on which receivers request batches.
+    /// Number of batches that this rank has requested and that have not arrived, if receivers request batches.
     pub(crate) requested: usize,
-    /// Service time of this rank for the batches of this queue, per item.
+    /// Service time per item of the batches in this queue, on this rank.
     pub(super) service_time: ServiceTime,
-    /// Number of batches waiting for an older one in the last report to rank 0.
+    /// Number of batches that wait for an older one, as last reported to rank 0.
     out_of_order_reported: usize,
 }
 
@@ -59,12 +59,11 @@ impl InputQueue {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches for this replica, so that it holds or has requested `ahead` batches. Returns the number of batches that it requests now, the
-    /// number of batches that it requested before and has not started, and its service time.
+    /// Requests batches from the dispatcher, so that this replica holds or has requested `ahead` batches. Returns the number of newly requested
+    /// batches, the number of batches that it holds or has requested before, and its service time.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
-        // A replica whose batches take long requests fewer batches: a batch that waits behind a long one could be processed on another rank
-        // meanwhile.
+        // A replica that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.
         let ahead = match &self.service_time {
             service_time if service_time.is_at_first() => 0,
             service_time if service_time.is_short() => ahead,
@@ -76,12 +75,11 @@ impl InputQueue {
         Some((wanted, held, time))
     }
 
-    /// Returns number and bytes of the waiting batches, for the report to rank 0 about batches that wait for an older one; zero if `is_next` is true,
-    /// because the first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
+    /// Returns the number of batches that wait for an older one and their bytes, for the report to rank 0; zero if `is_next` is true, because the
+    /// first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;
-        // Reports no change of the number of waiting batches by less than `step`, unless the new number is zero.
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return None;
         }
@@ -89,7 +87,7 @@ impl InputQueue {
         Some((count, bytes))
     }
 
-    /// Returns the number of batches that wait in the queue, and the maximum of this number so far.
+    /// Returns the number of batches that wait in the queue now, and the maximum of this number so far.
     pub(crate) fn queued(&self) -> (usize, usize) {
         (self.waiting.len(), self.most)
     }

@@ -1,4 +1,4 @@
-//! Jobs for the thread that runs stages, their results, and counters of a rank's traffic.
+//! Jobs for the thread that runs stages, results of jobs, and counters of the batches that a rank sends and receives.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,32 +12,31 @@ use crate::balance::probe::Speed;
 /// Job for the thread that runs source, stages and sink.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Draw a batch from the source. The batch is empty unless its kind is [`Items`](BatchKind::Items).
+    /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
-    /// Run the stages `stages` on a batch. If `fill` cuts the output of an expanding stage into pieces, the job ends with the first piece, and the
-    /// stages behind the expanding one are left to another job.
+    /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
+    /// job ends with this piece of the output, and other jobs run the stages behind it.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
     /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
     Consume { batch: Batch },
-    /// Let the sink continue where it committed its items before a restart of the program. No result follows.
+    /// Restore the sink to the state that it had committed before the program was restarted. No result follows.
     ResumeSink(Position),
-    /// Finish the sink, because it has received all items.
+    /// Call the sink's `finish`, because the sink has received all items.
     FinishSink,
     /// Save the state of a serial stage and drop the stage, which migrates to another rank.
     Release { stage: usize },
-    /// Continue a serial stage from its saved state.
+    /// Restore a serial stage from its saved state.
     Restore { stage: usize, state: Vec<u8> },
     /// Create the stages in `hosted` that do not exist on this rank yet.
     SetUp { hosted: Vec<usize> },
-    /// Measure the sizes of items on the next `batches` batches of every edge. This job has no result.
+    /// Measure the encoded size of the next `batches` batches between any two stages. This job has no result.
     Measure { batches: usize },
     /// Measure the speed of the rank.
     Probe,
 }
 
 impl Job {
-    /// Returns true if the rank must not end the run before the result of the job has arrived, given that its coordinator or worker has requested the
-    /// job.
+    /// Returns true if the job has a result that the coordinator or worker of the rank waits for.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
@@ -46,10 +45,10 @@ impl Job {
 /// Result of a job for the thread that runs stages.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// A batch was drawn, or `None` if the stream ended without one. `ended` is true if the stream ended behind the batch, and `left` is the number
-    /// of remaining items, if the source knows it.
+    /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of
+    /// remaining items, if the source knows it.
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
-    /// Stages have processed the batch in the time `took`. The batch names its next stage.
+    /// Stages have processed the batch in the time `took`. The batch holds the number of its next stage.
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
@@ -57,9 +56,9 @@ pub(crate) enum Done {
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,
-    /// The serial stage was saved with this state.
+    /// A serial stage that migrates to another rank was saved, with the state `state`.
     Released { stage: usize, state: Vec<u8> },
-    /// The serial stage has its saved state and can continue on this rank.
+    /// A serial stage was restored from its saved state and continues on this rank.
     Restored { stage: usize },
     /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),
@@ -70,16 +69,16 @@ pub(crate) enum Done {
 /// Stages of a rank that were created for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SetUp {
-    /// Created serial stages whose state can migrate to another rank.
+    /// Created serial stages that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, and the duration of each factory call.
+    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// Position in the stream at which the sink has committed its items.
+/// Position in the stream up to which the sink has committed its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// Number of source items before the position.
+    /// Number of source items before this position in the stream.
     pub(crate) items: u64,
     /// State of the sink after it has committed its items.
     pub(crate) sink: Vec<u8>,
@@ -90,7 +89,7 @@ pub(crate) struct Position {
 pub(crate) struct Committed {
     pub(crate) position: Position,
     pub(crate) stages: Vec<SavedStage>,
-    /// Total time in which the stages saved their states and the sink committed its items.
+    /// Total time in which the stages saved their states and the sink committed its items for this snapshot.
     pub(crate) took: Duration,
 }
 
@@ -99,9 +98,10 @@ pub(crate) struct Committed {
 pub(crate) struct Consumed {
     /// Number of items that the sink received.
     pub(crate) items: usize,
-    /// Number of items in the batch of the source that is complete with this batch; 0 if more pieces of it follow.
+    /// Number of items of a source batch, if all its output has reached the sink with this batch; 0 if more of its output follows.
     pub(crate) done: u32,
-    /// Number of source items from which the batch was made: the result of [`Batch::sources`]. `ended` is the result of [`Batch::ended`].
+    /// Number of source items from which the items of the batch were made: the result of [`Batch::sources`]. `ended` is the result of
+    /// [`Batch::ended`].
     pub(crate) sources: usize,
     pub(crate) ended: usize,
     /// If the batch is a piece of an expanding stage's output, the number of items that the stage put into it.
@@ -111,7 +111,7 @@ pub(crate) struct Consumed {
 }
 
 impl Consumed {
-    /// Returns the record of a batch that the sink takes.
+    /// Returns the record of a batch, for the sink that takes it.
     pub(crate) fn of(batch: &Batch) -> Self {
         let ended = batch.ended();
         Consumed {
@@ -131,7 +131,7 @@ impl Consumed {
 pub(crate) enum Idle {
     /// No batch for the rank has arrived.
     Input,
-    /// The rank holds finished batches that no receiver has requested, or (rank 0) the window is closed.
+    /// No receiver has requested the finished batches that the rank holds, or (rank 0) the maximum number of batches is in flight.
     Downstream,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
-    /// Number of batches that were sent on to another rank, because they arrived under an earlier mapping or waited when the mapping changed.
+    /// Number of batches that the rank forwarded to another rank, because the mapping had changed since they were sent.
     pub(crate) forwarded: u64,
     /// Number of serial stages that migrated from this rank to another one.
     pub(crate) handed_over: u64,

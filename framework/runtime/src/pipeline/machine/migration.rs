@@ -12,35 +12,36 @@ use crate::pipeline::messages::Token;
 pub(super) struct Migration {
     /// Serial stages that the current mapping assigns to another rank and whose state this rank has not saved yet.
     leaving: Vec<usize>,
-    /// By stage that is being saved: sequence number of the first batch that the stage takes on its next owner.
+    /// By stage that this rank is saving: sequence number of the first batch that the stage processes on its next rank.
     saving: BTreeMap<usize, SequenceNumber>,
-    /// Serial stages that have arrived with their states, and that this rank has not restored yet.
+    /// Serial stages whose states have arrived from another rank and have not been restored yet.
     arrived: Vec<(usize, Vec<u8>)>,
-    /// By stage that is being restored: sequence number of the first batch that the stage takes on this rank.
+    /// By stage that this rank is restoring: sequence number of the first batch that the stage processes on this rank.
     restoring: BTreeMap<usize, SequenceNumber>,
 }
 
 impl Migration {
-    /// Registers that this rank gives up a serial stage, whose next owner processes batch `next` first.
+    /// Registers that this rank gives up a serial stage; the next rank of the stage processes batch `next` first.
     pub(super) fn leave(&mut self, stage: usize, next: SequenceNumber) {
         self.leaving.push(stage);
         self.saving.insert(stage, next);
     }
 
-    /// Registers that the state of a serial stage has been saved. Returns the number of the first batch that the next owner processes.
+    /// Registers that the state of a serial stage has been saved. Returns the sequence number of the first batch that the stage processes on its next
+    /// rank.
     pub(super) fn saved(&mut self, stage: usize) -> Result<SequenceNumber> {
         self.saving
             .remove(&stage)
             .ok_or_else(|| Error::new(ErrorKind::Wire, format!("stage {stage} was saved without a request")))
     }
 
-    /// Registers a serial stage that has arrived with its state and continues on this rank.
+    /// Registers that the state of a serial stage has arrived, so that the stage continues on this rank.
     pub(super) fn receive(&mut self, token: Token) {
         self.restoring.insert(token.stage as usize, token.next);
         self.arrived.push((token.stage as usize, token.state));
     }
 
-    /// Registers that a serial stage has been restored on this rank. Returns the number of the first batch that it processes here.
+    /// Registers that a serial stage has been restored on this rank. Returns the sequence number of the first batch that it processes here.
     pub(super) fn restored(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.restoring.remove(&stage)
     }
@@ -50,7 +51,7 @@ impl Migration {
         self.saving.contains_key(&stage) || self.restoring.contains_key(&stage)
     }
 
-    /// Returns the job that saves or restores the next migrating stage.
+    /// Returns the job that saves or restores the next migrating stage, if there is one.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });

@@ -45,7 +45,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// State of one rank in one run of a pipeline.
+/// State of one rank's part of the pipeline protocol, in one run.
 pub(crate) struct Machine {
     me: usize,
     table: Table,
@@ -57,30 +57,31 @@ pub(crate) struct Machine {
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
-    /// Messages that belong to a mapping to which this rank has not switched yet.
+    /// Messages of ranks that have switched to a later mapping than this rank; they wait until this rank switches.
     of_later_mapping: Vec<(usize, StreamMessage)>,
-    /// Jobs that the coordinator or the worker of this rank has requested, such as the set-up of stages. They run before all jobs of the stream.
+    /// Jobs that the coordinator or the worker of this rank has requested, such as the set-up of stages. They run before all jobs that process
+    /// batches.
     jobs: VecDeque<Job>,
     /// Number of jobs in `jobs`, or started, for whose result the coordinator or worker of this rank waits.
     unanswered: usize,
-    /// Mapping for which the stages of this rank are being or have been created, and to which the rank has not switched yet.
+    /// Next mapping, for which this rank creates or has created its stages, until the rank switches to it.
     prepared: Option<Table>,
     /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
     /// Events that are not written to the event log yet.
     events: Vec<Event>,
     traffic: Traffic,
-    /// True if batches are stamped with the time of sending, because links are monitored.
+    /// True if sent batches carry the time of sending, because the links between ranks are monitored.
     stamps: bool,
-    /// By edge between stages: bytes and items that this rank has sent over it.
+    /// By edge between stages: bytes and items that this rank has sent from one stage to the next.
     volumes: Vec<(u64, u64)>,
-    /// Total time that this rank has spent on its stages.
+    /// Total time that this rank has spent in its stages.
     busy: Duration,
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, without a mapping. `expanding` is true for stages that produce several items from one, and `fill` limits the
-    /// first piece of their output for a batch. Replicas request `ahead` batches in advance.
+    /// Creates the machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and `fill`
+    /// limits the first piece of such a stage's output for a batch. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -111,7 +112,7 @@ impl Machine {
         }
     }
 
-    /// Makes this the machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, with which serial stages
+    /// Makes this the machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, at which serial stages
     /// emit their last item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
@@ -166,8 +167,8 @@ impl Machine {
             StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
             StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
-            // Drops messages of an earlier mapping about offers, requests, assignments and waiting batches: the ranks send new ones after the switch
-            // to the current mapping.
+            // Messages of an earlier mapping about offers, requests, assignments and waiting batches are dropped: after the switch to a new mapping,
+            // the ranks send them again.
             _ if !present => Ok(()),
             StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
                 let most = self.table.receivers(self.edges.known(edge)?).len() * self.ahead;
@@ -210,8 +211,8 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // Gives up the serial expanding stage if the current mapping assigns it to another rank, because the stage has just made its
-                        // last piece of a batch.
+                        // The serial expanding stage has made the last piece of its output for a batch, so this rank can give the stage up if the
+                        // current mapping assigns it to another rank.
                         self.leave();
                     }
                     self.send_room(room, out)?;
@@ -231,20 +232,20 @@ impl Machine {
             Done::Restored { stage } => {
                 if let Some(next) = self.migration.restored(stage) {
                     self.resequencer.receive(stage, next);
-                    // Gives up the stage that has just been restored, if the current mapping assigns it to another rank by now.
+                    // This rank gives up the restored stage at once if, meanwhile, the mapping has changed and assigns the stage to another rank.
                     self.leave();
                 }
                 Ok(())
             }
-            // Ignores results that the coordinator or the worker of this rank handles.
+            // The coordinator or the worker of this rank handles the results of set-up, speed measurement and the sink's `finish`.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }
 
-    /// Returns the most useful next job. Jobs that only this rank can do come first, because other ranks wait for them: serial stages that migrate,
-    /// the sink, blocks hosted by this rank alone from the last to the first, further pieces of expanding stages, then new items while the window is
-    /// open. Replicated blocks follow, again from the last to the first. A block hosted by this rank alone has to wait while a far older batch of a
-    /// replicated block waits on this rank, because all ranks wait for that older batch.
+    /// Returns the most useful next job for user code. Jobs that only this rank can do come first, because other ranks wait for them: serial stages
+    /// that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of expanding stages, then new
+    /// items while the window permits. Replicated blocks follow, again from the last to the first. A block that only this rank runs has to wait while
+    /// a far older batch of a replicated block waits on this rank, because all ranks wait for that older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -279,7 +280,7 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            // Skips blocks that this rank alone hosts, whose batches were considered before.
+            // Takes batches of replicated blocks of stages only: batches of other blocks were considered above.
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block, at, out)?
             {
@@ -289,8 +290,8 @@ impl Machine {
         Ok(None)
     }
 
-    /// Returns the last batch that unreplicated blocks may process before the batches of replicated blocks that wait on this rank: the oldest waiting
-    /// batch plus the minimum size of the window. `None` if no batch of a replicated block waits.
+    /// Returns the number of the last source batch that unreplicated blocks of stages may process while batches of replicated blocks wait on this
+    /// rank: the oldest waiting batch plus the minimum number of batches in flight. `None` if no batch of a replicated block waits.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
         let oldest = replicated.filter_map(|edge| self.edges.input(edge)?.first());
@@ -298,13 +299,13 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Enqueues a job for the coordinator or worker of this rank.
+    /// Enqueues a job that the coordinator or worker of this rank requests.
     pub(crate) fn request(&mut self, job: Job) {
         self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
-    /// Registers the result of a job that the coordinator or worker of this rank requested.
+    /// Registers that the coordinator or worker of this rank has received the result of its job.
     pub(crate) fn answered(&mut self) {
         self.unanswered -= 1;
     }
@@ -319,8 +320,8 @@ impl Machine {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch from the input queue of an edge, if the batch is the next one in the order of the stream or order does not matter,
-    /// and requests another batch. Returns the batch and the stages that it passes in one job.
+    /// Removes the oldest batch from the input queue of an edge, if it may be processed now, and requests another batch for the queue. Returns the
+    /// batch and the stages that it passes in one job.
     fn take(
         &mut self,
         edge: usize,
@@ -343,13 +344,13 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// Returns the stages that a batch passes in one job on this rank, if it was received over `edge`.
+    /// Returns the stages that a batch from the input queue of `edge` passes in one job on this rank.
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
-    /// Adds a batch to the input queue of this rank.
+    /// Adds a batch to the input queue in front of its next stage on this rank.
     fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong =
@@ -374,7 +375,7 @@ impl Machine {
         }
     }
 
-    /// Sends a batch to the receiver of its next stage, or offers it to the dispatcher of the edge.
+    /// Sends a batch to the rank that runs its next stage, or offers the batch to the dispatcher, which selects the rank.
     fn send_on(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let edge = self.table.edge_of(batch.stage);
         match self.table.route(edge) {
@@ -407,7 +408,7 @@ impl Machine {
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
         let (items, live) = (batch.sources(), batch.range.live());
-        // An encoding error is reported for the stage that made the items.
+        // An encoding error names the stage that made the items.
         let produced_by =
             stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let sent = || (self.stamps && at.messages_progress).then(|| at.now());
@@ -424,7 +425,7 @@ impl Machine {
         out.send(to, frame)
     }
 
-    /// Handles an assignment: sends batch `number` of this rank to `receiver`.
+    /// Handles the assignment of a batch to a receiver: sends batch `number` of this rank to `receiver`.
     fn send_assigned(
         &mut self,
         edge: usize,
@@ -442,7 +443,7 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Assigns offered batches of an edge to receivers, as long as there are both offers and requests.
+    /// Assigns the offered batches of an edge to receivers that have requested batches, as long as the dispatcher finds a receiver.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -461,7 +462,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Requests batches for the input queue of an edge up to the request-ahead, if receivers of the edge request batches.
+    /// Requests batches for the input queue of an edge up to the request-ahead (number of batches requested in advance), if batches are dispatched on
+    /// demand.
     fn request_batches(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
@@ -476,7 +478,7 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches at edge `edge` wait for an older one, if the number has changed enough.
+    /// Reports to rank 0 how many batches in front of the block of stages with number `edge` wait for an older one, if the number has changed enough.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
@@ -490,7 +492,7 @@ impl Machine {
         out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches: count as u32, bytes })
     }
 
-    /// Registers on rank 0 that batches wait for an older one on some rank. They keep no rank busy, so more batches may be drawn from the source.
+    /// Registers on rank 0 that batches wait for an older one on some rank. They keep no rank busy, so more batches may be in flight.
     fn set_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
         let edge = self.edges.known(edge)?;
         self.source_for("reports out-of-order batches to")?.window.out_of_order(edge, batches, bytes);
@@ -504,7 +506,8 @@ impl Machine {
         self.source.as_mut().ok_or_else(wrong)
     }
 
-    /// Sends rank 0, which may be this rank, a request for further pieces of a batch, or the return of permission for pieces that are not needed.
+    /// Sends rank 0, which may be this rank, a request for permission to make further pieces of a stage's output, or the return of permission that is
+    /// not needed.
     fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
         match room {
             Some(room) if self.me == 0 => self.on_room(0, room, out),
@@ -514,13 +517,14 @@ impl Machine {
         }
     }
 
-    /// Handles an expanding stage's request for further pieces of a batch, or its return of permission that it does not need.
+    /// Handles a rank's request for permission to make further pieces of a stage's output, or its return of permission that it does not need.
     fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
         self.source_for("requests or returns room at")?.on_room(from, room)?;
         self.grant(out)
     }
 
-    /// Grants requests for further pieces of batches, oldest first, as far as the window allows. The piece that the sink waits for is always granted.
+    /// Permits ranks to make further pieces of a stage's output, oldest batch first, as far as the window permits. The piece that the sink waits for
+    /// is always permitted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {
@@ -542,9 +546,9 @@ impl Machine {
         self.send_room(unused, out)
     }
 
-    /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The sizes of items are measured on `weigh` batches
-    /// of every edge. If `stamps` is true, batches are stamped with the time of sending from now on. `saved` are stage states from a snapshot of an
-    /// earlier job; this rank restores those of the serial stages that it owns.
+    /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The encoded sizes of `weigh` batches are measured
+    /// between any two stages. If `stamps` is true, sent batches carry the time of sending from now on. `saved` are stage states from a snapshot of
+    /// an earlier job; this rank restores those of the serial stages that it owns.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -560,14 +564,15 @@ impl Machine {
         self.prepared = Some(table);
     }
 
-    /// Handles the end of the creation of this rank's stages for the prepared mapping. Returns the report for rank 0.
+    /// Handles the end of the creation of this rank's stages for the next mapping. Returns the report to rank 0 that this rank is ready.
     pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
         self.answered();
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
     /// Switches to the prepared mapping, whose number must be `epoch`. Batches that wait on this rank are sent to the ranks to which the new mapping
-    /// assigns them, batches in progress follow the new mapping when they are finished, and serial stages with a new owner migrate to it.
+    /// assigns them, batches in progress follow the new mapping when the rank has processed them, and serial stages migrate if the new mapping
+    /// assigns them to another rank.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
@@ -596,11 +601,11 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
-        // The new mapping changes the size of the window, so more requests for pieces of batches may be granted.
+        // The new mapping may permit more batches in flight, so more requests for pieces of a stage's output may be granted.
         self.grant(out)
     }
 
-    /// Routes a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
+    /// Sends a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
     fn forward(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
@@ -618,10 +623,10 @@ impl Machine {
         self.send_on(batch, at, out)
     }
 
-    /// Gives up the serial stages that belong to other ranks under the current mapping. The last batches of these stages have already been started;
-    /// the state of each stage is saved after its last batch.
+    /// Gives up the serial stages that the current mapping assigns to other ranks. Their last batches on this rank have already been started; the
+    /// state of each stage is saved after its last batch.
     ///
-    /// An expanding stage that has not finished its batch stays until it has.
+    /// An expanding stage in the middle of a batch stays on this rank until it has made the last piece.
     fn leave(&mut self) {
         for stage in self.resequencer.to_leave(&self.table, self.me) {
             if !self.expansions.is_busy(stage)
@@ -632,7 +637,8 @@ impl Machine {
         }
     }
 
-    /// Sends the saved state of a serial stage to the owner of the stage, which may have changed since this rank gave it up.
+    /// Sends the saved state of a serial stage to the rank that runs the stage under the current mapping, which may have changed since this rank gave
+    /// the stage up.
     fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
@@ -647,7 +653,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Handles the arrival of a serial stage's saved state, and forwards it if the stage belongs to another rank by now.
+    /// Handles the arrival of a serial stage's saved state, and forwards it if the current mapping assigns the stage to another rank.
     fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
@@ -659,7 +665,7 @@ impl Machine {
         self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
         self.pass_on(Token { epoch: self.epoch(), ..token }, out)
     }
-    /// Returns the events for the event log since the last call.
+    /// Removes and returns the events that are not written to the event log yet.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -669,7 +675,7 @@ impl Machine {
         self.source.as_ref()
     }
 
-    /// Returns the source of the stream, to be changed; `None` on ranks other than 0.
+    /// Returns the source of the stream for modification; `None` on ranks other than 0.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }
@@ -678,12 +684,12 @@ impl Machine {
         self.traffic
     }
 
-    /// Returns, by edge between stages (the number of stages before it), the bytes and items that this rank has sent over it.
+    /// Returns the bytes and items that this rank has sent, by edge between stages (number of stages before it).
     pub(crate) fn volumes(&self) -> &[(u64, u64)] {
         &self.volumes
     }
 
-    /// Returns, by first stage of each block that was hosted on this rank, the maximum number of batches that waited in front of the block.
+    /// Returns, by first stage of each block of stages that this rank has run, the maximum number of batches that waited for the block.
     pub(crate) fn longest_queues(&mut self) -> &[usize] {
         self.edges.longest_queues(&self.table)
     }
@@ -694,7 +700,7 @@ impl Machine {
         if self.edges.has_output() || closed { Idle::Downstream } else { Idle::Input }
     }
 
-    /// Describes what this rank holds and waits for, for the message about a stalled run.
+    /// Describes the batches that this rank holds and what it waits for, for the error message about a run without progress.
     pub(crate) fn describe(&self) -> String {
         let mut parts =
             self.edges.describe(|edge| self.edge_name(edge), |edge, first| self.obstacle(edge, first));
@@ -710,7 +716,7 @@ impl Machine {
         parts.join("; ")
     }
 
-    /// Returns the reason why the first batch of an input queue cannot be started; empty if there is none.
+    /// Returns the reason why the first batch of an input queue cannot be processed; empty if it can.
     fn obstacle(&self, edge: usize, first: &Batch) -> String {
         let stages = self.stages_of(first, edge);
         if stages.clone().any(|stage| self.expansions.is_busy(stage)) {

@@ -6,13 +6,13 @@ use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use super::table::Table;
 
-/// Serial stages that this rank owns, and the number of the batch that each of them takes next.
+/// Serial stages that this rank owns, each with the number of the batch that it takes next.
 ///
-/// At any time, a serial stage has exactly one owner, or its saved state is in transit to the next owner. The sink counts as the last stage; rank 0
-/// always owns it.
+/// A serial stage always has exactly one owner (the rank that runs it), except while its saved state is in transit to the next owner. The sink counts
+/// as the last stage; rank 0 always owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
-    /// By stage, with the sink last: number of the next batch, if the stage is serial and owned by this rank.
+    /// By stage, with the sink last: sequence number of the batch that the stage takes next, if the stage is serial and this rank owns it.
     next: Vec<Option<SequenceNumber>>,
     /// By stage, with the sink last: true if the stage is serial.
     serial: Vec<bool>,
@@ -20,8 +20,8 @@ pub(crate) struct Resequencer {
 }
 
 impl Resequencer {
-    /// Creates the resequencer of rank `me` at the start of a run, when every owner holds its serial stages. `first` holds the number of the first
-    /// batch of each stage, with the sink last.
+    /// Creates the resequencer of rank `me` at the start of a run, when every serial stage is with the rank that owns it. `first` holds the sequence
+    /// number of the first batch of each stage, with the sink last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
         // The sink counts as a serial stage only in an ordered stream; in an unordered stream it takes batches in any order and needs no owner.
@@ -42,7 +42,7 @@ impl Resequencer {
         self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))
     }
 
-    /// Returns true if batch `number` has passed one of the serial stages among `stages` before, which is a protocol error.
+    /// Returns true if batch `number` has already passed one of the serial stages among `stages`, which is a protocol error.
     pub(crate) fn was_processed(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         self.ordered
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
@@ -57,12 +57,12 @@ impl Resequencer {
         }
     }
 
-    /// Returns the batch for which the first serial stage among `stages` waits.
+    /// Returns the sequence number of the batch for which the first serial stage among `stages` waits.
     pub(crate) fn awaited(&self, stages: Range<usize>) -> Option<&SequenceNumber> {
         self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
-    /// Returns the serial stages that this rank owns and that `table` assigns to another rank.
+    /// Returns the serial stages that this rank owns and must give up, because `table` assigns them to another rank.
     pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
         (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
     }
@@ -71,19 +71,19 @@ impl Resequencer {
         self.next.get(stage).is_some_and(Option::is_some)
     }
 
-    /// Gives up a serial stage, as its owner. Returns the number of the first batch that the next owner processes.
+    /// Gives up the ownership of a serial stage. Returns the sequence number of the first batch that the next owner processes.
     pub(crate) fn skip_missing(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
-    /// Makes this rank the owner of a serial stage, whose next batch is `next`.
+    /// Makes this rank the owner of a serial stage, which takes batch `next` next.
     pub(crate) fn receive(&mut self, stage: usize, next: SequenceNumber) {
         if let Some(place) = self.next.get_mut(stage) {
             *place = Some(next);
         }
     }
 
-    /// Returns true if `stage` is serial and can migrate, which the sink cannot.
+    /// Returns true if `stage` is serial and not the sink, which cannot migrate.
     pub(crate) fn is_serial(&self, stage: usize) -> bool {
         stage + 1 < self.serial.len() && self.serial[stage]
     }

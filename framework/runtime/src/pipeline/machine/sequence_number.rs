@@ -6,38 +6,37 @@ use serde::{Deserialize, Serialize};
 
 /// Position of a batch in the order of the stream.
 ///
-/// The source numbers its batches. An expanding stage makes pieces of a batch, one after the other. The pieces are batches in that order, and a
-/// further expanding stage makes pieces of pieces. Batches at the same stage have passed the same number of expanding stages, so their numbers
-/// compare lexicographically.
+/// The source numbers its batches. An expanding stage turns a batch into several pieces, which are batches in their turn; a later expanding stage
+/// makes pieces of them. Batches at the same stage have passed the same number of expanding stages, so their numbers compare lexicographically.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct SequenceNumber {
-    /// Number of the batch of the source, from 0.
+    /// Number, from 0, of the batch of the source from which this batch was made.
     pub(crate) batch: u64,
-    /// By expanding stage that the batch has passed: index of the piece among all pieces that the stage makes of its input batch, from 0.
+    /// By expanding stage that the batch has passed: index, from 0, of this batch among all pieces that the stage makes of its input batch.
     pub(crate) pieces: Vec<u64>,
 }
 
 impl SequenceNumber {
-    /// Returns the number of the first batch behind `levels` expanding stages.
+    /// Returns the sequence number of the first batch of the stream behind `levels` expanding stages.
     pub(crate) fn first(levels: usize) -> Self {
         SequenceNumber { batch: 0, pieces: vec![0; levels] }
     }
 
-    /// Returns the number of piece `at` that an expanding stage makes of this batch.
+    /// Returns the sequence number of the piece with index `at` that an expanding stage makes of this batch.
     pub(crate) fn piece(&self, at: u64) -> Self {
         let mut piece = self.clone();
         piece.pieces.push(at);
         piece
     }
 
-    /// Returns the number of the batch of which the last expanding stage made this piece, and the index of the piece; `None` for a batch that no
-    /// expanding stage has made.
+    /// Returns the sequence number of the batch from which the last expanding stage made this piece, and the index of the piece; `None` for a batch
+    /// that has passed no expanding stage.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Returns true if this number is `other` or belongs to the first piece that expanding stages make of batch `other`.
+    /// Returns true if this sequence number is `other`, or that of the first piece that expanding stages make of batch `other`.
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch
@@ -45,7 +44,7 @@ impl SequenceNumber {
             && self.pieces[depth..].iter().all(|&at| at == 0)
     }
 
-    /// Returns the index of the receiver of the batch, if `count` receivers get batches in turn.
+    /// Returns the index of the receiver of the batch, if `count` receivers get batches round robin.
     pub(crate) fn turn(&self, count: usize) -> usize {
         let sum = self.pieces.iter().fold(self.batch, |sum, &at| sum.wrapping_add(at));
         (sum % count.max(1) as u64) as usize

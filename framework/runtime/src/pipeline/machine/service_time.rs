@@ -4,49 +4,49 @@ use std::time::Duration;
 
 /// Minimum weight of the newest batch in the mean service time per item.
 const FRESH: f64 = 1.0 / 8.0;
-/// Service time of a batch from which on one batch in reserve is enough: the next batch arrives while the replica processes it, even over a slow
-/// link.
+/// Service time of a batch above which a replica needs only one batch in reserve: the next batch arrives while the replica processes this one, even
+/// over a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// Service time per item: time between the starts of consecutive batches of a block. It includes the rank's work for other blocks and excludes
-/// waiting. The duration of each job is measured where the job runs, because the machine has no clock.
+/// Service time per item: time between the starts of consecutive batches of a block of stages on this rank. It includes the rank's work for other
+/// blocks and excludes waiting. The duration of each job is measured where the job runs, because the machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
-    /// Busy time of the rank at the start of the last batch, and the number of items in that batch.
+    /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
     last: Option<(Duration, u32)>,
     mean: f64,
     /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of batches that the rank has started.
+    /// Number of batches of the block that the rank has started.
     batches: u64,
     first_done: bool,
 }
 
 impl ServiceTime {
-    /// Registers the start of a batch of `items` items, after the rank has spent `busy` on all its work so far.
+    /// Registers the start of a batch of `items` items, when the total computing time of the rank is `busy`.
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // Ignores the start of a second batch while the first one is being processed: no time was measured yet.
+            // No time has passed if a second batch is started before the first one is finished.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // Multiplies the squared deviation of the batch's mean by the number of items, because a mean of `count` items varies less than
-                    // the time of one item.
+                    // The squared deviation of the batch's mean is multiplied by the number of items, because a mean of `count` items varies less
+                    // than the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }
         }
     }
 
-    /// Registers that a job has ended, after the rank has spent `busy` on all its work so far. Returns true if this ends the first batch: before its
-    /// end, the speed of the rank is unknown and the rank requests no further batch.
+    /// Registers the end of a job, when the total computing time of the rank is `busy`. Returns true if the job ends the first batch: until then the
+    /// speed of the rank is unknown, and the rank requests no further batch.
     pub(super) fn job_ended(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
@@ -54,7 +54,7 @@ impl ServiceTime {
         true
     }
 
-    /// Returns true if the first batch has been started and is not finished.
+    /// Returns true if this rank has started its first batch and not finished it.
     pub(super) fn is_at_first(&self) -> bool {
         self.batches == 1 && !self.first_done
     }
@@ -91,7 +91,7 @@ mod tests {
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
         assert!(service_time.nanos() == 0 && !service_time.is_short());
-        // Between the starts of the two batches, the rank spent 4 ms on the two items of the first batch and 6 ms on another block.
+        // Between the starts of two batches, the rank spent 4 ms on the two items of the first batch and 6 ms on another block of stages.
         service_time.begins(1, ms(10));
         assert_eq!(service_time.nanos(), 5_000_000);
         service_time.begins(1, ms(11));
@@ -128,7 +128,8 @@ mod tests {
             batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
         }
         assert_eq!(even.deviation(), 0);
-        // Single items take 2 ms and 6 ms in turn, and batches of four items take 12 ms and 20 ms in turn. The newest time has the largest weight.
+        // One receiver gets single items, which take 2 ms and 6 ms in turn. Another gets batches of four items, which take 12 ms and 20 ms in turn.
+        // The newest time has the largest weight in the mean.
         for service_time in [uneven, batches] {
             assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }

@@ -1,4 +1,4 @@
-//! Source of a stream on rank 0: counts the items drawn and those that have reached the sink, and decides whether more may be drawn.
+//! Source of a stream on rank 0: counts the items drawn from it and those that have reached the sink, and decides whether more may be drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,25 @@ use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 use crate::error::{Error, ErrorKind, Result};
 
-/// State of the markers that the source sends through the stream for snapshots: empty batches at which serial stages save their states.
+/// Progress of the markers for snapshots. A marker is an empty batch that the source sends through the stream, and at which serial stages save their
+/// states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markers {
-    /// True if the next batch must be the marker of a snapshot.
+    /// True if the next batch of the source must be the marker of a snapshot.
     is_due: bool,
-    /// True if the stream must end with the marker of a snapshot, which has not been drawn yet.
+    /// True if the source must still send the marker of the snapshot at the end of the stream.
     at_end: bool,
     /// Number of items that were drawn before the last marker of a snapshot.
     items: u64,
-    /// True if the last drawn batch is the marker of a snapshot.
+    /// True if the last batch of the source was the marker of a snapshot.
     is_last: bool,
 }
 
-/// Source of a stream, with the window that limits it.
+/// Source of a stream, with the window that limits its batches in flight.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
-    /// Number of expanding stages of the pipeline.
+    /// Number of stages of the pipeline that make several items from one (expanding stages).
     levels: usize,
     next_item: u64,
     /// Number of items of the source that have reached the sink.
@@ -41,19 +42,20 @@ pub(crate) struct Source {
     markers: Markers,
     drawing: bool,
     ended: bool,
-    /// True if [`end`](Source::end) has ended the source before its last item.
+    /// True if the stream was ended by [`end`](Source::end) before the last item of the source.
     is_cut: bool,
-    /// True if an empty batch must still follow all others, with which serial stages emit their last item.
+    /// True if an empty batch must still be sent after all others, at which serial stages emit their last item.
     wants_end: bool,
-    /// Requests of expanding stages for further pieces of a batch, by the number of the first requested piece: requesting rank and number of pieces.
+    /// Requests of ranks for permission to make further pieces of a stage's output, by sequence number of the first requested piece: requesting rank
+    /// and number of pieces.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
-    /// Number of items that are not drawn yet, if the user's iterator knows it.
+    /// Number of items that the source has not yielded yet, if the user's iterator knows it.
     left: Option<u64>,
 }
 
 impl Source {
-    /// Creates the source of a stream with `levels` expanding stages. If `wants_end` is true, an empty batch follows all others, with which serial
-    /// stages emit their last item.
+    /// Creates the source of a stream with `levels` stages that make several items from one. If `wants_end` is true, an empty batch follows all
+    /// others, at which serial stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -82,12 +84,12 @@ impl Source {
         self.left = is_finished.then_some(0);
     }
 
-    /// Requests the marker of a snapshot behind the items drawn so far.
+    /// Requests that the source sends the marker of a snapshot behind the items drawn so far.
     pub(crate) fn request_marker(&mut self) {
         self.markers.is_due = true;
     }
 
-    /// Returns the job that draws the next batch, if there is one and the window is open.
+    /// Returns the job that draws the next batch, if there is one and the window permits another batch in flight.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
@@ -105,27 +107,27 @@ impl Source {
         Some(Job::Draw { number, first, fill, kind })
     }
 
-    /// Returns the kind of the next batch; `None` if no batch follows, or none before everything drawn so far has reached the sink.
+    /// Returns the kind of the next batch; `None` if the stream has ended, or if no batch may follow before all earlier ones have reached the sink.
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
         if self.markers.is_last && !self.ordered && !all_arrived {
-            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink, because later batches could overtake it.
+            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink, because later batches could overtake the
+            // marker.
             return None;
         }
         if !self.ended && !self.markers.is_due {
             return Some(BatchKind::Items);
         }
         if self.ended && self.wants_end && !self.is_cut {
-            // The last, empty batch is drawn when everything else has reached the sink, because in an unordered stream it could overtake other
-            // batches.
+            // In an unordered stream the last, empty batch could overtake other batches, so it is drawn only when they have reached the sink.
             return all_arrived.then_some(BatchKind::End);
         }
         let is_marker = self.markers.is_due || self.markers.at_end;
         (is_marker && (self.ordered || all_arrived)).then_some(marker)
     }
 
-    /// Registers a drawn batch of `items` items, `None` if the stream ended without one. `ended` is true if the stream has ended behind the batch,
-    /// and `left` is the number of remaining items.
+    /// Registers a batch of `items` items that was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch
+    /// follows, and `left` is the number of remaining items.
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
@@ -137,8 +139,8 @@ impl Source {
         }
     }
 
-    /// Ends the source before its last item, unless it has ended. Items that have been drawn still pass the stages, but the stages emit no last item,
-    /// because the stream is not complete.
+    /// Ends the stream before the last item of the source, unless it has ended. Items that have been drawn still pass the stages, but the stages emit
+    /// no last item, because the stream is not complete.
     pub(crate) fn end(&mut self) {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
@@ -160,8 +162,8 @@ impl Source {
         self.window.consumed(batch, now);
     }
 
-    /// Handles a message of an expanding stage on rank `from`: a request for permission to make further pieces of a batch, or the return of
-    /// permission that is not needed.
+    /// Handles a message of rank `from`, which requests permission to make further pieces of a stage's output, or returns permission that it does not
+    /// need.
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
@@ -183,13 +185,14 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next permission for pieces of a batch, if a request can be granted: receiving rank, batch, and number of pieces. The piece that
-    /// the sink waits for is granted regardless of the window, because no other batch can reach the sink before it.
+    /// Returns the next permission to make pieces of a stage's output, if a request can be granted: receiving rank, batch, and number of pieces. The
+    /// piece that the sink waits for is permitted even if the window is full, because no other batch can reach the sink before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // Drops requests for pieces before the one that the sink waits for: the batches of these pieces were finished without the grant.
+        // Drops requests for pieces of output before the one that the sink waits for: these pieces were not needed, because their batches are
+        // finished.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -214,7 +217,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the window and the open requests of expanding stages for further pieces.
+    /// Describes the window, and the requests for pieces of a stage's output that have not been granted.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
@@ -232,12 +235,12 @@ impl Source {
         !self.drawing && self.window.is_empty() && self.ended && !has_more
     }
 
-    /// Returns the number of items that have not reached the sink, if the user's iterator knows its length.
+    /// Returns the number of items that have not reached the sink, including those not drawn yet, if the user's iterator knows its length.
     pub(crate) fn items_left(&self) -> Option<u64> {
         self.left.map(|left| left + self.next_item - self.done)
     }
 
-    /// Returns true if the source cannot draw because the window is closed.
+    /// Returns true if no batch may be drawn because the window is full.
     pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
@@ -278,17 +281,18 @@ mod tests {
 
     #[test]
     fn ended_source_stops_drawing_and_reports_truncation() {
-        // The source is ended early between two draws.
+        // First case: the source is ended early while no job draws from it.
         let mut between = source();
         between.end();
         assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
-        // The source is ended early during a draw, whose batch still passes the stages.
+        // Second case: the source is ended early while a job draws a batch, which still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();
         during.drawn(Some(2), false, Some(7));
         assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
-        // The source is ended early during the draw that finds the end of the stream, or after it: the stream is complete, so the stages finish.
+        // Third and fourth case: the source is ended early during or after the draw that finds the end of the stream. The stream is then complete, so
+        // the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());
         last.end();

@@ -5,18 +5,19 @@ use std::ops::Range;
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use serde::{Deserialize, Serialize};
 
-/// Way in which a batch that leaves a block over an edge finds its receiver.
+/// Rule by which a batch that leaves a block of stages is sent to a rank that runs the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Send the batch to the single receiver of the edge.
+    /// Send the batch to the only rank that runs the next block of stages.
     Push(usize),
-    /// Batch number n is sent to receiver n modulo the number of receivers.
+    /// Send batch number n to receiver n modulo the number of receivers (round robin).
     RoundRobin,
-    /// Receivers send requests and senders send offers to the dispatcher, which matches them.
+    /// Receivers request batches from the dispatcher, and senders offer batches to it; the dispatcher assigns a receiver to each batch.
     Pull { dispatcher: usize },
 }
 
-/// Assignment of stages to ranks; its number `epoch` counts the mappings of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
+/// Mapping of stages to ranks, for the routing of batches. `epoch` counts the mappings of a run. Edge `e` leads into block `e` of stages; the last
+/// edge leads to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
@@ -60,12 +61,12 @@ impl Table {
         self.serial.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the edge into the sink.
+    /// Returns the number of the edge that leads into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
     }
 
-    /// Returns the edge over which a batch reaches `stage` or the sink.
+    /// Returns the number of the edge (connection between blocks of stages) over which a batch reaches `stage` or the sink.
     pub(crate) fn edge_of(&self, stage: usize) -> usize {
         self.blocks().iter().position(|b| b.stages.contains(&stage)).unwrap_or(self.last_edge())
     }
@@ -82,7 +83,7 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Returns the total number of hosts of all blocks, where a rank counts once for each block that it hosts.
+    /// Returns the number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }
@@ -98,7 +99,7 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // A single sender knows all batches on offer and dispatches them itself. With several senders, one of the receivers dispatches.
+                // A sender that is the only one knows all offered batches and is the dispatcher. With several senders, one of the receivers is.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
@@ -107,9 +108,10 @@ impl Table {
         }
     }
 
-    /// Returns the receiver that dispatches on an edge with several senders: the lowest one, so that all ranks agree without communication, among the
-    /// receivers that send no batches to the senders. Messages of a rank arrive in order, so a decision of rank 0 or of the owner of an upstream
-    /// stage could wait behind a whole window of items. If all receivers send batches to the senders, the lowest one dispatches.
+    /// Returns the receiver that assigns batches to receivers on an edge with several senders: the lowest one, so that all ranks agree without
+    /// communication, among the receivers that send no batches to the senders. Messages of a rank arrive in order, so a decision of rank 0, or of a
+    /// rank that runs an earlier stage, could wait behind all batches in flight. If all receivers send batches to the senders, the lowest one
+    /// dispatches.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {

@@ -30,14 +30,13 @@ use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
 use crate::wire;
 
-/// Time at which all messages of the simulation are sent: the earliest time that a stamp can represent.
+/// Time of sending of all messages of the simulation: the smallest value other than 0, which means that a message carries no time of sending.
 const SENT: Duration = Duration::from_nanos(1);
 
-/// Settings of a simulated run.
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
-    /// Mappings of the run: the first one, and the next one of each remap.
+    /// Mappings of stages to ranks: the first one of the run, and the new one of each remap.
     mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
@@ -46,16 +45,15 @@ struct Setting {
     /// True if serial stages that do not expand emit an item at the end of the stream.
     finishes: bool,
     items: u64,
-    /// Maximum number of items in a batch, and in a piece of a batch.
+    /// Maximum number of items in a batch of the source, and in a piece of a stage's output.
     batch: usize,
-    /// Fixed size of the window; `None` for a window that grows while batches wait for older ones.
+    /// Maximum number of batches in flight (window), if it is fixed; `None` for a window that grows while batches wait for older ones.
     window: Option<usize>,
     ahead: usize,
     /// True if snapshots of the stream are taken.
     has_snapshots: bool,
 }
 
-/// Step that the simulation can do next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Deliver {
@@ -76,20 +74,20 @@ struct World {
     wires: Vec<Vec<VecDeque<Frame>>>,
     /// Jobs that each rank has started or queued for its stages, in order.
     jobs: Vec<VecDeque<Job>>,
-    /// Number of mappings that ranks may have switched to so far.
+    /// Number of mappings to which ranks may switch so far.
     ordered_mappings: u32,
-    /// Numbers of the items that each stage has processed, in order.
+    /// By stage: numbers of the items that the stage has processed, in order.
     seen: Vec<Vec<u64>>,
     /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// Expanding stages of the pipeline, by rank and stage.
+    /// By rank and stage: user code of the expanding stages.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
     /// Items that have reached the sink, in order.
     out: Vec<u64>,
     most_in_flight: usize,
-    /// Last snapshot: its position and the states of the stages, and the number of items that had reached the sink by then.
+    /// Last snapshot: its position in the stream and the states of the stages, and the number of items that had reached the sink by then.
     snapshot: Option<(Committed, usize)>,
-    /// States of stages, from a snapshot, with which the first mapping starts.
+    /// States of stages from a snapshot, which the ranks restore with the first mapping.
     saved: Vec<SavedStage>,
     /// True if the last snapshot was taken at the end of the stream.
     is_finished: bool,
@@ -154,7 +152,7 @@ impl World {
         }
     }
 
-    /// Creates the ranks of a later start of the job, which continues from the last snapshot of a start that was killed.
+    /// Creates the ranks of a job that is started again after it was killed and continues from its last snapshot.
     fn after(setting: &Setting, killed: World) -> Self {
         let mut world = World::new(setting);
         let Some((committed, delivered)) = killed.snapshot else { return world };
@@ -168,7 +166,7 @@ impl World {
         world
     }
 
-    /// Passes an event to the machine of a rank, and puts the messages that the machine sends in transit.
+    /// Passes an event to the machine of a rank, and puts the messages that the machine sends on the simulated network.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -321,7 +319,7 @@ impl World {
             .collect()
     }
 
-    /// Simulates the run to its end; `choose` receives the number of possible steps and returns the index of one.
+    /// Simulates the run to its end. `choose` receives the number of possible steps, and returns the index of the step that is done.
     fn run(self, choose: impl FnMut(usize) -> usize) -> Self {
         self.run_until(usize::MAX, choose)
     }
@@ -330,8 +328,8 @@ impl World {
     fn run_until(mut self, killed_after: usize, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0..killed_after {
             for rank in 0..self.setting.ranks {
-                // A rank gets up to two jobs at a time: like the executor of a real run, it may receive the next job before the result of the last
-                // one is fetched.
+                // A rank gets up to two jobs at a time, because the executor of a real rank also accepts a job before the result of the last one is
+                // fetched.
                 while self.jobs[rank].len() < 2 {
                     let job = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
                     let Some(job) = job else { break };
@@ -346,7 +344,7 @@ impl World {
             if self.setting.has_snapshots && step % 6 == 5 && source.is_marker_useful() {
                 self.machines[0].source_mut().unwrap().request_marker();
             }
-            // The next mapping is permitted every 16 steps, even if the last remap is still in progress.
+            // Every 16 steps, the ranks are permitted to switch to the next mapping, even if they have not finished the last remap.
             if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
                 self.ordered_mappings += 1;
             }
@@ -362,7 +360,7 @@ impl World {
     }
 }
 
-/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of a batch.
+/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of its output.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -371,7 +369,7 @@ fn children(item: u64, stage: usize) -> Vec<u64> {
     (0..count).map(|at| item.wrapping_mul(5) + at).collect()
 }
 
-/// Returns the items of a batch; `None` if the batch does not contain them, because an expanding stage holds them.
+/// Returns the items of a batch; `None` if an expanding stage has kept them to make further pieces of its output.
 fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     match std::mem::replace(&mut batch.payload, Payload::Kept { produced: 0 }) {
         Payload::Items(items) => Some(*items.downcast().unwrap()),
@@ -382,7 +380,7 @@ fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     }
 }
 
-/// Generates mappings of the stages to `ranks` ranks, in which blocks may share ranks.
+/// Generates mappings of the stages to `ranks` ranks, in which several blocks of stages may run on the same rank.
 fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
     let stages = serial.len();
     let cut = prop::collection::vec(any::<bool>(), stages - 1);
@@ -405,13 +403,13 @@ fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Generates settings with up to five stages, up to five ranks and up to `mappings` mappings.
+/// Generates settings of simulated runs with up to five stages, up to five ranks and up to `mappings` mappings.
 fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let serial_and_expanding = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // Makes at most two stages expand items, because more of them would produce too many items.
+        // At most two stages expand items, because more of them would produce too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -460,7 +458,8 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The window may be exceeded by three pieces of batches: one for which the sink waits, and those of the two jobs that a rank holds.
+    // The number of batches in flight may exceed the window by three pieces of a stage's output: the one that the sink waits for, which is always
+    // permitted, and those of the two jobs that a rank may hold.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let (all_seen, out) = expected(setting, setting.items, true);
@@ -479,7 +478,7 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs a job that is killed several times, after the numbers of steps in `killed_after`. Each start uses other mappings, and the last one a single
+/// Runs a job that is killed after each of the numbers of steps in `killed_after` and started again with other mappings; the last start has a single
 /// rank. Checks the result.
 fn survives(
     setting: &Setting,
@@ -505,7 +504,7 @@ fn survives(
     check(&last, &world)
 }
 
-/// Runs `setting`, with the choices `choices` between possible steps, and checks the result.
+/// Runs `setting`, where `choices` selects among the possible steps, and checks the result.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {
@@ -526,7 +525,7 @@ proptest! {
         holds(&setting, &choices)?;
     }
 
-    /// In each start of the job, the stages process exactly the items behind the last snapshot.
+    /// In each start of the job, the stages process exactly the items after the last snapshot.
     #[test]
     fn job_killed_at_any_moment_continues_from_its_last_snapshot(
         setting in setting(6),
@@ -545,7 +544,8 @@ proptest! {
     }
 }
 
-/// Checks that the random runs of this file contain enough forwarded batches, migrations of stages, and mappings that change during a migration.
+/// Checks that random runs contain enough batches that are forwarded after a remap, migrations of stages, and remaps during a migration, so that the
+/// tests above cover these cases.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();

@@ -2,8 +2,8 @@
 //!
 //! The window is the only bound on memory: sending never blocks, so everything in flight is in an input queue, an output buffer or a resequencer. By
 //! Little's law, a pipeline needs as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more
-//! batches only fill queues. Batches that wait for an older one at a serial stage or at the sink keep no rank busy. They are not counted as long as
-//! all batches together stay below the limit in bytes; otherwise one slow replica would stop all others.
+//! batches only fill queues. Batches that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the
+//! limit as long as all batches together stay below the limit in bytes; otherwise one slow replica would stop all others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,32 +15,35 @@ use crate::session::BatchMode;
 
 /// Maximum number of items in a batch. The cost of a message is then so small per item that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a piece of a batch: the maximum size of a batch in bytes, so that the limit in bytes applies first even to items of one
-/// byte.
+/// Maximum number of items in a piece of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first
+/// even with items of one byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
 /// Maximum encoded size in bytes of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
-/// Maximum work of a piece of a batch, as a multiple of the work of a batch. Output that is slightly larger than expected then needs no second piece,
-/// for which the rank would have to ask rank 0.
+/// Maximum processing time of a piece of a stage's output, as a multiple of that of a batch. Output that is slightly larger than expected then fits
+/// into one piece, and the rank need not ask rank 0 for permission to make a second one.
 const SLACK: usize = 4;
-/// Minimum size of the window, as a multiple of the batches that replicas can hold. With a factor of 1, all replicas wait whenever a batch is in
-/// transit.
+/// Minimum number of batches in flight, as a multiple of the batches that the replicas can hold. With a factor of 1, replicas would wait whenever a
+/// batch is in transit.
 const ROOM: usize = 2;
-/// Factor on the number of batches in flight that Little's law requires in the mean. Batches differ, and too few of them leave replicas idle.
+/// Factor by which the number of batches in flight exceeds the mean that Little's law requires. Batches take different times, and with too few of
+/// them replicas are idle.
 const MARGIN: f64 = 1.5;
-/// Maximum number of batches in flight that Little's law may set. Batches of large items reach the limit in bytes first.
+/// Maximum number of batches in flight by Little's law. With large items, the limit in bytes is reached first.
 const MOST_BATCHES: f64 = 4096.0;
-/// Weight of the newest batch in the decayed means of processing times, which cover about ten batches.
+/// Weight of the newest batch in the decayed means of processing times per item, which cover about ten batches.
 const FRESH: f64 = 0.2;
-/// Weight of the newest batch in the mean and maximum of processing times and in the maximum size of an item, which cover about forty batches.
+/// Weight of the newest batch in the decayed mean and maximum of processing times per batch and in the decayed maximum size of an item, which cover
+/// about forty batches.
 const FRESH_LONG: f64 = FRESH / 4.0;
 
-/// Returns the minimum number of batches in flight with which each of `hosts` replicas has the batch that it computes and `ahead` more.
+/// Returns the minimum number of batches in flight, with which each of `hosts` replicas can have the batch that it computes and `ahead` more, and
+/// other batches can be in transit.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
 
-/// Settings of a window, from the configuration and the mapping.
+/// Settings of a window (limit of the batches in flight), from the configuration and the mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     pub(crate) batch: BatchMode,
@@ -48,7 +51,7 @@ pub(crate) struct WindowPlan {
     /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Total number of hosts of all blocks, where a rank counts once for each block that it hosts.
+    /// Number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
     pub(crate) hosts: usize,
     /// Number of ranks that run stages.
     pub(crate) ranks: usize,
@@ -63,7 +66,7 @@ pub(crate) struct Window {
     consumed: u64,
     /// Number of items in a full batch of the source at present.
     batch: usize,
-    /// Number of items in a full piece of a batch at present.
+    /// Number of items in a full piece of an expanding stage's output at present.
     piece: usize,
     /// Processing time of an item that an expanding stage has produced, summed over all stages: decayed mean in seconds.
     production_time: f64,
@@ -75,9 +78,9 @@ pub(crate) struct Window {
     slowest: f64,
     /// Processing time of a batch, summed over all stages: decayed mean in seconds.
     mean_service: f64,
-    /// Size of an item on the edge where it is largest: decayed maximum in bytes.
+    /// Size of an item between the two stages where it is largest: decayed maximum in bytes.
     item_bytes: f64,
-    /// By edge: number and total size of the batches that wait for an older one.
+    /// By edge between blocks of stages: number and total size of the batches that wait for an older one.
     out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
@@ -91,7 +94,7 @@ struct Rate {
 }
 
 impl Window {
-    /// Creates the window at the start of a stream with `levels` expanding stages.
+    /// Creates the window at the start of a stream with `levels` stages that make several items from one.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
@@ -111,7 +114,7 @@ impl Window {
         }
     }
 
-    /// Adopts the window settings of another mapping.
+    /// Adopts the window settings of a new mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -126,8 +129,8 @@ impl Window {
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // Batches in flight that do not wait for an older one are assumed to become as large as the largest items so far suggest, and at least as
-        // large as the mean waiting batch.
+        // Batches in flight that do not wait for an older one may become as large as the largest recent items suggest, and at least as large as the
+        // mean waiting batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -142,12 +145,12 @@ impl Window {
             .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
-    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one at edge `edge`.
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one in front of the block of stages with number `edge`.
     pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.out_of_order.insert(edge, (batches, bytes));
     }
 
-    /// Forgets the batches that wait for older ones, because the mapping has changed.
+    /// Resets the counts of batches that wait for older ones, because the mapping has changed.
     pub(crate) fn forget_out_of_order(&mut self) {
         self.out_of_order.clear();
     }
@@ -166,22 +169,22 @@ impl Window {
         self.in_flight.is_empty()
     }
 
-    /// Returns the number of further batches, or pieces of batches, that may be in flight.
+    /// Returns how many more batches, or pieces of a stage's output, may be in flight.
     pub(crate) fn room(&self) -> u64 {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Counts `pieces` pieces of batches as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
+    /// Counts `pieces` pieces of a stage's output as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// Counts `pieces` pieces of batches, which an expanding stage was permitted to make and did not need, as no longer in flight.
+    /// Counts `pieces` pieces of a stage's output, which an expanding stage was permitted to make and did not need, as no longer in flight.
     pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
         self.in_flight.returned(level, pieces);
     }
 
-    /// Returns the number of items in a full piece of a batch.
+    /// Returns the number of items in a full piece of a stage's output.
     pub(crate) fn piece_items(&self) -> usize {
         self.piece
     }
@@ -195,7 +198,7 @@ impl Window {
         self.in_flight.of_source().1
     }
 
-    /// Returns the limits at which the next batch is full. Items of a slow source do not wait until there are enough of them.
+    /// Returns the limits at which no more items are added to the next batch. The time limit keeps items of a slow source from waiting for others.
     pub(crate) fn fill(&self) -> Fill {
         Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
     }
@@ -209,7 +212,7 @@ impl Window {
         self.in_flight.drawn();
     }
 
-    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes. The limit in bytes thereby holds even before the first batch reaches
+    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes, so that the limit in bytes holds even before the first batch reaches
     /// the sink.
     pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
@@ -228,7 +231,7 @@ impl Window {
             if self.consumed == 1 { service } else { FRESH_LONG * (service - self.mean_service) };
         self.item_bytes = (self.item_bytes * (1.0 - FRESH_LONG)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
-            // In a block, a batch waits for the batches that its replica requested in advance, so its time from source to sink is a multiple of its
+            // At a replica, a batch waits for the batches that the replica requested before it, so its time from source to sink is a multiple of its
             // processing time.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
             // If the window limits the stream, the rate at the sink only shows how small the window is. The rate that all ranks could reach together
@@ -263,7 +266,7 @@ impl Window {
     }
 }
 
-/// Returns the limits at which the first batch of a stream, and the first piece of a batch, is full.
+/// Returns the limits on items and time for the first batch of a stream, and for the first piece of a stage's output.
 pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
     match batch {
         BatchMode::Fixed(items) => Fill { items, time: None },

@@ -1,4 +1,4 @@
-//! Tests of windows that open, close and grow.
+//! Tests of the source's window, which limits the batches in flight: when it is full, and how its size follows the measurements.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn plan() -> WindowPlan {
     }
 }
 
-/// Returns the record of a batch of `items` items that reaches the sink whole.
+/// Returns the record of a batch of `items` items that reaches the sink and that no stage has split into pieces.
 fn batch(items: usize, service: Duration, bytes: u64) -> Consumed {
     Consumed { items, done: items as u32, sources: items, ended: 0, produced: None, service, bytes }
 }
@@ -92,7 +92,7 @@ fn full_window_closes_and_reopens() {
 fn slow_replica_widens_the_window() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     let floor = window.limit();
-    // 1,000 batches per second reach the sink. Nine of ten have spent 5 ms in the stages, and one in ten has spent 100 ms.
+    // 1,000 batches per second reach the sink. The stages take 5 ms for nine of ten batches, and 100 ms for one in ten, as on a slow replica.
     for i in 0..200u64 {
         window.produced();
         let service = if i % 10 == 0 { 100 } else { 5 };

@@ -15,22 +15,22 @@ use crate::pipeline::range::Range;
 use crate::wire::header::header;
 
 header! {
-    /// Header of a batch, between the message's own header and the [`PieceHeader`]s.
+    /// Header of a batch, which follows the header of the message and precedes the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
-        /// Number of [`PieceHeader`]s that follow.
+        /// Number of [`PieceHeader`]s that follow, one for each expanding stage that the batch has passed.
         pieces: u8,
         /// Flags of the batch: a combination of [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
-        /// Number of entries behind the [`PieceHeader`]s: positions of dropped items, [`RunHeader`]s, or [`StateHeader`]s.
+        /// Number of entries that follow the [`PieceHeader`]s: positions of dropped items, [`RunHeader`]s, or [`StateHeader`]s.
         places: u32,
-        /// Time in nanoseconds that stages have spent on the batch.
+        /// Time in nanoseconds that stages have spent on the batch so far.
         service: u64, widest: u64,
-        /// Time of sending by the sender's clock, in nanoseconds; 0 if the batch is not stamped.
+        /// Time of sending by the sender's clock, in nanoseconds; 0 if links are not monitored.
         sent: u64,
-        /// Number of items of the source behind the batch; [`UNKNOWN`] if the length of the source is not known.
+        /// Number of items of the source that follow the batch; [`UNKNOWN`] if the length of the source is not known.
         behind: u64,
     }
 }
@@ -47,20 +47,21 @@ header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Flag of a batch behind an expanding stage: the entries behind the [`PieceHeader`]s are [`RunHeader`]s, with the number of items that were made of
-/// each item of the source.
+/// Flag of a batch that has passed an expanding stage: the entries after the [`PieceHeader`]s are [`RunHeader`]s, with the number of items that were
+/// made from each item of the source.
 const MADE: u8 = 1;
 /// Flag of the last batch of the stream.
 const END: u8 = 2;
-/// Flag of the marker of a snapshot. The entries behind the [`PieceHeader`]s are [`StateHeader`]s, and the states of stages follow them.
+/// Flag of the marker of a snapshot (empty batch that collects states): the entries after the [`PieceHeader`]s are [`StateHeader`]s, and the states
+/// of stages follow them.
 const MARKER: u8 = 4;
 /// Size in bytes of the position of a dropped item.
 const PLACE: usize = size_of::<u32>();
-/// Value of [`Header::behind`] if the length of the source is not known.
+/// Value of `behind` in the header of a batch if the length of the source is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {
-    /// Encodes the batch as a message, which is stamped with the time that `sent` returns when the items are encoded.
+    /// Encodes the batch as a message. `sent` is called when the items are encoded and returns the time of sending for the message, if it needs one.
     pub(crate) fn pack(
         self,
         (run, epoch): (u32, u32),

@@ -1,4 +1,4 @@
-//! Tests that the bytes of pipeline messages do not change.
+//! Tests that the bytes of pipeline messages do not change from version to version.
 
 use std::time::Duration;
 

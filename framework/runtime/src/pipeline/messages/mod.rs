@@ -1,6 +1,7 @@
 //! Messages between the ranks of a pipeline.
 //!
-//! Rank 0 sends [`Directive`]s to the other ranks and receives [`Report`]s from them. All ranks exchange [`StreamMessage`]s.
+//! Rank 0 sends [`Directive`]s to the other ranks and receives [`Report`]s from them. All ranks exchange batches and their requests for them as
+//! [`StreamMessage`]s.
 
 pub(crate) mod batch;
 #[cfg(test)]
@@ -22,18 +23,18 @@ use crate::comm::message::messages;
 
 messages! {
     "the pipeline":
-    /// Received message of a pipeline.
+    /// Message of a pipeline, as received.
     pub(crate) enum Received;
     /// Tag of a message of a pipeline.
     pub(crate) enum Tag {}
     /// Message from rank 0 to another rank.
     pub(crate) enum Directive {
         Prepare(prepare: Prepare) = 16,
-        /// The mapping with the number `epoch` is used from now on, because all ranks are ready.
+        /// All ranks are ready: the receiver switches to the mapping with the number `epoch`.
         Switch { epoch: u32 } = 28,
-        /// The rank runs the kernel of the probe and reports its speed.
+        /// The receiver measures its speed with a short computation and reports it.
         MeasureSpeed = 26,
-        /// The stream has ended: the rank sends its last report.
+        /// The stream has ended: the receiver sends its report about the whole run.
         Finish = 23,
     }
     /// Message from another rank to rank 0.
@@ -44,10 +45,10 @@ messages! {
         /// Report of the rank about the whole run, at its end.
         Total(report: RankReport) = 24,
     }
-    /// Message from any rank to any other rank. Each begins with the number of the mapping that its sender uses (epoch).
+    /// Message between any two ranks. Each begins with the number of the mapping that its sender uses (epoch).
     pub(crate) enum StreamMessage<B: Infallible => Arrived> {
         Batch(batch: B) = 18 raw,
-        /// Request for batches, from a replica to the dispatcher of an edge.
+        /// Request for batches, from a rank that runs a replicated block of stages to the rank that dispatches the block's batches.
         Request {
             epoch: u32,
             edge: u32,
@@ -59,23 +60,23 @@ messages! {
             /// Standard deviation of the service time between items, in nanoseconds.
             deviation: u64,
         } = 19,
-        /// Offer of a finished batch, from the rank that holds it to the dispatcher of an edge.
+        /// Offer of a finished batch, from the rank that holds it to the rank that dispatches the batches of the next block of stages.
         Offer {
             epoch: u32,
             edge: u32,
             number: SequenceNumber,
             items: u32,
-            /// Number of items of the source behind this batch, if it is known.
+            /// Number of items of the source that follow this batch, if it is known.
             behind: Option<u64>,
         } = 20,
         /// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
         Assign { epoch: u32, edge: u32, number: SequenceNumber, receiver: u32 } = 21,
-        /// Report that batches wait for an older one at a serial stage or at the sink.
+        /// Report to rank 0 that batches wait for an older one at a serial stage or at the sink.
         OutOfOrder {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Total size of the waiting batches in bytes, where a batch counts with its size at the edge where it was largest so far.
+            /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two blocks of stages.
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
@@ -92,7 +93,7 @@ pub(crate) struct Arrived {
     pub(crate) batch: Batch,
     /// Size in bytes of the message in which the batch arrived.
     pub(crate) bytes: usize,
-    /// Time of sending by the sender's clock, if the message was stamped.
+    /// Time of sending by the sender's clock, if the message carries it.
     pub(crate) sent: Option<Duration>,
 }
 
@@ -113,21 +114,21 @@ impl StreamMessage {
     }
 }
 
-/// Directive to prepare a mapping: the receiver creates the stages that the mapping assigns to it and reports when they are ready. The stream
-/// continues meanwhile.
+/// Directive to prepare a mapping: the receiver creates the stages that the mapping assigns to it, while the stream continues, and reports when they
+/// are ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
-    /// Number of batches of every edge on which the sizes of items are measured.
+    /// Number of batches between any two stages whose encoded size is measured.
     pub(crate) weigh: usize,
-    /// Time since the start of the run by rank 0's clock. The event logs of the ranks count from the start of the run.
+    /// Time since the start of the run by rank 0's clock, from which the receiver computes the times in its event log.
     pub(crate) elapsed: Duration,
-    /// Interval of measurement reports; `None` if no decision uses them.
+    /// Interval at which the receiver reports measurements to rank 0; `None` if rank 0 does not use them.
     pub(crate) measure_every: Option<Duration>,
-    /// States of the serial stages, if this is the first mapping of a job that continues from a snapshot.
+    /// Saved states of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Probed links into the receiving rank by sender; empty if the traffic over links is not monitored. Without monitoring, ranks do not stamp
-    /// batches with the time of sending.
+    /// Links into the receiving rank, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no
+    /// time of sending.
     pub(crate) links: Vec<Link>,
 }
 
@@ -135,13 +136,13 @@ pub(crate) struct Prepare {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) epoch: u32,
-    /// Serial stages created on this rank whose state can migrate to another rank.
+    /// Serial stages created on this rank that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, and the duration of each factory call.
+    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// Serial stage that migrates: its state, and the number of the batch that it processes next.
+/// Serial stage that migrates: its saved state, and the number of the batch that it processes next.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) epoch: u32,
@@ -150,27 +151,27 @@ pub(crate) struct Token {
     pub(crate) state: Vec<u8>,
 }
 
-/// Request to rank 0 for permission to make further pieces of a batch, from a rank whose expanding stage has not finished the batch.
+/// Request to rank 0 for permission to make further pieces of a stage's output for a batch, of which only some have been made.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// Sequence number of the first piece that is requested.
+    /// Sequence number of the first piece for which permission is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
 
-/// Permission from rank 0 to make further pieces of a batch.
+/// Permission from rank 0 to make further pieces of a stage's output for a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Sequence number of the batch of which further pieces may be made.
+    /// Sequence number of the batch for whose output further pieces may be made.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
-    /// Number of items in a full piece.
+    /// Maximum number of items in a piece of the stage's output.
     pub(crate) items: u32,
 }
 
-/// Return of permission to make pieces of a batch that the batch did not need.
+/// Return of permission to make pieces of a stage's output: the stage has made its last piece without using it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomReturn {
     pub(crate) epoch: u32,

@@ -19,14 +19,15 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// Minimum number of batches per edge on which the sizes of items are measured. A single batch may be the first or the last one, and unlike the
-/// others.
+/// Minimum number of batches on each edge between two stages whose size in bytes is measured. A single batch may be the first or the last one and
+/// differ from the others.
 const SIZED_BATCHES: usize = 3;
-/// Interval of checks whether a change of the mapping is due: a small part of the time between two decisions or two progress lines.
+/// Interval at which rank 0 checks whether a change of the mapping is due: short compared with the time between two decisions or two lines about the
+/// progress.
 const REPLAN_PERIOD: Duration = Duration::from_millis(1);
 
 impl Root<'_, '_> {
-    /// Starts the preparation of a mapping on every rank. The mapping takes effect when all ranks are ready.
+    /// Directs every rank to prepare a mapping by creating its stages. The mapping takes effect when all ranks are ready.
     pub(super) fn begin(
         &mut self,
         mapping: Mapping,
@@ -83,7 +84,7 @@ impl Root<'_, '_> {
         if all { self.switch(at, out) } else { Ok(()) }
     }
 
-    /// Makes the prepared mapping the current one, because all ranks are ready.
+    /// Directs all ranks to use the mapping that they have prepared.
     fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.machine.epoch() + 1;
@@ -120,7 +121,7 @@ impl Root<'_, '_> {
         Ok(())
     }
 
-    /// Checks periodically whether a change of the mapping is due.
+    /// Checks whether a change of the mapping is due, at intervals of [`REPLAN_PERIOD`].
     pub(super) fn replan_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_replan && !self.is_calibrating) {
             return Ok(());
@@ -129,11 +130,11 @@ impl Root<'_, '_> {
         self.replan(at, out)
     }
 
-    /// Registers that items have reached the sink, and checks whether a change of the mapping is due.
+    /// Updates the cost of the last change of the mapping, because items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // Checks for a change of the mapping at once, because the calibration should be short, and a mapping that was requested after a number of
-        // items should follow right after them.
+        // The check is not delayed until the next interval during the calibration, which should be short, and if the user has requested a mapping
+        // after a certain number of items.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
@@ -145,8 +146,8 @@ impl Root<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // Ends the calibration when enough items have reached the sink, even if few source items are finished: an expanding stage may deliver
-            // many items before the first source item is finished.
+            // The calibration ends when enough items have reached the sink, even if few source items are finished: a stage may make many items from
+            // the first source item.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -159,7 +160,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Evaluates the current mapping, and starts the preparation of another one if it pays.
+    /// Compares the current mapping with another one, and starts the preparation of the other one if the change pays.
     fn control(&mut self, progress: Progress, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let mine = self.observer.metrics.measurements(self.machine.volumes());
         self.performance_model.measured(0, mine, progress.now)?;
@@ -228,7 +229,7 @@ impl Root<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Updates the meter of remap costs with the progress of the stream, if an update is due.
+    /// Updates the measured cost of the last change of the mapping with the progress of the stream, if an update is due.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.machine.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
@@ -240,7 +241,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Passes an update of the cost of the last remap to the controller and to the record of the remap.
+    /// Passes the measured cost of the last change of the mapping to the controller, and adds it to the record of this change.
     pub(super) fn take_cost(&mut self, progress: Progress, update: Option<CostUpdate>) {
         let Some(update) = update else { return };
         if let Some(controller) = &mut self.controller {
