@@ -395,3 +395,35 @@ fn pipeline_killed_at_random_moments_writes_each_item_once() {
     let firsts = assert_stream_is_right(dir.path(), items);
     assert!(firsts.len() > kills as usize && *firsts.last().expect("a start") > items / 4, "{firsts:?}");
 }
+
+/// The file system of the snapshots is full for a while. It is mounted for this job only, in a mount namespace.
+#[test]
+fn full_disk_under_the_snapshots_does_not_end_the_pipeline() {
+    const ITEMS: u64 = 600;
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = dir.path().join("kept");
+    std::fs::create_dir(&kept).expect("a new directory");
+    let script = r#"
+        kept=$1
+        shift
+        mount -t tmpfs -o size=256k none "$kept"
+        (
+            until [ -e "$kept/manifest" ]; do sleep 0.02; done
+            head -c 1M /dev/zero >"$kept/filler"
+            sleep 0.5
+            rm "$kept/filler"
+        ) &
+        exec "$@"
+    "#;
+    let in_namespace = ["unshare", "--map-root-user", "--mount", "bash", "-c", script, "bash"];
+    let in_namespace = in_namespace.map(std::ffi::OsString::from).into_iter();
+    let launcher = [kept.into_os_string(), ARMATURE.into(), "run".into()];
+    let job = Job::new(env!("CARGO_BIN_EXE_armature-stream"), RANKS).through(in_namespace.chain(launcher));
+    let outcome = job.arg(dir.path()).arg(ITEMS.to_string()).arg("5000").run();
+    assert_exit(
+        &outcome,
+        0,
+        &["No space left on device", "the run continues, and the snapshot before this one stays valid"],
+    );
+    assert_eq!(assert_stream_is_right(dir.path(), ITEMS), [0]);
+}
