@@ -24,9 +24,12 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
+# Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes a few hundred items between two kills.
+kills=${ARMATURE_TEST_KILLS:-3}
+items_of() { if [ "$1" = stream-kill ]; then echo $((3000 + 400 * (kills - 3))); else echo 3000; fi; }
 # submit_stream NAME OPTION...: submits a pipeline that appends a line to NAME.data/log for each of its starts and each item, and writes its
 # results to NAME.data/out.
-submit_stream() { mkdir "$1.data" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1.data" 3000 5000; }
+submit_stream() { mkdir "$1.data" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1.data" "$(items_of "$1")" 5000; }
 # field RUN ATTEMPT NAME: prints the field NAME of the attempt's why.json, the record of its end, without quotes.
 field() { sed -n "s/.*\"$3\": \"\\?\\([^\",]*\\).*/\\1/p" "armature-runs/$1/attempts/$2/why.json"; }
 # has_kept NAME: succeeds if the run has written some of its results to its journal, checkpoint, output or snapshot.
@@ -54,7 +57,7 @@ continued() {
 # stream_is_right NAME: succeeds if the output of the pipeline has each item once, with the sum of all items up to it, and if no start of the
 # pipeline processed an item that its snapshot contains.
 stream_is_right() {
-  awk 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != 3000 }' "$1.data/out" &&
+  awk -v items="$(items_of "$1")" 'BEGIN { sum = 0 } $1 != NR - 1 { exit 1 } { sum += $1 } $2 != sum { exit 1 } END { exit NR != items }' "$1.data/out" &&
     awk '$1 == "first" { first = $2 } $1 == "item" && $2 + 0 < first + 0 { exit 1 }' "$1.data/log"
 }
 same_bytes_as() { cmp "$shared/$1" "$2"; }
@@ -152,10 +155,10 @@ scancel --signal=TERM "$(job_of farm-term-1)" || true
 scancel "$(job_of flow-cancel-1)" || true
 scontrol requeue "$(job_of loop-requeue-1)" || true
 check "a pipeline is submitted" submit_stream stream-requeue -N 1 -n 2
-check "another one, whose ranks will be killed, is submitted" submit_stream stream-kill -N 1 -n 2 --restarts 9
+check "another one, whose ranks will be killed, is submitted" submit_stream stream-kill -N 1 -n 2 --restarts $((3 * kills))
 for run in stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
 scontrol requeue "$(job_of stream-requeue-1)" || true
-for ((i = 2; i <= 4; i++)); do
+for ((i = 2; i <= kills + 1; i++)); do
   kill -KILL "$(a_rank_of stream-kill)"
   check "the pipeline starts again after the death of a rank" within 60 has_started_stream stream-kill $i
   sleep 1
