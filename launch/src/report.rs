@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use armature::observe::{self, Log};
 use armature_files::output;
-use armature_report::{Figure, Job, Run, chrome, csv, figure, page, perfetto, tree};
+use armature_report::{Attempt, Figure, Job, Run, chrome, csv, figure, page, perfetto, tree};
 use clap::{Args, ValueEnum};
 
 use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
 use crate::run_directory::reference::events as events_of;
+use crate::run_directory::state::why;
+use crate::run_directory::{RunDirectory, attempt};
 
 /// Create a page that shows what a run did.
 ///
@@ -116,13 +118,34 @@ pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
         let state = JobState::of(status.as_ref(), alive_here);
         let outcome = (state != JobState::Unknown).then(|| state.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
-        let job = Job { title, outcome, restarts };
+        let job = Job { title, outcome, restarts, earlier: earlier_attempts(&directory) };
         (page(&log, &job), Some(args.output.clone().unwrap_or_else(|| directory.join("report.html"))))
     };
     match place {
         Some(place) => written(place, text.as_bytes()),
         None => Ok(text),
     }
+}
+
+/// Returns the attempts of the run in `directory` before the newest one; none if `directory` is that of an attempt. An attempt without a readable log
+/// has no events, and a message says so.
+fn earlier_attempts(directory: &Path) -> Vec<Attempt> {
+    let run = RunDirectory::at(directory);
+    let mut numbers = run.attempts();
+    numbers.pop();
+    let attempt = |number| {
+        let attempt = attempt::Attempt::of(&run, number);
+        let outcome = match (attempt.end(), attempt.status()) {
+            (Some(end), _) => format!("{}, {} done", why(&end), end.done),
+            (None, status) => JobState::of(status.as_ref(), alive_here).to_string(),
+        };
+        let log = read(attempt.directory()).unwrap_or_else(|error| {
+            crate::message::print_message(error.to_string());
+            Log::default()
+        });
+        Attempt { number, outcome, log }
+    };
+    numbers.into_iter().map(attempt).collect()
 }
 
 /// Writes a trace. Returns the text to print, which is the path of the trace.

@@ -48,6 +48,42 @@ fn report_is_written_next_to_the_events_and_its_path_is_printed() {
 }
 
 #[test]
+fn page_shows_all_attempts_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let attempt = |number: u32, items: u32, why: &str| {
+        let attempt = dir.path().join(format!("attempts/{number}"));
+        fs::create_dir_all(&attempt).unwrap();
+        let log = format!(
+            r#"{{"at":1.5,"rank":0,"run":0,"event":{{"kind":"finish","items":{items},"seconds":1.5}}}}"#
+        );
+        fs::write(attempt.join("rank-0.jsonl"), log + "\n").unwrap();
+        if !why.is_empty() {
+            fs::write(attempt.join("why.json"), why).unwrap();
+        }
+        attempt
+    };
+    let why = r#"{"schema":1,"reason":"time limit","detail":"the job ends at 12:00","code":85,"stopped":true,"requeued":true,
+        "successor":null,"stop_seconds":null,"done":326,"seconds":24.0,"ended":""}"#;
+    attempt(1, 326, why);
+    attempt(2, 600, "");
+    printed(&["report"], dir.path());
+    let text = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    for part in [
+        "<p>Attempt 1: time limit: the job ends at 12:00, 326 done.</p>",
+        "<h2>Attempt 1: Run</h2>",
+        "The run ends after 326 items",
+        "<h2>Attempt 2: Run</h2>",
+        "The run ends after 600 items",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing: {text}");
+    }
+    // The page of one attempt shows only that attempt.
+    printed(&["report"], &dir.path().join("attempts/1"));
+    let text = fs::read_to_string(dir.path().join("attempts/1/report.html")).unwrap();
+    assert!(text.contains("after 326 items") && !text.contains("Attempt"), "{text}");
+}
+
+#[test]
 fn figure_and_efficiencies_are_printed() {
     let dir = run_directory();
     assert!(printed(&["report", "--figure", "mapping"], dir.path()).starts_with("<svg "));

@@ -47,7 +47,7 @@ pub use figure::{Figure, figure};
 pub use live::Live;
 pub use mapping::Mapping;
 pub use moment::moment;
-pub use page::{Job, page};
+pub use page::{Attempt, Job, page};
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
 pub use workflow::critical_path_text;

@@ -36,6 +36,19 @@ pub struct Job {
     pub outcome: Option<String>,
     /// Number of restarts of the job, if it is known.
     pub restarts: Option<u32>,
+    /// Attempts of the run before the one that the page shows.
+    pub earlier: Vec<Attempt>,
+}
+
+/// Earlier attempt of a run, which ended before the run was finished.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    /// Number of the attempt, counted from 1.
+    pub number: u32,
+    /// Short description of the attempt's end.
+    pub outcome: String,
+    /// Events of the attempt.
+    pub log: Log,
 }
 
 #[derive(Template)]
@@ -43,7 +56,7 @@ pub struct Job {
 struct Page<'p> {
     job: &'p Job,
     runs: Vec<Section>,
-    notes: &'p [String],
+    notes: Vec<&'p String>,
     style: &'static str,
     script: &'static str,
     shown: String,
@@ -89,11 +102,16 @@ struct Section {
 /// assert!(page.contains("last &#60;night&#62;") && page.contains("no events"));
 /// ```
 pub fn page(log: &Log, job: &Job) -> String {
-    let all = Run::all(&log.records);
-    let mut order: Vec<&Run> = all.iter().collect();
-    order.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let earlier = job.earlier.iter().map(|attempt| (attempt.number, &attempt.log));
+    let newest = job.earlier.last().map_or(1, |attempt| attempt.number + 1);
+    let logs: Vec<(u32, &Log)> = earlier.chain([(newest, log)]).collect();
+    let runs_of =
+        |&(attempt, log): &(u32, &Log)| Run::all(&log.records).into_iter().map(move |run| (attempt, run));
+    let all: Vec<(u32, Run)> = logs.iter().flat_map(runs_of).collect();
+    let mut order: Vec<&(u32, Run)> = all.iter().collect();
+    order.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
     order.truncate(RUNS);
-    order.sort_by_key(|run| run.number);
+    order.sort_by_key(|(attempt, run)| (*attempt, run.number));
     let shown = match all.len() {
         0 => "There are no events: the run has just begun, or failed at once.".to_string(),
         count if count > order.len() => {
@@ -102,13 +120,20 @@ pub fn page(log: &Log, job: &Job) -> String {
         _ => String::new(),
     };
     let room = TABLES / order.len().max(1);
-    let is_one = all.len() == 1;
     let count = order.len();
-    let runs = order.iter().enumerate().map(|(id, run)| section((id, count), run, is_one, room)).collect();
+    let heading_of = |attempt: u32, run: &Run| {
+        let of_attempt = if job.earlier.is_empty() { String::new() } else { format!("Attempt {attempt}: ") };
+        let is_one = all.iter().filter(|(other, _)| *other == attempt).count() == 1;
+        of_attempt + &heading(run, is_one)
+    };
+    let sections = order.iter().enumerate();
+    let runs = sections
+        .map(|(id, (attempt, run))| section((id, count), run, heading_of(*attempt, run), room))
+        .collect();
     let page = Page {
         job,
         runs,
-        notes: &log.notes,
+        notes: logs.iter().flat_map(|(_, log)| &log.notes).collect(),
         style: include_str!("../assets/page.css"),
         script: include_str!("../assets/page.js"),
         shown,
@@ -118,7 +143,7 @@ pub fn page(log: &Log, job: &Job) -> String {
 }
 
 /// Returns the content of the page for one of its `runs` runs.
-fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> Section {
+fn section((id, runs): (usize, usize), run: &Run, heading: String, room: usize) -> Section {
     let bins = Bins::of(run, runs);
     let strip = charts::arrangement(run);
     let mut all_charts = Vec::new();
@@ -130,19 +155,10 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
     let (efficiencies, phases) = tree(run, PHASES);
     let shown = efficiencies.iter().filter(|of| of.extent == Extent::Phase).count();
     let ranks = run.ranks.len();
-    let what = match run.skeleton {
-        Skeleton::Pipeline => "Pipeline",
-        Skeleton::Farm => "Farm",
-        Skeleton::Loop => "Loop",
-        Skeleton::Workflow => "Workflow",
-        Skeleton::Unknown => "Run",
-    };
-    let name = if run.name.is_empty() { String::new() } else { format!(" {}", run.name) };
-    let number = if is_one { String::new() } else { format!(" (run {})", run.number + 1) };
     let (tables, shown_lines) = lines(run, room);
     Section {
         id,
-        heading: format!("{what}{name}{number}"),
+        heading,
         diagnosis: diagnosis(run),
         facts: facts(run),
         data: data(run, &bins, &tables),
@@ -170,6 +186,20 @@ fn section((id, runs): (usize, usize), run: &Run, is_one: bool, room: usize) -> 
         decisions: decisions(run),
         lines: shown_lines,
     }
+}
+
+/// Returns the heading of a run. `is_one` is true if its attempt has no other run.
+fn heading(run: &Run, is_one: bool) -> String {
+    let what = match run.skeleton {
+        Skeleton::Pipeline => "Pipeline",
+        Skeleton::Farm => "Farm",
+        Skeleton::Loop => "Loop",
+        Skeleton::Workflow => "Workflow",
+        Skeleton::Unknown => "Run",
+    };
+    let name = if run.name.is_empty() { String::new() } else { format!(" {}", run.name) };
+    let number = if is_one { String::new() } else { format!(" (run {})", run.number + 1) };
+    format!("{what}{name}{number}")
 }
 
 /// Returns a sentence on the number of decisions, and on how many of them changed the distribution of work.

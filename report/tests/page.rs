@@ -29,7 +29,12 @@ fn page_has_no_external_resources() {
 
 #[test]
 fn names_from_events_are_escaped_in_html() {
-    let job = Job { title: common::HOSTILE.into(), outcome: Some(common::HOSTILE.into()), restarts: Some(1) };
+    let job = Job {
+        title: common::HOSTILE.into(),
+        outcome: Some(common::HOSTILE.into()),
+        restarts: Some(1),
+        ..Job::default()
+    };
     let page_of = page;
     let page = page(&common::pipeline(common::HOSTILE), &job);
     // The page has two scripts, one of which contains data. A third script would come from a name that the
