@@ -12,7 +12,7 @@ use super::number_format::{seconds, short};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
-    /// The mapping of a pipeline. The times in the decision are per item that reaches the sink.
+    /// The mapping of a pipeline. The times in the decision are per item of the source.
     #[default]
     Mapping,
     /// The number of a farm's workers. The times in the decision are per iteration of the farm, or per task of a stream.
