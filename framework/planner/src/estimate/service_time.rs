@@ -22,7 +22,6 @@ const SETTLED: usize = 5;
 /// A plain mean is distorted by a single spike. The estimate is a winsorised mean of the last samples: values above five times the median are
 /// clipped, newer samples count more, and each sample counts by its number of items. A sample is a batch, or as many short batches as take a few
 /// milliseconds together.
-/// together.
 ///
 /// Adding a batch takes a few operations and never allocates. Reading the estimate sorts up to 64 numbers.
 ///

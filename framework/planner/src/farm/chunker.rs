@@ -157,7 +157,7 @@ impl Chunker {
         }
     }
 
-    /// Returns `tasks` dispatched tasks for dispatch to other workers: tasks of a dead worker, or of a chunk that could not be filled.
+    /// Puts `tasks` dispatched tasks back, so that they are dispatched again: tasks of a dead worker, or of a chunk that could not be filled.
     pub fn return_tasks(&mut self, tasks: u64) {
         self.dispatched = self.dispatched.saturating_sub(tasks);
         self.supply = match self.supply {
@@ -169,7 +169,7 @@ impl Chunker {
         }
     }
 
-    /// Sets the number of remaining tasks, when a stream has ended or more of its tasks are certain.
+    /// Sets the number of remaining tasks, when a stream has ended or more of its tasks are known to exist.
     pub fn set_supply(&mut self, supply: Supply, knowledge: &Knowledge) {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;

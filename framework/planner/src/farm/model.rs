@@ -77,7 +77,7 @@ impl IterationModel {
         Ok(())
     }
 
-    /// Returns the start-up time of a message for `n` workers.
+    /// Returns the start-up time of a message if the bytes of an iteration are divided among `n` workers.
     fn start_up(&self, n: usize) -> f64 {
         self.messages.start_up.of(self.volume / n as f64)
     }

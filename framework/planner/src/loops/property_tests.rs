@@ -67,7 +67,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // No rank both sends and receives units, so all moves fit into one round.
+        // No rank both sends and receives units, so no move must wait for another one: all moves fit into one round.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 

@@ -68,7 +68,7 @@ fn run(
     (decisions, items)
 }
 
-/// Returns options that also accept gains of half of the threshold if they last for ten looks.
+/// Returns options that also accept gains of half of the threshold if they last for ten decisions in a row.
 fn patient() -> TunerOptions {
     TunerOptions { patience: Some(10), ..TunerOptions::default() }
 }

@@ -248,7 +248,8 @@ fn makespan_of_blocks_uses_bottom_weights() {
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
     let verification = certified(&graph, &machines, &plan);
     assert_eq!(verification.peak, [4, 5, 0, 3]);
-    // In the resident memory model, the input of task 2 also occupies memory while task 1 runs, and the output of task 1 while task 2 runs.
+    // If files between blocks occupy memory for the whole block, the input of task 2 is in memory while task 1 runs, and the output of task 1 while
+    // task 2 runs.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
     assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
 

@@ -24,7 +24,8 @@ fn outstanding_chunks_are_tracked() {
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
-    // A first chunk is a quarter of a worker's share of 40 tasks, and each message occupies the master's port for another second.
+    // Each of three workers has an even share of 40 tasks, and its first chunk has a quarter of them. Each message occupies the master's port for 1
+    // s.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
     // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source had no more tasks.

@@ -69,7 +69,7 @@ pub(super) struct Tss {
     /// size.
     dispatched: f64,
     rest: u64,
-    /// Number of tasks that remain if no dispatched tasks are returned and none are added.
+    /// Number of remaining tasks at the next request, if the tasks of the farm change only by dispatch; a larger number restarts the policy.
     expected: u64,
 }
 

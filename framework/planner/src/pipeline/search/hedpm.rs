@@ -16,7 +16,7 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Number of steps of the sweep of Algorithm 4.2, which has one more target time than steps.
+/// Number of equal steps into which Algorithm 4.2 divides its interval of target times. It tries both ends, so there is one more target time.
 const SWEEP: usize = 20;
 
 /// Match of stages with processors: the result of one iteration of Algorithm 4.1.
@@ -339,7 +339,7 @@ mod tests {
         }
         let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE).unwrap();
         let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
-        // The best mapping has a fast processor for each long stage; only one target time of the sweep leads to this mapping.
+        // The best mapping has a fast processor for each long stage; only one of the target times of Algorithm 4.2 leads to this mapping.
         assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));
 
         let costs = Costs::new(&platform, &spec);

@@ -103,7 +103,8 @@ impl Homes {
         }
     }
 
-    /// Returns the homes of clusters for a run that has started: the home of a cluster with a started task is the processor of that task.
+    /// Returns the homes (preferred processors) of clusters of tasks for a run that has started: the home of a cluster with a started task is the
+    /// processor of that task.
     pub(in crate::workflow) fn resume(
         graph: &Workflow,
         cluster: &Cluster,
@@ -121,7 +122,7 @@ impl Homes {
         homes
     }
 
-    /// Returns homes with one cluster for each processor: all tasks that `processor_of` assigns to the processor are a cluster with this processor as
+    /// Returns clusters of tasks with given homes: all tasks that `processor_of` assigns to a processor are one cluster, which has this processor as
     /// home.
     pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
         let mut first = vec![None; cluster.len()];
@@ -135,8 +136,9 @@ impl Homes {
         homes
     }
 
-    /// Returns the home of a task's cluster. If the cluster has no home yet or the task does not fit on the home, returns the processor on which the
-    /// rest of the cluster would end first after all work that is already promised to that processor.
+    /// Returns the processor for a task: the home (preferred processor) of its cluster. If the cluster has no home yet or the task does not fit
+    /// there, returns the processor on which the rest of the cluster would end first, after the work of other clusters that have this processor as
+    /// home.
     pub(super) fn processor(
         &self,
         timeline: &mut Timeline<'_>,
@@ -163,7 +165,7 @@ impl Homes {
         best.map(|(_, p)| p)
     }
 
-    /// Records that a task was placed on processor `p`.
+    /// Records that a task was placed on processor `p`, which becomes the home of its cluster if the cluster has none.
     pub(super) fn placed(&mut self, task: usize, work: f64, p: usize) {
         let of = self.cluster_of[task];
         match self.home[of] {

@@ -89,7 +89,8 @@ pub fn heftm_relaxed(
     Ok(timeline.into_plan())
 }
 
-/// Plans with relaxed HEFTM, where the tasks of a cluster run on one processor as long as they fit there.
+/// Plans with relaxed HEFTM (list scheduling that may depart from its order). Tasks with the same entry in `cluster_of` run on one processor as long
+/// as they fit there.
 pub(super) fn heftm_clustered(
     graph: &Workflow,
     cluster: &Cluster,
