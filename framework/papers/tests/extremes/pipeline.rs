@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-/// Regression: speeds whose sum is infinite were accepted. The search then built a platform with the infinite mean speed and failed.
+/// Regression: speeds whose sum is infinite were accepted. The platform of mean speed, which the planner DPM uses, was then invalid.
 #[test]
 fn out_of_range_speeds_are_refused_before_the_search() {
     let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();

@@ -110,7 +110,7 @@ fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index
 }
 
 /// Overlap of the processor sets of two replicated blocks of stages: no common processor, equal sets, or some common processors. The overlap of a
-/// mapping is the largest of this list over all its pairs of blocks.
+/// mapping is the last entry of this list that applies to any pair of its blocks.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Sharing {
     None,

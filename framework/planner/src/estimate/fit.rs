@@ -16,7 +16,7 @@ pub struct Measurement {
     pub rank: usize,
     /// Busy seconds per item. If these are only the seconds in which the rank had its core, use [`FitOptions::of_core_time`].
     pub seconds: f64,
-    /// Weight relative to the other measurements, for example the number of samples.
+    /// Weight of this measurement relative to the others, for example its number of samples.
     pub weight: f64,
 }
 
@@ -70,7 +70,7 @@ impl Default for FitOptions {
 pub struct Fit {
     /// Work of each stage per item, in units of speed × seconds; `None` if the work was neither measured nor known.
     pub works: Vec<Option<Estimate>>,
-    /// Speed of each rank, in the unit of the prior speeds.
+    /// Speed of each rank, in the unit of the speeds that were known before the measurements.
     pub speeds: Vec<Estimate>,
 }
 

@@ -1,4 +1,4 @@
-//! Estimates of bandwidth and set-up time that are safe to use for planning although receivers poll late.
+//! Estimates of bandwidth and set-up time that are safe to use for planning although delays of messages include the time until the receiver polls.
 
 use super::envelope::{Envelope, Passage};
 use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};

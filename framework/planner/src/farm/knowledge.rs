@@ -11,7 +11,7 @@ use crate::range;
 pub enum Supply {
     /// Exact number of remaining tasks.
     Exactly(u64),
-    /// A stream of unknown length, of which at least this number of tasks is certain (0 is allowed).
+    /// A stream of unknown length, of which at least this number of further tasks is known to exist (0 is allowed).
     AtLeast(u64),
 }
 

@@ -25,7 +25,7 @@ const UNSURE: f64 = 0.4;
 /// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// Sums over the first reports of a rank, up to the number of reports that the options require.
+/// Numbers of units and seconds, summed over the first reports of a rank (as many as the options require).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -154,13 +154,14 @@ impl LoopBalancer {
         self.options.least = units;
     }
 
-    /// Discards the measured rates of the ranks, because the work will be done in another way. The measured costs and savings of movements are kept.
+    /// Discards the measured rates of the ranks, because the program now does the work of a unit in another way. The measured costs and savings of
+    /// movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// Ends all movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
+    /// Prevents all further movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }

@@ -186,7 +186,7 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes.
+    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes (a pass is all units once).
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 

@@ -9,7 +9,7 @@ use crate::number_format::{Percent, Seconds};
 /// State of a stream at one look (comparison of a candidate with the current arrangement, such as a mapping or a number of workers).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
-    /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.
+    /// Time of this comparison of the candidate with the current arrangement, in seconds on any monotonic clock that all times of the tuner share.
     pub now: f64,
     /// Length in seconds of the period before `now` in which `measured_time` was measured.
     pub period: f64,
@@ -28,7 +28,7 @@ pub struct Situation<A> {
     pub settled: bool,
 }
 
-/// Arrangement that could replace the current one.
+/// Arrangement (such as a mapping or a number of workers) that could replace the current one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate<A> {
     /// Arrangement to which the stream could change (such as a mapping or a number of workers).
@@ -90,7 +90,7 @@ pub enum Reason {
 pub struct Decision<A> {
     /// State of the stream at the look (the comparison of a candidate with the current arrangement).
     pub situation: Situation<A>,
-    /// Candidate arrangement that was evaluated, if there was one.
+    /// Arrangement (such as a mapping) that was compared with the current one, if there was one.
     pub candidate: Option<Candidate<A>>,
     /// Fraction of the time per item that the candidate saves: 1 − its predicted time / current time; 0 without a candidate or without usable times.
     pub gain: f64,

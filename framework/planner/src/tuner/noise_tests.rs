@@ -158,7 +158,8 @@ proptest! {
             let (before, after) = (decision.situation.current, decision.candidate.clone().unwrap().arrangement);
             prop_assert!(time(after) < time(before), "{before} to {after}");
         }
-        // One change leads to the best arrangement. If that change does not go far enough because of noise, one more change follows.
+        // One change leads to the best division of the items between the hosts. If that change does not go far enough because of noise, one more
+        // change follows.
         let acts = acts(&decisions);
         prop_assert!(acts.len() <= 2, "{acts:?}");
     }

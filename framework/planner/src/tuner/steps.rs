@@ -13,7 +13,7 @@ use crate::range::is_less;
 const MOST_SETBACKS: u32 = 4;
 /// Number of consecutive looks (comparisons of a candidate with the current arrangement) after which a very large gain leads to the first change.
 const DECISIVE_LOOKS: u32 = 2;
-/// Fraction of the gain threshold that is enough if the gain persists for many looks.
+/// Fraction of the minimum gain that is enough for a change if it is found in many consecutive comparisons.
 const SMALL: f64 = 0.5;
 
 /// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
@@ -63,7 +63,7 @@ struct Change {
 }
 
 impl<A: Clone + PartialEq> Tuner<A> {
-    /// Creates a tuner with the given options, before the first look.
+    /// Creates a tuner with the given options, before the first comparison of a candidate with the current arrangement.
     ///
     /// # Errors
     /// See [`TunerOptions::validate`].

@@ -73,7 +73,7 @@ fn tasks_that_do_not_fit_are_postponed() {
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
     let verification = certified(&graph, &large, &plan);
     assert_eq!((verification.peak, verification.buffer_peak), (vec![8], vec![6]));
-    // If a task fits on no processor, relaxed HEFTM still returns an error.
+    // If a task fits on no processor at all, relaxed HEFTM (list scheduling that may depart from its order) still returns an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
 }

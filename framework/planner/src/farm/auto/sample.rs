@@ -32,7 +32,7 @@ impl Sample {
         let block = block.max(1.0);
         // `spread` is the standard deviation of the total time of a stretch of `grain` tasks, relative to that of one task; `span` is the number of
         // adjacent stretches with the same time. A stretch of g tasks within a block of B equal tasks has g times the deviation of one task; a
-        // stretch that is longer than a block has g B − (B² − 1)/3 times its variance.
+        // stretch that is longer than a block has g B − (B² − 1)/3 times the variance of one task.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {

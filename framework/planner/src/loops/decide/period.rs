@@ -63,7 +63,7 @@ impl PeriodOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodLimits {
-    /// Shortest period with which interactions take no more than their fraction of the run time.
+    /// Shortest period with which interactions take no more than the permitted fraction of the run time.
     pub interaction: f64,
     /// Shortest period with which movements, at their current frequency, take no more time than one period on average.
     pub movement: f64,

@@ -145,7 +145,7 @@ fn known_loop_end_does_not_increase_the_margin() {
         }
         decision
     };
-    // A load starts when 1,000 passes are left, and ends 20 s later. Moving units because of the load has paid.
+    // A load starts when 1,000 passes over all units are left, and ends 20 s later. Moving units because of the load has paid.
     let came = look(1.0, [1000, 1000], LOADED, 1000.0);
     assert!(came.is_act() && came.horizon.is_some_and(|horizon| horizon > 10_000.0), "{came}");
     look(11.0, [667, 1333], LOADED, 990.0);

@@ -86,7 +86,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time of each block to at least `least` if `slow` is true for one of its hosts.
+    /// Raises the time of each block to at least `least` if one of its hosts belongs to the processors for which `slow` returns true.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -172,7 +172,7 @@ impl Capacity {
         }
     }
 
-    /// Adjusts the weights until replicated blocks that share processors need equal times per item.
+    /// Adjusts the weights of replicated blocks (which determine their shares of common processors) until these blocks need equal times per item.
     fn balance(&mut self, blocks: &[Hosted<'_>]) {
         let slowest = |times: &[f64]| times.iter().fold(0.0, |a, &t| f64::max(a, t));
         let replicated = |block: &&Hosted<'_>| block.hosts.len() > 1;

@@ -1,4 +1,4 @@
-//! Relaxed HEFTM, which departs from its order of tasks if a task does not fit on any processor.
+//! Relaxed HEFTM: list scheduling with memory limits, which departs from its order of tasks if a task does not fit on any processor.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
