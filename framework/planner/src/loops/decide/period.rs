@@ -65,7 +65,7 @@ impl PeriodOptions {
 pub struct PeriodLimits {
     /// Shortest period with which interactions take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period with which movements, at their current frequency, take no more time than one period on average.
+    /// Shortest period that is at least as long as the time that movements take per period on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,

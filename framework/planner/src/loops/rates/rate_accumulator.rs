@@ -16,8 +16,9 @@ pub const LEAST_PERIOD: f64 = 5e-3;
 
 /// Returns true if a report covers enough time to determine the rate of a rank, although processes take turns on its core: `seconds` seconds of
 /// computing within `span` seconds since the previous report. `shortest` is [the time in which the turns average
-/// out](crate::loops::LoopBalancer::shortest_period); half of it is enough computing. A rank that mostly waits may never compute for that long, so a
-/// `span` of ten times `shortest` is enough too.
+/// out](crate::loops::LoopBalancer::shortest_period); half of it is enough computing,
+/// because balancing periods consist of whole passes or blocks of units. A rank that mostly waits may never compute for that long, so a `span` of
+/// ten times `shortest` is enough too.
 pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }

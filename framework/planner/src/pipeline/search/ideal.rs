@@ -59,7 +59,7 @@ impl<'a> Remaining<'a> {
     /// remaining processors and the outside world, including each node with itself.
     pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        // Sums below 0 or below the smallest accepted number are replaced by it, because subtractions may leave rounding errors.
+        // Each sum is raised to at least 0 or the smallest accepted number, because subtractions leave rounding errors.
         let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
         let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
         2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
