@@ -1,4 +1,4 @@
-//! Tests of the equations of farms and loops with arbitrary numbers: no call panics.
+//! Tests that the functions of the farm and loop models do not panic, whatever numbers are passed.
 
 use armature_papers::{
     Barriers, Oscillation, Reaction, block_of_grain, idle_bound, idle_index, iteration_time, real_optima,

@@ -19,7 +19,7 @@ const EVERY: [Algorithm; 4] = [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc,
 struct Machine {
     speeds: Vec<f64>,
     link: Link,
-    /// Links of pairs of processors that differ from `link`, the link of all other pairs.
+    /// Pairs of processors whose link differs from `link`; all other pairs use `link`.
     others: Vec<(usize, usize, Link)>,
     ext_on: Option<usize>,
     overlap: bool,
@@ -27,7 +27,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Replaces invalid processor numbers in the links, the groups of shared cores and the place of the outside world by valid ones.
+    /// Replaces invalid processor numbers by valid ones: in the links, in the groups of shared cores, and for the processor at which input arrives
+    /// and output leaves.
     fn fitted(mut self) -> Self {
         let processors = self.speeds.len();
         for (from, to, _) in &mut self.others {
@@ -112,7 +113,8 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // If the budget does not limit the number of evaluated mappings, the stop flag is set, so that the search ends.
+            // If the budget does not limit the number of evaluated mappings, the stop flag of the search is set from the beginning, so that the
+            // search ends.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }
@@ -210,7 +212,7 @@ proptest! {
     }
 }
 
-/// Regression: speeds were accepted whose sum is infinite, so that the platform of mean speed was invalid.
+/// Regression: speeds whose sum is infinite were accepted. The platform of mean speed, which the planner DPM uses, was then invalid.
 #[test]
 fn out_of_range_speeds_are_refused_before_the_search() {
     let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, mostly_amount, mostly_positive, positive, some};
 
-/// Generates numbers of items or units that a simulation processes at once, and numbers that are far too large.
+/// Generates numbers of pipeline items or loop units: up to 59, which take little time to simulate, or far too many to simulate.
 fn few_or_far_too_many() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![4 => 0..60_u64, 1 => Just(u64::MAX), 1 => Just(1 << 40)]
 }

@@ -109,8 +109,8 @@ fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index
     mapping
 }
 
-/// Overlap of the processors of two replicated blocks: they share none, all or some of them. For a mapping, the overlap of the pair of blocks with
-/// the worst one.
+/// Overlap of the processor sets of two replicated blocks of stages: no common processor, equal sets, or some common processors. The overlap of a
+/// mapping is the last entry of this list that applies to any pair of its blocks.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Sharing {
     None,

@@ -128,7 +128,7 @@ mod tests {
     fn core_share_follows_a_load_within_half_a_second() {
         let mut share = CoreShare::default();
         (0..400).for_each(|_| share.add(0.005, 0.0));
-        // Two processes take turns of 3 ms on the core, so a batch loses either all of its time or nothing.
+        // Another process takes turns with the rank, which therefore has the core only during every second batch.
         (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
         assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
         (0..120).for_each(|_| share.add(0.005, 0.0));

@@ -16,7 +16,7 @@ pub struct Measurement {
     pub rank: usize,
     /// Busy seconds per item. If these are only the seconds in which the rank had its core, use [`FitOptions::of_core_time`].
     pub seconds: f64,
-    /// Weight relative to the other measurements, for example the number of samples.
+    /// Weight of this measurement relative to the others, for example its number of samples.
     pub weight: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// Creates a prior with known speeds of ranks and `stages` stages of unknown work.
+    /// Creates the values that were known before the measurements: the speeds of the ranks, and no works of the `stages` stages.
     pub fn probed(speeds: &[f64], stages: usize) -> Self {
         Prior { speeds: speeds.to_vec(), works: vec![None; stages] }
     }
@@ -40,8 +40,8 @@ impl Prior {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitOptions {
-    /// Weight of the prior speed of a rank, relative to the mean weight of a measurement. The weight should be tiny, because the prior should only
-    /// decide what the measurements leave undetermined.
+    /// Weight of the speed of a rank that was known before the measurements (the prior), relative to the mean weight of a measurement. The weight
+    /// should be tiny, because the prior should only decide what the measurements leave undetermined.
     pub prior: f64,
     /// Penalty for a rank that becomes faster, relative to the penalty for a rank that becomes slower. Ranks lose speed to other load more often
     /// than they gain speed.
@@ -70,7 +70,7 @@ impl Default for FitOptions {
 pub struct Fit {
     /// Work of each stage per item, in units of speed × seconds; `None` if the work was neither measured nor known.
     pub works: Vec<Option<Estimate>>,
-    /// Speed of each rank, in the unit of the prior speeds.
+    /// Speed of each rank, in the unit of the speeds that were known before the measurements.
     pub speeds: Vec<Estimate>,
 }
 

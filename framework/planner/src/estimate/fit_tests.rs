@@ -41,7 +41,7 @@ fn slower_of_two_ranks_has_lost_speed() {
 
 #[test]
 fn idle_rank_keeps_its_relative_speed() {
-    // The times of the three measured ranks have the ratios of their prior speeds; the fourth rank is idle.
+    // The times of the three measured ranks fit the speeds that were known before; the fourth rank is idle.
     let seen = [took(0, 0, 0.04), took(0, 1, 0.02), took(0, 2, 0.01)];
     let fit = fitted(&seen, &Prior::probed(&[1.0, 2.0, 4.0, 8.0], 1));
     assert_near(&speeds(&fit), &[1.0, 2.0, 4.0, 8.0]);

@@ -64,7 +64,7 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// Returns the estimated bandwidth and set-up time without their sources.
+    /// Returns the estimated bandwidth and set-up time as a plain link, without the kind and number of measurements.
     pub fn link(&self) -> Link {
         Link { bandwidth: self.bandwidth.value, setup: self.setup.value }
     }

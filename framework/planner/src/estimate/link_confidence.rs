@@ -1,4 +1,4 @@
-//! Estimates of bandwidth and set-up time that are safe to use for planning although receivers poll late.
+//! Estimates of bandwidth and set-up time that are safe to use for planning although delays of messages include the time until the receiver polls.
 
 use super::envelope::{Envelope, Passage};
 use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
@@ -165,9 +165,9 @@ mod tests {
             link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
         };
         let wrong = (0..400).filter(|&seed| wrong(seed)).count();
-        // Some estimates may be wrong, because the smallest waiting times of two generations of messages agree by chance.
+        // Up to 20 of the 400 estimates may be wrong, because the smallest waiting times of two generations of messages may agree by chance.
         assert!(wrong <= 20, "{wrong} of 400");
-        // The estimate without the check of generations takes the waiting time of messages for a long set-up time.
+        // `estimate`, which does not compare generations of messages as `cautious` does, takes waiting time for a long set-up time.
         let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
         assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
     }

@@ -10,8 +10,8 @@ const SAMPLE: f64 = 0.005;
 const HALF_LIFE: usize = 16;
 /// Number of samples that are kept. Older samples would have less than a sixteenth of the weight of a new one.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
-/// Limit of a sample, as a multiple of the median of the samples. Of exponentially distributed times one in thirty is above the limit, and the mean
-/// becomes 3 % too low. A single spike that is much longer than the limit raises the mean of a full window of samples by a fifth.
+/// Maximum of a sample, as a multiple of the median of the samples; larger samples are clipped. Of exponentially distributed times one in thirty is
+/// clipped, and the mean becomes 3 % too low. A single spike that is much longer raises the mean of a full ring of samples by a fifth.
 const CLIP: f64 = 5.0;
 /// Number of samples from which on the estimate is reliable: the mean of five exponentially distributed times has an error of 45 %.
 const SETTLED: usize = 5;
@@ -22,7 +22,6 @@ const SETTLED: usize = 5;
 /// A plain mean is distorted by a single spike. The estimate is a winsorised mean of the last samples: values above five times the median are
 /// clipped, newer samples count more, and each sample counts by its number of items. A sample is a batch, or as many short batches as take a few
 /// milliseconds together.
-/// together.
 ///
 /// Adding a batch takes a few operations and never allocates. Reading the estimate sorts up to 64 numbers.
 ///
@@ -44,7 +43,7 @@ pub struct ServiceTime {
     samples: [Sample; WINDOW],
     len: usize,
     next: usize,
-    /// Sum of the batches that are not yet part of a complete sample.
+    /// Items and busy seconds of the batches that are not yet part of a complete sample.
     open: Sample,
     batches: u64,
 }

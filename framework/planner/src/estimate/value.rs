@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Source {
-    /// Stated in a platform file, by an option or by a program.
+    /// The value was stated in a platform file, by an option or by a program.
     Declared,
-    /// Measured by a benchmark at start-up, before the run.
+    /// The value was measured by a benchmark at start-up, before the run.
     Probe,
-    /// Mean of measurements in which single spikes are clipped. Logs of earlier versions contain `heuristic` instead for small items.
+    /// Mean of measurements in which single spikes are clipped. Logs of earlier versions contain the name `heuristic` for this kind.
     #[serde(alias = "heuristic")]
     RobustMean,
     /// Smallest of many message delays, which contains no waiting time.
     Envelope,
-    /// Computed by a fit to measurements of other quantities.
+    /// The value was computed by a fit to measurements of other quantities.
     Fit,
 }
 

@@ -101,9 +101,8 @@ impl Chunker {
         self.next_up_to(worker, u64::MAX, knowledge)
     }
 
-    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` tasks (0 counts as 1). The limit is for example the free space
-    /// of a
-    /// window, the tasks that an iterator has ready, or the tasks that a master may compute before it polls for messages.
+    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` tasks (0 counts as 1). The limit is for example the number of
+    /// further tasks that may be in flight, of tasks that an iterator has ready, or of tasks that a master may compute before it polls for messages.
     pub fn next_up_to(&mut self, worker: usize, most: u64, knowledge: &Knowledge) -> Option<u64> {
         let left = self.remaining();
         if left == 0 {
@@ -157,7 +156,7 @@ impl Chunker {
         }
     }
 
-    /// Returns `tasks` dispatched tasks for dispatch to other workers: tasks of a dead worker, or of a chunk that could not be filled.
+    /// Puts `tasks` dispatched tasks back, so that they are dispatched again: tasks of a dead worker, or of a chunk that could not be filled.
     pub fn return_tasks(&mut self, tasks: u64) {
         self.dispatched = self.dispatched.saturating_sub(tasks);
         self.supply = match self.supply {
@@ -169,7 +168,7 @@ impl Chunker {
         }
     }
 
-    /// Sets the number of remaining tasks, when a stream has ended or more of its tasks are certain.
+    /// Sets the number of remaining tasks, when a stream has ended or more of its tasks are known to exist.
     pub fn set_supply(&mut self, supply: Supply, knowledge: &Knowledge) {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;

@@ -13,7 +13,7 @@ const ENOUGH: usize = 8;
 /// Two start-up times (for small and for large messages) are accepted if they reduce the sum of the squared residuals to at most this fraction of the
 /// sum with one start-up time.
 const CLEARER: f64 = 0.5;
-/// Weight of the latest iteration in the means over iterations.
+/// Weight of the latest iteration in the running means of bytes and times per iteration.
 const NEWEST: f64 = 0.3;
 
 /// Collects measurements of messages and iterations, and fits the parameters of an [`IterationModel`] to them: message costs, volume, computing time

@@ -9,14 +9,14 @@ use crate::range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supply {
-    /// All remaining tasks are known, and this is their number.
+    /// Exact number of remaining tasks.
     Exactly(u64),
-    /// A stream of unknown length, of which at least this number of tasks is certain (0 is allowed).
+    /// A stream of unknown length, of which at least this number of further tasks is known to exist (0 is allowed).
     AtLeast(u64),
 }
 
-/// Maximum number of queued chunks per worker that policies and simulations consider. Each queued chunk is a request of each worker in every
-/// simulated iteration. With more requests, they would take longer to simulate than the chunks, and no worker needs more queued chunks to stay busy.
+/// Maximum number of queued chunks per worker that policies and simulations consider. A simulated iteration contains a request for each of them, so
+/// more would slow the simulation down. No worker needs more queued chunks to stay busy.
 const MOST_AHEAD: u32 = 64;
 
 /// Properties of a farm other than the times of its tasks. Negative costs and sizes and NaN count as 0, values above 1e60 as 1e60.
@@ -24,7 +24,7 @@ const MOST_AHEAD: u32 = 64;
 pub struct Knowledge {
     /// Current time in seconds, on any monotonic clock.
     pub now: f64,
-    /// Cost of a message between master and workers, for which its sender is busy.
+    /// Time for which a message between master and workers occupies its sender.
     pub messages: MessageCosts,
     /// Additional seconds until a message arrives, during which its sender can continue.
     #[serde(default)]
@@ -78,13 +78,13 @@ impl Knowledge {
         self.messages.time(self.result_bytes * tasks as f64) + self.latency
     }
 
-    /// Returns the minimum number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round trip of one
-    /// chunk, if a task takes `mean` seconds: `max(1, ⌈((n − 2) mo − 2 L) / (µ − λ((n − 1) b_m − b_w))⌉)`, with the latency `L` and with `b_m` and
-    /// `b_w` bytes of a task and its result. Returns `None` if no size is enough, because the transfers alone take the master longer than the tasks
-    /// take the workers.
+    /// Returns the minimum number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round trip of one chunk,
+    /// if a task takes `mean` seconds (µ): `max(1, ⌈((n − 2) mo − 2 L) / (µ − λ((n − 1) b_m − b_w))⌉)`, with n workers, the start-up time `mo` and
+    /// the time per byte `λ` of messages, their latency `L`, and `b_m` and `b_w` bytes of a task and its result. Returns `None` if no size is enough,
+    /// because the transfers alone take the master longer than the tasks take the workers.
     ///
-    /// Cesar et al. (2006) describe the lower limit without a formula. The formula follows from equating `n (mo + λ b_m k)` with `2 (mo + L)
-    /// + λ (b_m + b_w) k + k µ`.
+    /// Cesar et al. (2006) describe the lower limit without a formula. The formula follows from equating `n (mo + λ b_m k)` with `2 (mo + L) + λ (b_m
+    /// + b_w) k + k µ`.
     pub fn least_chunk(&self, workers: usize, mean: f64) -> Option<u64> {
         let n = workers as f64;
         let MessageCosts { start_up, per_byte } = self.messages;

@@ -77,7 +77,7 @@ impl IterationModel {
         Ok(())
     }
 
-    /// Returns the start-up time of a message for `n` workers.
+    /// Returns the start-up time of a message if the bytes of an iteration are divided among `n` workers.
     fn start_up(&self, n: usize) -> f64 {
         self.messages.start_up.of(self.volume / n as f64)
     }
@@ -167,8 +167,9 @@ impl IterationModel {
         }
     }
 
-    /// Returns the largest number n of workers in `range` that does not exceed the capability of the master with n workers, or the first number of
-    /// the range if all numbers exceed it. Numbers that are larger than the first by a million or more are not evaluated.
+    /// Returns the largest number n of workers in `range` that the master can serve, by its [chunk managing capability](IterationModel::capability)
+    /// for n workers, or the first number of the range if there is none. Numbers that are larger than the first by a million or more are not
+    /// evaluated.
     pub fn most_workers(&self, range: RangeInclusive<usize>) -> usize {
         let first = *range.start();
         tried(range).rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
@@ -181,20 +182,21 @@ pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
-/// Computes the capability of the master by equation 10, ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, without rounding down. `carry` is λV and `out` is α.
+/// Computes the number of workers that the master can serve by equation 10 of Cesar et al., ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, without rounding
+/// down. `carry` is λV and `out` is α.
 pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
 }
 
-/// Computes the capability of the master by equation 11, ⌊(λV + Tc)/(λαV − mo)⌋, without rounding down; infinite if λαV ≤ mo. `carry` is λV and `out`
-/// is α.
+/// Computes the number of workers that the master can serve by equation 11 of Cesar et al., ⌊(λV + Tc)/(λαV − mo)⌋, without rounding down; infinite
+/// if λαV ≤ mo. `carry` is λV and `out` is α.
 pub(super) fn capability_by_bytes(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let busy = out * carry - mo;
     if busy <= 0.0 { f64::INFINITY } else { (carry + compute) / busy }
 }
 
-/// Computes the capability of the master by equation 12, ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, without rounding down. `carry` is λV
-/// and `out` is α.
+/// Computes the number of workers that the master can serve by equation 12 of Cesar et al., ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋,
+/// without rounding down. `carry` is λV and `out` is α.
 pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let rest = 2.0 * mo - out * carry;
     if mo <= 0.0 {

@@ -112,7 +112,7 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// Returns the chunk sizes of FSC, or of DPF if `of_rest` is true, with batches of the fraction `factor` that the line of the data file gives.
+/// Returns the chunk sizes of the policy FSC, or of DPF if `of_rest` is true. The fraction of the tasks in a batch is the `factor` of the test case.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();

@@ -1,4 +1,4 @@
-//! Tests the choice of copies alone, and in a simulated farm in which a rank becomes slow near the end.
+//! Tests which late chunks are copied to which idle workers, also in a simulated farm in which a rank becomes slow near the end.
 
 use std::collections::{BTreeMap, VecDeque};
 

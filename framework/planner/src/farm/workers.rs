@@ -7,8 +7,8 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// Limits after which a new number of workers is not kept: its time may exceed the predicted and the previous time by this factor, and its
-/// performance index the previous index. Times of iterations vary by some per cent.
+/// A new number of workers is rejected if the time of an iteration is more than this factor times both the earlier and the predicted time, unless the
+/// performance index (time divided by efficiency) rises by at most this factor. Times of iterations vary by some per cent.
 const SLOWER: f64 = 1.1;
 
 /// Decides between iterations how many workers a farm uses.

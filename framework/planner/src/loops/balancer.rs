@@ -18,14 +18,14 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Action, Reason};
 
-/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass. If a rank shares its core with another
-/// program, a third of the time can be saved, and the balancer waits for more reports. If a rank is several times as slow, units move after [`FEW`]
-/// reports.
+/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass (all units of the loop once). If a rank
+/// shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is several times as
+/// slow, units move after [`FEW`] reports.
 const UNSURE: f64 = 0.4;
 /// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// Sums over the first reports of a rank, up to the number of reports that the options require.
+/// Numbers of units and seconds, summed over the first reports of a rank (as many as the options require).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -95,7 +95,7 @@ pub struct LoopBalancer {
 struct UnderWay {
     /// Number of units that the busiest rank sends and receives.
     units: u64,
-    /// True if the new distribution lasts beyond the end of the current pass.
+    /// True if the new distribution of units stays after the current pass (all units of the loop once).
     lasts: bool,
 }
 
@@ -154,13 +154,14 @@ impl LoopBalancer {
         self.options.least = units;
     }
 
-    /// Discards the measured rates of the ranks, because the work will be done in another way. The measured costs and savings of movements are kept.
+    /// Discards the measured rates of the ranks, because the program now does the work of a unit in another way. The measured costs and savings of
+    /// movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// Ends all movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
+    /// Prevents all further movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }
@@ -252,16 +253,16 @@ impl LoopBalancer {
             return;
         }
         let reports = start.reports;
-        // The first report is affected by cold caches, so its sums are discarded when the second report arrives.
+        // The first report of a rank is affected by cold caches, so its units and seconds are discarded when the second report arrives.
         let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
     }
 
-    /// Returns the number of first reports of the rank that has sent the fewest.
+    /// Returns the smallest number of first reports that any rank with units has sent.
     fn reports(&self, held: &[u64]) -> u32 {
-        // Ranks without units are skipped, because they do not report.
+        // Ranks without units are skipped, because they send no reports.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
         reporting.map(|(start, _)| start.reports).min().unwrap_or(self.settling())
     }
@@ -275,7 +276,7 @@ impl LoopBalancer {
         self.reports(held) >= self.settling()
     }
 
-    /// Returns the current minimum saving of a movement, as a fraction of the time of a pass.
+    /// Returns the current minimum saving of a movement, as a fraction of the time of a pass (all units of the loop once).
     fn threshold(&self, held: &[u64]) -> f64 {
         if self.is_settled(held) {
             self.options.threshold

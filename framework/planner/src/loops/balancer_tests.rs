@@ -89,7 +89,7 @@ fn moves_are_rejected_only_if_far_too_expensive() {
         bench.look(&[100.0; 4])
     };
     let cheap = second_move(1.0, Some(2.0));
-    // The rates are expected to stay for 10 s, the time between two changes, and 12.5 % of this time are saved.
+    // Rates stayed unchanged for 10 s and are expected to stay for another 10 s; moving the units saves 12.5 % of this time.
     assert_eq!(cheap.horizon, Some(10.0));
     assert!((cheap.benefit() - 1.25).abs() < 0.01 && (cheap.cost - 1.0).abs() < 0.01, "{cheap}");
     assert!(cheap.is_act());
@@ -135,7 +135,7 @@ fn no_decision_while_units_move() {
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).action, KEEP(Reason::Same));
-    // The rates of a rank are also smoothed while units move: the second low rate in succession counts by half.
+    // Rates of a rank are also smoothed while units move: after two reports of 50 units/s, the rate is 75 units/s.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
     smoothed.look(&[100.0, 100.0, 100.0, 50.0]);
@@ -179,13 +179,14 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
         bench.balancer.abandoned();
         decision
     };
-    // A rank has 60 units left in the pass, of which half would move. The pass would end 0.3 s sooner, but the movement takes 0.4 s.
+    // A rank has 60 units left in the pass (all units of the loop once), of which half would move. The pass would end 0.3 s sooner, but the movement
+    // takes 0.4 s.
     let short = rest(60, Ahead::RestOfPass);
     assert_eq!((short.action, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
     assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
     let long = rest(400, Ahead::RestOfPass);
     assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
-    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes.
+    // A movement of half of 60 units pays if the units stay on their new rank for 100 passes (a pass is all units once).
     assert!(rest(60, Ahead::Passes(100.0)).is_act());
 }
 

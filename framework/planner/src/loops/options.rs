@@ -38,8 +38,8 @@ pub struct LoopOptions {
     /// reports are affected by cold caches and by connection set-up, and in grids by rows whose rates depend on the width of the strips of columns.
     /// Smoothing would keep a wrong first rate for a long time.
     pub settling: Option<u32>,
-    /// Minimum saving for a movement as a fraction of the current time of a pass (`tfract` in the paper of Siegell and Steenkiste); at least 0 and
-    /// less than 1.
+    /// Minimum saving for a movement as a fraction of the current time of a pass, in which all units are done once (`tfract` in the paper of Siegell
+    /// and Steenkiste); at least 0 and less than 1.
     pub threshold: f64,
     /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
     /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.

@@ -21,7 +21,7 @@ fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     })
 }
 
-/// Returns the units of each rank after a round of moves; panics if a rank sends more units than it had before the round.
+/// Returns the units of each rank after moves that are made at the same time; panics if a rank sends more units than it had before.
 fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
     let mut next = held.to_vec();
     for m in round {
@@ -67,7 +67,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // No rank both sends and receives units, so all moves fit into one round.
+        // No rank both sends and receives units, so no move must wait for another one: all moves fit into one round.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 

@@ -215,7 +215,7 @@ impl Planner<'_> {
         Ok(Found { evaluations, ..found })
     }
 
-    /// Returns the mappings that the planner HeDPM tries in its sweep, without duplicates.
+    /// Returns the different mappings that the planner HeDPM finds with its series of target times.
     fn hedpm_sweep(&self) -> Vec<Vec<Block>> {
         let hedpm =
             Hedpm::new(self.platform, self.spec, self.costs, self.rules.dispatch, self.options.radius);
@@ -228,7 +228,7 @@ impl Planner<'_> {
         sweep
     }
 
-    /// Returns the fastest of several mappings after each was repaired to satisfy the rules.
+    /// Repairs each mapping so that pinned stages are on their processors, drops those that cannot be repaired, and returns the fastest.
     fn best_of(&self, candidates: Vec<Vec<Block>>) -> Result<Found> {
         let evaluations = candidates.len();
         let mut best: Option<(Vec<Block>, f64)> = None;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::number_format::{Percent, Seconds};
 
-/// State of a stream at one look. A look compares a candidate with the current arrangement (such as a mapping or a number of workers).
+/// State of a stream at one look (comparison of a candidate with the current arrangement, such as a mapping or a number of workers).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
-    /// Time of the look in seconds, on any monotonic clock that all times of the tuner share.
+    /// Time of this comparison of the candidate with the current arrangement, in seconds on any monotonic clock that all times of the tuner share.
     pub now: f64,
     /// Length in seconds of the period before `now` in which `measured_time` was measured.
     pub period: f64,
@@ -28,14 +28,15 @@ pub struct Situation<A> {
     pub settled: bool,
 }
 
-/// Arrangement that could replace the current one.
+/// Arrangement (such as a mapping or a number of workers) that could replace the current one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate<A> {
     /// Arrangement to which the stream could change (such as a mapping or a number of workers).
     pub arrangement: A,
-    /// Predicted seconds per item in this arrangement, with the same model and measurements as [`current_time`](Situation::current_time).
+    /// Predicted seconds per item if the stream changes to the candidate, with the same model and measurements as
+    /// [`current_time`](Situation::current_time).
     pub time: f64,
-    /// Seconds that the stream loses during the change to this arrangement.
+    /// Seconds that the stream loses while it changes to the candidate.
     pub cost: f64,
 }
 
@@ -43,13 +44,13 @@ pub struct Candidate<A> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Change to the candidate arrangement.
+    /// Change to the candidate, such as another mapping or number of workers.
     Act,
-    /// Keep the current arrangement, for this reason.
+    /// Keep the current arrangement (such as the mapping), for this reason.
     Keep(Reason),
 }
 
-/// Reason why a tuner keeps the current arrangement.
+/// Reason why a tuner keeps the current arrangement (such as the mapping) of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,19 +68,19 @@ pub enum Reason {
     },
     /// Measurements are missing, unusable, or older than the last change.
     NotSettled,
-    /// The gain is not large enough for the small number of measurements.
+    /// The gain of the candidate is too small to be trusted after few measurements.
     Unsure,
     /// The gain of the candidate is below the threshold.
     GainTooSmall,
-    /// The candidate is an arrangement that was left, and its gain would be enough only for a new arrangement.
+    /// The stream has used the candidate before and changed away from it. The gain would be enough only for a candidate that it has not used yet.
     ReturnTooSoon,
     /// The gain does not save enough in the expected remaining time to pay for the change.
     NotWorthCost,
-    /// The candidate passed the tests of gain and profit, but not at enough consecutive looks.
+    /// The candidate's gain and profit were large enough, but not in enough consecutive looks (comparisons with the current arrangement).
     NotPersistent {
-        /// Number of consecutive looks at which a candidate passed both tests.
+        /// Number of consecutive looks (comparisons with the current arrangement) in which gain and profit of a candidate were large enough.
         seen: u32,
-        /// Number of consecutive looks at which a candidate must pass both tests.
+        /// Number of consecutive looks (comparisons with the current arrangement) in which gain and profit of a candidate must be large enough.
         needed: u32,
     },
 }
@@ -89,23 +90,24 @@ pub enum Reason {
 pub struct Decision<A> {
     /// State of the stream at the look (the comparison of a candidate with the current arrangement).
     pub situation: Situation<A>,
-    /// Candidate arrangement that was evaluated, if there was one.
+    /// Arrangement (such as a mapping) that was compared with the current one, if there was one.
     pub candidate: Option<Candidate<A>>,
-    /// Gain of the candidate: 1 − its predicted time / current time; 0 without a candidate or without usable times.
+    /// Fraction of the time per item that the candidate saves: 1 − its predicted time / current time; 0 without a candidate or without usable times.
     pub gain: f64,
-    /// Minimum gain for this candidate, which is higher for an arrangement that was left.
+    /// Minimum gain for this candidate, as a fraction of the time per item; higher if the stream has used the candidate before and changed away from
+    /// it.
     pub threshold: f64,
-    /// Expected remaining time of the stream in seconds, for which the gain lasts.
+    /// Expected remaining time of the stream in seconds, during which the candidate saves time.
     pub horizon: f64,
     /// Seconds that the change is expected to save: `gain` × `horizon`.
     pub benefit: f64,
     /// Seconds that the saving must exceed: the option [`margin`](super::TunerOptions::margin) × the cost of the change.
     pub price: f64,
-    /// Number of consecutive looks, including this one, at which a candidate passed the tests of gain and profit. If
-    /// [`patience`](super::TunerOptions::patience) is set, half of the threshold is enough to count.
+    /// Number of consecutive looks (comparisons with the current arrangement), including this one, in which gain and profit of a candidate were large
+    /// enough. If [`patience`](super::TunerOptions::patience) is set, a gain of half of the threshold counts too.
     #[serde(rename = "looks")]
     pub confirmations: u32,
-    /// Action to take: change to the candidate, or keep the arrangement for a reason.
+    /// Action to take: change to the candidate, or keep the current arrangement for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
 }
@@ -116,7 +118,8 @@ impl<A> Decision<A> {
         self.action == Action::Act
     }
 
-    /// Returns the reason to keep the arrangement as text, without the savings of the candidate; `None` if the arrangement changes.
+    /// Returns, as text, the reason to keep the current arrangement, without the savings of the candidate; `None` if the stream changes to the
+    /// candidate.
     pub fn reason(&self) -> Option<String> {
         let Action::Keep(reason) = self.action else { return None };
         Some(match reason {
@@ -157,7 +160,7 @@ impl<A> Decision<A> {
     }
 }
 
-/// Formats the decision as a sentence, without naming the arrangements.
+/// Formats the decision as a sentence with times and savings, without the descriptions of the current arrangement and the candidate.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

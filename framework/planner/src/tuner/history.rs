@@ -1,8 +1,9 @@
-//! Arrangements that a tuner has left, and its last measurements.
+//! Arrangements (such as mappings) that a stream used earlier, and its last measurements.
 
 use serde::{Deserialize, Serialize};
 
-/// Arrangements of the stream that were left, with their predicted times per item when they were left.
+/// Arrangements (such as mappings) that the stream used earlier. Each has the time at which the stream changed away from it, and its predicted time
+/// per item at that time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left<A> {
     entries: Vec<Entry<A>>,
@@ -20,14 +21,14 @@ impl<A: PartialEq> Left<A> {
         Left { entries: Vec::new() }
     }
 
-    /// Records that `arrangement` was left at time `now`, when its predicted time per item was `time`. Entries older than `memory` seconds are
-    /// removed.
+    /// Records that the stream changed away from `arrangement` at time `now`, when its predicted time per item was `time`. Entries older than
+    /// `memory` seconds are removed.
     pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64, memory: f64) {
         self.entries.retain(|entry| entry.arrangement != arrangement && now - entry.at < memory);
         self.entries.push(Entry { arrangement, at: now, time });
     }
 
-    /// Returns the predicted time per item that `arrangement` had when it was left, if that was less than `memory` seconds ago.
+    /// Returns the predicted time per item that `arrangement` had when the stream changed away from it, if that was less than `memory` seconds ago.
     pub(super) fn time_of(&self, arrangement: &A, now: f64, memory: f64) -> Option<f64> {
         let entry = self.entries.iter().find(|entry| entry.arrangement == *arrangement)?;
         (now - entry.at < memory).then_some(entry.time)

@@ -68,7 +68,7 @@ fn run(
     (decisions, items)
 }
 
-/// Returns options that also accept gains of half of the threshold if they last for ten looks.
+/// Returns options that also accept gains of half of the threshold if they last for ten decisions in a row.
 fn patient() -> TunerOptions {
     TunerOptions { patience: Some(10), ..TunerOptions::default() }
 }
@@ -158,7 +158,8 @@ proptest! {
             let (before, after) = (decision.situation.current, decision.candidate.clone().unwrap().arrangement);
             prop_assert!(time(after) < time(before), "{before} to {after}");
         }
-        // One change leads to the best arrangement. If that change does not go far enough because of noise, one more change follows.
+        // One change leads to the best division of the items between the hosts. If that change does not go far enough because of noise, one more
+        // change follows.
         let acts = acts(&decisions);
         prop_assert!(acts.len() <= 2, "{acts:?}");
     }

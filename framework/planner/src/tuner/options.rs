@@ -17,29 +17,30 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TunerOptions {
-    /// False if the tuner never changes the arrangement, but still evaluates and reports every look.
+    /// False if the tuner never changes the arrangement of the stream, but still evaluates candidates and reports its decisions.
     pub enabled: bool,
     /// Minimum gain for a change, as a fraction of the current time per item; at least 0 and less than 1.
     pub threshold: f64,
     /// Minimum ratio of the expected saving to the cost of a change; 0 or more.
     pub margin: f64,
-    /// Number of consecutive looks at which a candidate must pass the tests of gain and profit; at least 1.
+    /// Number of consecutive looks (comparisons of a candidate with the current arrangement) in which the gain and the profit of a candidate must be
+    /// large enough; at least 1.
     pub persistence: u32,
-    /// Gain with which two looks are enough before the first change, as a fraction of the current time per item; at least 0 and less than 1. With
-    /// `None` no gain is large enough.
+    /// Gain, as a fraction of the current time per item, that leads to the first change already after two looks (comparisons of a candidate with the
+    /// current arrangement); at least 0 and less than 1. With `None` no gain is large enough.
     pub decisive: Option<f64>,
-    /// Number of consecutive looks, at least 1, after which a gain of half of the threshold is enough for a change; with `None` it is never enough.
-    /// The option does not apply to a return to an arrangement that was left.
+    /// Number of consecutive looks (comparisons of a candidate with the current arrangement), at least 1, after which a gain of half of the threshold
+    /// is enough for a change; with `None` it is never enough. The option does not apply to arrangements that the stream used earlier.
     pub patience: Option<u32>,
     /// Minimum pause after a change of the arrangement, in seconds; 0 or more.
     pub cool_down: f64,
     /// Minimum pause after a change of the arrangement, as a multiple of the cost of the change; 0 or more.
     pub cool_down_costs: f64,
-    /// Factor by which the threshold of the gain is higher for a return to an arrangement that was left; 1 or more.
+    /// Factor by which the minimum gain is higher for a return to an arrangement (such as a mapping) that the stream used earlier; 1 or more.
     pub return_factor: f64,
-    /// Time in seconds for which the tuner remembers an arrangement that was left; 0 or more.
+    /// Time in seconds for which the tuner remembers an arrangement (such as a mapping) after the stream has changed away from it; 0 or more.
     pub memory: f64,
-    /// Number of whole periods after a change whose measurements determine the outcome; at least 1.
+    /// Number of whole periods after a change in which its effect is measured; at least 1.
     pub outcome_periods: u32,
 }
 
@@ -62,7 +63,7 @@ impl Default for TunerOptions {
 }
 
 impl TunerOptions {
-    /// Returns options with which a tuner evaluates and records looks, but never changes anything, for comparison.
+    /// Returns options with which a tuner evaluates candidates and records its decisions, but never changes the stream, for comparison.
     pub fn off() -> Self {
         TunerOptions { enabled: false, ..TunerOptions::default() }
     }

@@ -11,9 +11,9 @@ use crate::range::is_less;
 
 /// Maximum number of times that the pause after a change is doubled because changes did not achieve their predicted gain.
 const MOST_SETBACKS: u32 = 4;
-/// Number of consecutive looks at which a gain must be decisive (large enough to act before the usual number of looks).
+/// Number of consecutive looks (comparisons of a candidate with the current arrangement) after which a very large gain leads to the first change.
 const DECISIVE_LOOKS: u32 = 2;
-/// Fraction of the gain threshold that is enough if the gain persists for many looks.
+/// Fraction of the minimum gain that is enough for a change if it is found in many consecutive comparisons.
 const SMALL: f64 = 0.5;
 
 /// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
@@ -23,14 +23,14 @@ const SMALL: f64 = 0.5;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuner<A> {
     options: TunerOptions,
-    /// Number of consecutive looks at which a candidate passed the tests of gain and profit.
+    /// Number of consecutive looks (comparisons with the current arrangement) in which gain and profit of a candidate were large enough.
     seen: u32,
-    /// Number of consecutive looks at which a candidate passed the tests of gain and profit, where half of the threshold counts if the option
-    /// `patience` is set.
+    /// Number of consecutive looks (comparisons with the current arrangement) in which gain and profit of a candidate were large enough, where a gain
+    /// of half of the threshold counts if the option `patience` is set.
     seen_small: u32,
     state: State,
     left: Left<A>,
-    /// Measured seconds per item of the last periods in the current arrangement.
+    /// Measured seconds per item in each of the last periods, since the stream changed to the current arrangement.
     measured: Recent,
     /// Last change of the arrangement, while its outcome is not known.
     awaited: Option<Change>,
@@ -41,7 +41,7 @@ pub struct Tuner<A> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum State {
-    /// The arrangement has not changed yet.
+    /// The stream still has its first arrangement.
     Fresh,
     /// A change was decided and is not complete.
     UnderWay(Change),
@@ -49,7 +49,7 @@ enum State {
     Changed { since: f64, until: f64 },
 }
 
-/// Change of the arrangement with its predicted effect.
+/// Change of the stream's arrangement (such as its mapping), with the predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
@@ -63,7 +63,7 @@ struct Change {
 }
 
 impl<A: Clone + PartialEq> Tuner<A> {
-    /// Creates a tuner with the given options, before the first look.
+    /// Creates a tuner with the given options, before the first comparison of a candidate with the current arrangement.
     ///
     /// # Errors
     /// See [`TunerOptions::validate`].
@@ -139,7 +139,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.outcome.take()
     }
 
-    /// Starts the pause after a change that was complete at time `now`, and discards the measurements of the old arrangement.
+    /// Starts the pause after a change that was complete at time `now`, and discards the measurements from before the change.
     fn pause(&mut self, now: f64, cost: f64) {
         let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
@@ -148,7 +148,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// Resets the counts of consecutive looks at which a candidate passed the tests.
+    /// Resets the numbers of consecutive comparisons in which gain and profit of a candidate were large enough.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }
@@ -203,7 +203,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Computes the numbers of the tests of gain and profit, as a decision with a preliminary action.
+    /// Computes gain, expected saving and cost of the candidate, and their limits. The action of the result is preliminary.
     fn weigh(&self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         let present = situation.current_time;
         let gain = match &candidate {
@@ -236,7 +236,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Returns true if the candidate is an arrangement that was left recently, and is not clearly faster now than when it was left.
+    /// Returns true if the stream used the candidate recently and changed away from it, and the candidate is not clearly faster now than at that
+    /// time.
     fn is_return(&self, situation: &Situation<A>, candidate: &Candidate<A>) -> bool {
         let TunerOptions { memory, return_factor, threshold, .. } = self.options;
         let then = self.left.time_of(&candidate.arrangement, situation.now, memory);
@@ -251,7 +252,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Action::Keep(Reason::UnderWay);
         }
-        // A look without usable numbers is ignored: it neither adds to the number of consecutive looks nor resets it.
+        // If the times or the cost are not usable, the comparison counts neither for nor against the candidate.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {
@@ -263,7 +264,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             Some(candidate) if candidate.arrangement == situation.current => Some(Reason::Same),
             Some(_) if *gain < least => Some(Reason::GainTooSmall),
             Some(_) if gain < threshold && *threshold > self.options.threshold => Some(Reason::ReturnTooSoon),
-            // The comparison is written such that the test of profit also fails for an infinite cost or NaN.
+            // The condition is written such that a candidate with an infinite or NaN cost is rejected too.
             Some(_) if benefit.partial_cmp(price) != Some(std::cmp::Ordering::Greater) => {
                 Some(Reason::NotWorthCost)
             }
@@ -273,7 +274,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
             self.forget();
             return Action::Keep(reason);
         }
-        // Looks during the pause after a change count towards the option `patience`, which requires more looks than a pause usually has.
+        // Gains that are found during the pause after a change count for the option `patience`, which requires more comparisons in a row than a pause
+        // usually has.
         self.seen_small = self.seen_small.saturating_add(1);
         if let State::Changed { until, .. } = self.state
             && situation.now < until

@@ -61,8 +61,8 @@ fn decisive_first_gain_is_taken_at_second_observation() {
     let mut dear = tuner(options);
     let dear = [1.0, 2.0].map(|now| dear.consider(situation_at(now), to(1, 0.005, 40.0)).action);
     assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
-    // After the first change, a gain above the option `decisive` must last for three looks as well, because the current arrangement was chosen by
-    // measurements.
+    // After the first change, a gain above the option `decisive` must be found in three comparisons in a row as well, because the current arrangement
+    // was then chosen by measurements.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
     assert_eq!(summarize(&actions(&mut later, 0.001)), [waits(1), waits(2), (Action::Act, 3)]);
@@ -98,7 +98,8 @@ fn patience_accepts_a_lasting_gain_of_half_the_threshold() {
     assert_eq!(in_a_row, [waits(1, 4), waits(2, 4), waits(3, 4), Action::Act]);
     let broken = actions(&[small, small, tiny, small]);
     assert_eq!(broken[2..], [kept(Reason::GainTooSmall), waits(1, 4)]);
-    // A look with a large gain counts towards both options, `persistence` and `patience`; a look with a small gain counts only towards `patience`.
+    // A comparison that finds a large gain counts for both options, `persistence` and `patience`; one that finds a small gain counts only for
+    // `patience`.
     assert_eq!(actions(&[small, large, large, small])[1..], [waits(1, 3), waits(2, 3), Action::Act]);
     assert_eq!(actions(&[large, small, large])[1..], [waits(2, 4), waits(1, 3)]);
 }
@@ -145,7 +146,7 @@ fn observation_without_gain_resets_the_persistence_count() {
     assert_eq!(tuner.consider(situation_at(3.0), to(1, 0.008, 0.1)).action, waits);
     let nothing = Situation { settled: false, ..situation_at(4.0) };
     assert_eq!(tuner.consider(nothing, None).action, kept(Reason::NotSettled));
-    // The candidate may differ between consecutive looks; only the gain must last.
+    // The candidate may change from one comparison to the next; only the gain must last.
     let decision = tuner.consider(situation_at(5.0), to(2, 0.007, 0.1));
     assert_eq!((decision.action, decision.candidate.map(|c| c.arrangement)), (Action::Act, Some(2)));
 }
@@ -177,14 +178,14 @@ fn returning_to_an_arrangement_requires_a_larger_gain() {
     assert!(tuner.consider(situation_at(1.0), to(1, 0.0088, 0.0)).is_act());
     tuner.acted(1.0, 0.0);
     let at = |now, time| Situation { current: 1, current_time: time, ..situation_at(now) };
-    // A return to arrangement 0 for a gain of 15 % is rejected while the tuner remembers that arrangement 0 was left.
+    // A return to arrangement 0 for a gain of 15 % is rejected while the tuner remembers that the stream changed away from it.
     let back = tuner.consider(at(10.0, 0.0105), to(0, 0.0089, 0.0));
     assert_eq!((back.action, back.threshold), (kept(Reason::ReturnTooSoon), 0.2));
-    // A return to arrangement 0 is accepted if it has become much faster than when it was left.
+    // A return to arrangement 0 is accepted if it has become much faster since the stream changed away from it.
     assert!(tuner.clone().consider(at(11.0, 0.0090), to(0, 0.0078, 0.0)).is_act());
     // A return to arrangement 0 is accepted if the gain is more than twice the threshold.
     assert!(tuner.clone().consider(at(11.0, 0.0125), to(0, 0.0095, 0.0)).is_act());
-    // A return to arrangement 0 is accepted if that arrangement was left long ago.
+    // A return to arrangement 0 is accepted if the stream changed away from it long ago.
     assert!(tuner.consider(at(611.0, 0.0105), to(0, 0.0089, 0.0)).is_act());
 }
 

@@ -21,41 +21,47 @@ use super::verifier::{Verification, verify};
 use super::worth::Worth;
 use crate::error::{Error, Result};
 
-/// Number of tried task orders that lie between the order of bottom levels and the order with the smallest memory. In the first of them the bottom
-/// levels have the weight one half, and in each following order half of the previous weight. Further orders gave the best plan in none of 28 cases.
+/// Number of orders of the tasks for list scheduling that are tried in addition, each between the order of bottom levels and the order with the
+/// smallest memory. In the first of them the bottom levels have the weight one half, and in each following order half of the previous weight. Further
+/// orders gave the best plan in none of 28 cases.
 const BLENDS: u32 = 2;
 
 /// Planners of workflows whose plans are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Planner {
-    /// HEFTM with the tasks in decreasing order of their bottom level.
+    /// HEFTM (list scheduling with memory limits) in decreasing order of the bottom level, the length of the longest path from a task to the end.
     HeftmBl,
-    /// HEFTM with the tasks in decreasing order of their bottom level with inputs ([`Level::BottomWithInputs`]).
+    /// HEFTM (list scheduling with memory limits) in decreasing order of the bottom level that includes reading inputs ([`Level::BottomWithInputs`]).
     HeftmBlc,
-    /// HEFTM with the tasks in the order that needs the least memory.
+    /// HEFTM (list scheduling with memory limits) in the order of tasks that needs the least memory.
     HeftmMm,
-    /// Relaxed HEFTM in the order of bottom levels; it departs from the order where a task does not fit.
+    /// Relaxed HEFTM: list scheduling in the order of bottom levels, in which another task comes first while the next task fits on no processor.
     RelaxedBl,
-    /// Relaxed HEFTM in the order of bottom levels with inputs ([`Level::BottomWithInputs`]).
+    /// Relaxed HEFTM: list scheduling in the order of [`Level::BottomWithInputs`], in which another task comes first while the next task fits on no
+    /// processor.
     RelaxedBlc,
-    /// Relaxed HEFTM in the order that needs the least memory.
+    /// Relaxed HEFTM: list scheduling in the order that needs the least memory, in which another task comes first while the next task fits on no
+    /// processor.
     RelaxedMm,
-    /// Relaxed HEFTM in an order between that of bottom levels and that of the least memory. For the number n, the bottom levels have the weight
-    /// 1/2ⁿ.
+    /// Relaxed HEFTM (list scheduling that may depart from its order) in an order between that of bottom levels and that of the least memory. For the
+    /// number n, the bottom levels have the weight 1/2ⁿ.
     Blended(u32),
-    /// Relaxed HEFTM in an order that needs the least memory in series-parallel graphs; by the crate `armature-papers`.
+    /// Relaxed HEFTM (list scheduling that may depart from its order) in an order of tasks that needs the least memory in series-parallel graphs; by
+    /// the crate `armature-papers`.
     RelaxedMemDag,
-    /// Block plan from an order of the tasks that needs the least memory, by the crate `armature-papers`.
+    /// Plan in which each processor runs one block of tasks, from an order of the tasks that needs the least memory; by the crate `armature-papers`.
     DagHetMem,
-    /// Block plan from a partition of the workflow, by the crate `armature-papers`.
+    /// Plan in which each processor runs one block of tasks, from a partition of the workflow; by the crate `armature-papers`.
     DagHetPart,
-    /// Plan in which tasks run on the processors of the plan of DagHetPart, but each file is sent as soon as it is written; by the crate
-    /// `armature-papers`.
+    /// Plan in which tasks run on the same processors as in the plan of [`DagHetPart`](Planner::DagHetPart), but each file is sent as soon as it is
+    /// written; by the crate `armature-papers`.
     DagHetPartAsEvents,
-    /// Relaxed HEFTM in the order of bottom levels, with clusters of tasks on one processor.
+    /// Relaxed HEFTM (list scheduling that may depart from its order) by bottom levels, in which tasks with large files between them stay on one
+    /// processor.
     ClusteredBl(Merge),
-    /// Relaxed HEFTM in the order that needs least memory, with clusters of tasks on one processor.
+    /// Relaxed HEFTM (list scheduling that may depart from its order) in the order that needs the least memory, in which tasks with large files
+    /// between them stay on one processor.
     ClusteredMm(Merge),
     /// Exhaustive search for the shortest plan, for a few tasks.
     Exhaustive,

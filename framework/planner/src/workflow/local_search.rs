@@ -109,7 +109,7 @@ fn with_moved_task(
     Some(timeline.into_plan())
 }
 
-/// Places all tasks again in a random order close to that of the plan, on the processors in `homes` if they are given.
+/// Places all tasks again in a random order close to that of the plan. If `homes` is given, tasks stay on the processors that it assigns to them.
 fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
     // Maximum distance by which tasks move in the order. Its logarithm is uniformly distributed, between one position and all positions.

@@ -17,7 +17,7 @@ const PARTITIONS: usize = 12;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// Meaning of the memory of a task, and lifetime of files between blocks.
+    /// Meaning of the memory of a task, and time for which files between blocks of tasks occupy memory.
     pub memory: MemoryModel,
     /// Number of plans that the local search evaluates; 0 disables the local search.
     pub evaluations: usize,

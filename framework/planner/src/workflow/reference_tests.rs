@@ -73,7 +73,7 @@ fn tasks_that_do_not_fit_are_postponed() {
     assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
     let verification = certified(&graph, &large, &plan);
     assert_eq!((verification.peak, verification.buffer_peak), (vec![8], vec![6]));
-    // If a task fits on no processor, relaxed HEFTM still returns an error.
+    // If a task fits on no processor at all, relaxed HEFTM (list scheduling that may depart from its order) still returns an error.
     let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
     assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
 }
@@ -248,7 +248,8 @@ fn makespan_of_blocks_uses_bottom_weights() {
     (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
     let verification = certified(&graph, &machines, &plan);
     assert_eq!(verification.peak, [4, 5, 0, 3]);
-    // In the resident memory model, the input of task 2 also occupies memory while task 1 runs, and the output of task 1 while task 2 runs.
+    // If files between blocks occupy memory for the whole block, the input of task 2 is in memory while task 1 runs, and the output of task 1 while
+    // task 2 runs.
     plan.execution = Execution::Blocks { crossing: Crossing::Resident };
     assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
 

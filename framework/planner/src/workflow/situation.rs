@@ -83,8 +83,8 @@ impl Situation {
         }
     }
 
-    /// Returns the state at time `now` if the run follows a plan in the event model that was made from this state. A file that is being sent at that
-    /// time is still at its old place.
+    /// Returns the state at time `now` if the run follows a plan that was made from this state, in which files are sent as soon as they are written
+    /// ([`Execution::Events`](super::Execution::Events)). A file that is being sent at that time is still at its old place.
     pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
         let mut later = Situation { now, ..self.clone() };
         let starts = |task: usize| self.tasks[task] == Progress::Waiting && plan.start[task] < now;

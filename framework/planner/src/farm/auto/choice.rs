@@ -11,15 +11,15 @@ use crate::number_format::Percent;
 /// sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Time of the selection (s, by the caller's clock).
+    /// Time at which the policy was selected (s, by the caller's clock).
     pub now: f64,
     /// Selected chunk policy.
     pub policy: Chunking,
-    /// Chunk policy before the selection.
+    /// Chunk policy that the farm used before this selection.
     pub before: Chunking,
-    /// Number of tasks that were not dispatched at the time of the selection.
+    /// Number of tasks that were not yet dispatched when the policy was selected.
     pub left: u64,
-    /// Number of workers at the time of the selection.
+    /// Number of workers when the policy was selected.
     pub workers: usize,
     /// Mean time of a task (s).
     pub mean: f64,

@@ -1,14 +1,13 @@
 //! Automatic selection of a chunk policy (rule for the number of tasks per message) for a farm.
 //!
 //! The first chunks are probes, which measure the time of a task. While this time is unknown, a probe is a single task. Later a probe takes some
-//! milliseconds, and has at most a quarter of its worker's even share, divided among the chunks that the worker may hold. If messages are so
-//! expensive that a round of single tasks would delay the farm, the first probes have this whole quarter.
+//! milliseconds, and all the probes that a worker may hold together have at most a quarter of its even share of the tasks. If messages are so
+//! expensive that a round of single tasks would delay the farm, the first probes have the maximum size.
 //!
-//! When as many tasks as in the probes of a quarter of the workers have completed, the rest of the iteration is simulated with each of the
-//! published policies ([`trial`]). The simulation starts from the current state of the farm, with samples of task times that have the measured
-//! mean, deviation and length of blocks of similar tasks ([`estimate`]). The fastest policy is selected. The selection is repeated when as many
-//! tasks as in the probes of all workers have completed, whenever half of the remaining tasks have been dispatched, and at the beginning of each
-//! further iteration.
+//! When as many tasks as in the probes of a quarter of the workers have completed, the rest of the iteration is simulated with each of the published
+//! policies ([`trial`]). The simulation starts from the current state of the farm, with samples of task times that have the measured mean, deviation
+//! and length of blocks of similar tasks ([`estimate`]). The fastest policy is selected. The selection is repeated when as many tasks as in the
+//! probes of all workers have completed, whenever half of the remaining tasks have been dispatched, and at the beginning of each further iteration.
 //!
 //! The cost of the selections is limited to a small fraction of the run time.
 
@@ -70,7 +69,8 @@ const CHEAP_ROUND: f64 = 1e-4;
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
     active_policy: Chunking,
-    /// True once a probe has been measured. Until then all chunks are probes; afterwards the policy determines the chunks.
+    /// True once a probe (a chunk that measures the time of a task) has been measured. Until then all chunks are probes; afterwards the policy
+    /// determines the chunks.
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
@@ -79,8 +79,8 @@ pub(super) struct Auto {
     /// Value of the field `port` (time from which the port is free) before the latest chunk was dispatched,
     /// for the case that the caller returns this chunk.
     port_before: Option<f64>,
-    /// Number of measured tasks at which the next selection of a policy is due, as a multiple of the tasks of a probe. The field `choose_at_left` is
-    /// the number of remaining tasks at which a selection is due.
+    /// The next selection of a policy is due when the number of measured tasks reaches this number times the tasks of a probe, or when only
+    /// `choose_at_left` tasks remain.
     choose_at_probes: u64,
     choose_at_left: u64,
     simulated: u64,
@@ -115,8 +115,8 @@ fn experienced<'a>(view: &View<'a>) -> View<'a> {
 
 /// Returns the number of tasks of a probe (a chunk that measures the time of a task).
 fn probe(view: &View<'_>) -> u64 {
-    // Largest probe: the initial batch of the policies FSC and DPF, divided among all chunks that the workers may hold. With larger probes, a worker
-    // with long tasks would delay the end of the farm.
+    // `share` is the maximum size of a probe: the initial batch of the policies FSC and DPF, divided among all chunks that the workers may hold. With
+    // larger probes, a worker with long tasks would delay the end of the farm.
     let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
     let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
@@ -131,7 +131,7 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Returns the number of measured tasks as a multiple of the tasks of a probe.
+/// Returns the number of measured tasks, divided by the tasks of a probe (a chunk that measures the time of a task).
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }

@@ -11,7 +11,7 @@ const STRETCHES: u64 = 2048;
 pub(super) struct Distribution {
     pub(super) mean: f64,
     pub(super) deviation: f64,
-    /// Number of adjacent tasks with one common time.
+    /// Number of adjacent tasks that are assumed to have the same time.
     pub(super) block: f64,
 }
 
@@ -30,8 +30,9 @@ impl Sample {
         let Distribution { mean, deviation, block } = *distribution;
         let grain = tasks.div_ceil(STRETCHES).max(1) as f64;
         let block = block.max(1.0);
-        // Standard deviation of a stretch, and number of stretches with one common time (`span`). A stretch of g tasks within a block of B similar
-        // tasks has g times the deviation of one task; a stretch that is longer than a block has the variance of g B − (B² − 1)/3 tasks.
+        // `spread` is the standard deviation of the total time of a stretch of `grain` tasks, relative to that of one task; `span` is the number of
+        // adjacent stretches with the same time. A stretch of g tasks within a block of B equal tasks has g times the deviation of one task; a
+        // stretch that is longer than a block has g B − (B² − 1)/3 times the variance of one task.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {

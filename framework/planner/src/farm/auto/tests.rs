@@ -24,7 +24,8 @@ fn outstanding_chunks_are_tracked() {
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
-    // A first chunk is a quarter of a worker's share of 40 tasks, and each message occupies the master's port for another second.
+    // Each of three workers has an even share of 40 tasks, and its first chunk has a quarter of them. Each message occupies the
+    // master's port for a second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
     // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source had no more tasks.
@@ -40,7 +41,7 @@ fn outstanding_chunks_are_tracked() {
     assert_eq!(held(&auto), [(0, 10)]);
 }
 
-/// Returns the number of tasks in the first chunks of all workers, of 800 tasks, if the start-up time of a message is `start_up` seconds.
+/// Returns the number of tasks in the first chunks of all workers, in a farm of 800 tasks, if the start-up time of a message is `start_up` seconds.
 fn first_round(start_up: f64, ahead: u32) -> u64 {
     let knowledge = Knowledge { ahead, messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let statistics = TaskStatistics::default();
@@ -56,7 +57,7 @@ fn first_chunks_are_single_tasks_unless_messages_are_expensive() {
     assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
 }
 
-/// Returns the size of the second chunk of a worker, of 100,000 tasks, after its first chunk of a single task took `seconds`.
+/// Returns the size of a worker's second chunk in a farm of 100,000 tasks, after its first chunk, a single task, took `seconds`.
 fn second_probe(seconds: f64) -> u64 {
     let knowledge = Knowledge::default();
     let mut chunker = Chunker::new(Chunking::Auto);

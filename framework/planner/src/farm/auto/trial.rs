@@ -73,7 +73,7 @@ impl Dispatcher for Rest<'_> {
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        // In the sample, outstanding tasks come before the tasks that are not dispatched.
+        // The sample of task times begins with the outstanding tasks; the tasks that are not dispatched follow.
         let first = self.estimate.out().saturating_add(self.view.left - self.left);
         self.left -= tasks;
         let seconds = self.sample.until(first.saturating_add(tasks)) - self.sample.until(first);

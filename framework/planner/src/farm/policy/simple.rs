@@ -69,7 +69,7 @@ pub(super) struct Tss {
     /// size.
     dispatched: f64,
     rest: u64,
-    /// Number of tasks that remain if no dispatched tasks are returned and none are added.
+    /// Number of remaining tasks at the next request, if the tasks of the farm change only by dispatch; a larger number restarts the policy.
     expected: u64,
 }
 
@@ -144,7 +144,8 @@ mod tests {
     use super::*;
     use crate::farm::TaskStatistics;
 
-    /// A master whose window has space for only ten tasks at a time still gets chunks that shrink with the remaining tasks, not with each message.
+    /// If only ten further tasks may be in flight at each request, chunk sizes still decrease with the number of remaining tasks, and not with each
+    /// message.
     #[test]
     fn trapezoid_chunks_do_not_shrink_with_limited_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());

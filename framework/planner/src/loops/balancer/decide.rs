@@ -10,7 +10,7 @@ use crate::loops::rates::interaction::Ahead;
 use crate::tuner::{Action, Reason};
 
 impl LoopBalancer {
-    /// Sets the target distribution of the units in `decision`, and the saving compared with the current distribution.
+    /// Sets the target distribution of the units in `decision`, and the fraction of the time that it saves compared with the current distribution.
     fn share_out(&self, decision: &mut LoopDecision, rates: Vec<f64>) {
         decision.target = distribute(decision.held.iter().sum(), &rates, self.options.least);
         decision.gain = reduction(&decision.held, &decision.target, &rates);
@@ -20,14 +20,14 @@ impl LoopBalancer {
         decision.rates = rates;
     }
 
-    /// Returns true if the saving of the decision reaches the current threshold.
+    /// Returns true if the saving of the target distribution reaches the current minimum saving of a movement.
     fn is_above(&self, decision: &LoopDecision) -> bool {
-        // A gain of 0 is never enough, even with a threshold of 0, because a distribution of whole units cannot always be improved.
+        // Even with a threshold of 0, units do not move without a gain. Otherwise the balancer would exchange equally good distributions.
         decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
     }
 
-    /// Decides on moves of units that are left in the current pass. The saving ends with the pass, so the decision does not update the estimate of
-    /// how long gains last.
+    /// Decides on moves in the middle of a pass (all units of the loop once), of units that are still to be done in it. The saving ends with the
+    /// pass, so it says nothing about how long savings last.
     pub(super) fn decide_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
         self.share_out(decision, rates);
         decision.horizon = decision.current_time;
@@ -41,7 +41,7 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Decides on moves between passes, and records the numbers on which the decision is based.
+    /// Decides on moves between two passes (a pass is all units of the loop once), and records the numbers on which the decision is based.
     pub(super) fn decide(
         &mut self,
         decision: &mut LoopDecision,
@@ -61,15 +61,16 @@ impl LoopBalancer {
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
         if let Some(kept) = self.realised_gain.kept().filter(|_| self.options.realised_gain) {
             decision.kept = kept;
-            // Measured savings of past movements reduce the expected saving, so the margin for uncertain predictions is limited to 1.
+            // The expected saving is already reduced to the fraction that past movements achieved, so it need not exceed the cost of the moves
+            // several times: the margin is limited to 1.
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
         let moves = self.moves(decision)?;
         decision.action = self.decide_action(decision, &moves, is_above);
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
-            // The trial, which compares predicted and measured savings, uses the time for which rates are expected to stay. The remaining time of the
-            // loop does not count, because it is no prediction about rates.
+            // The trial compares the predicted with the measured saving of the movement. It assumes that the saving lasts until rates change, even if
+            // the loop ends earlier, because only the prediction about rates is tested.
             self.realised_gain.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {

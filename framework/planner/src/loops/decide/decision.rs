@@ -14,7 +14,7 @@ use crate::tuner::{Action, Reason};
 /// distribution: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`, `GainTooSmall`, `Unsure`, `NotWorthCost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopDecision {
-    /// Time of the interaction in seconds, on the clock of the interactions.
+    /// Time of the interaction, in seconds on the clock that the caller uses.
     pub now: f64,
     /// Number of units that each rank has.
     pub held: Vec<u64>,
@@ -22,18 +22,20 @@ pub struct LoopDecision {
     pub rates: Vec<f64>,
     /// Number of units that each rank should have according to its rate; equal to `held` while rates are unknown.
     pub target: Vec<u64>,
-    /// Seconds of a pass with the current distribution; `None` if the pass would not end, or rates are unknown.
+    /// Seconds of a pass (all units once) with the current distribution; `None` if the pass would not end, or rates are unknown.
     pub current_time: Option<f64>,
-    /// Seconds of a pass with the target distribution; `None` if the pass would not end, or rates are unknown.
+    /// Seconds of a pass (all units once) with the target distribution; `None` if the pass would not end, or rates are unknown.
     pub target_time: Option<f64>,
-    /// Saving of the target distribution as a fraction of the time of a pass (`rfract` in the paper of Siegell and Steenkiste).
+    /// Saving of the target distribution as a fraction of the time of a pass, in which all units are done once (`rfract` in the paper of Siegell and
+    /// Steenkiste).
     pub gain: f64,
-    /// Minimum saving for a movement, as a fraction of the time of a pass (`tfract` in the paper of Siegell and Steenkiste).
+    /// Minimum saving for a movement as a fraction of the time of a pass, in which all units are done once (`tfract` in the paper of Siegell and
+    /// Steenkiste).
     pub threshold: f64,
-    /// Seconds for which the gain is expected to last; `None` if no end is predicted.
+    /// Seconds for which the saving of the target distribution is expected to last; `None` if no end is predicted.
     pub horizon: Option<f64>,
-    /// Fraction of the gain that counts, from 0 to 1: the last movements achieved this fraction of their predicted savings. The value is 1 before the
-    /// first movement, or if the option [`realised_gain`](crate::loops::LoopOptions::realised_gain) is off.
+    /// Fraction of the predicted saving that counts, from 0 to 1: the last movements achieved this fraction of their predicted savings. The value is
+    /// 1 before the first movement, or if the option [`realised_gain`](crate::loops::LoopOptions::realised_gain) is off.
     pub kept: f64,
     /// Expected seconds that the decided moves take.
     pub cost: f64,
@@ -46,7 +48,7 @@ pub struct LoopDecision {
     pub moves: Vec<Move>,
     /// Time in seconds that should lie between two interactions of the ranks with the balancer.
     pub period: f64,
-    /// Number of phases (times between two hooks) until the next interaction.
+    /// Number of phases until the next interaction. A phase is the time between two hooks (points at which ranks can report).
     pub phases: u64,
 }
 
@@ -95,7 +97,8 @@ impl fmt::Display for LoopDecision {
                         f.write_str("there are too few reports to trust a gain of this size; ")?
                     }
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
-                    // The tuner has more reasons for keeping an arrangement, but a loop balancer never decides for any of them.
+                    // A loop balancer has no other reasons to keep the distribution; the type is shared with the tuner of pipelines and farms, which
+                    // has more.
                     other => write!(f, "{other:?}; ")?,
                 }
             }

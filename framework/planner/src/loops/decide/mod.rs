@@ -8,6 +8,7 @@ pub(in crate::loops) mod realised_gain;
 mod realised_gain_tests;
 pub(in crate::loops) mod stability;
 
-/// Number of past movements, times between changes of rates, and finished trials that are kept. The paper says only that recent ones count. With one
-/// or two, a single outlier decides; with many, a loop that has changed is judged by old data.
+/// Number of recent values of which the median or mean counts: past movements, times between changes of rates, and comparisons of predicted with
+/// measured savings. The paper says only that recent ones count. With one or two values, a single outlier decides; with many, a loop that has changed
+/// is judged by old data.
 const RECENT: usize = 5;

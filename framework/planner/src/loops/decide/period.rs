@@ -63,9 +63,9 @@ impl PeriodOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodLimits {
-    /// Shortest period with which interactions take no more than their fraction of the run time.
+    /// Shortest period with which interactions take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period over which the mean cost of a movement can be spread.
+    /// Shortest period that is at least as long as the time that movements take per period on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,
@@ -73,8 +73,8 @@ pub struct PeriodLimits {
 
 impl PeriodLimits {
     /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first movement), and the number of periods
-    /// between two movements, which counts as at least 1. The available copy of the paper of Siegell and Steenkiste lacks its two fractions; its text
-    /// implies that they are quotients.
+    /// between two movements, which counts as at least 1. The available copy of the paper of Siegell and Steenkiste lacks the formulas of the first
+    /// two limits; its text implies that they are quotients.
     pub fn new(interaction: f64, movement: f64, workscale: f64, options: &PeriodOptions) -> Self {
         PeriodLimits {
             interaction: interaction / options.interaction_share,
@@ -89,8 +89,8 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases (times between two hooks) until the next interaction, the paper's `nexthook`: the number of phases of `phase` seconds
-/// in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
+/// Returns the number of phases (times between two hooks, at which ranks can report) until the next interaction, the paper's `nexthook`: the number
+/// of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }

@@ -10,16 +10,16 @@ use crate::loops::distribution::{pass_time, reduction};
 /// Computes from later rates how much time the last movements of units have saved: the rates of the ranks give the time of a pass with the old
 /// distribution. Movements that were considered but not made are evaluated in the same way, as if they had been made.
 ///
-/// A *trial* is such a movement, made or not. The trial lasts from the interaction at which the movement is carried out (or would be) until the
-/// interaction at which the next one would be carried out. This includes the time in which a load has ended while the units are still distributed for
-/// it. The prediction is that the gain lasts for as long as expected. If loads appear and disappear about as fast as a balancer can react, little of
-/// the predicted saving is achieved.
+/// A *trial* is the comparison of a movement's predicted and measured saving, whether or not the movement is made. The trial lasts from the
+/// interaction at which the movement is carried out (or would be) until the interaction at which the next one would be carried out. This includes the
+/// time in which a load has ended while the units are still distributed for it. The predicted saving is the gain times the seconds for which it is
+/// expected to last. If loads appear and disappear about as fast as a balancer can react, little of the predicted saving is achieved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::loops) struct RealisedGain {
-    /// For each finished trial (evaluation of a movement), the seconds saved and the seconds predicted.
+    /// Seconds that each evaluated movement saved, and seconds that it was predicted to save.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Trial of a decided movement, which begins at the next interaction.
+    /// Comparison of the predicted and the measured saving of a decided movement, which begins at the next interaction.
     next: Option<Trial>,
 }
 
@@ -34,12 +34,13 @@ pub(in crate::loops) struct Trial {
     is_made: bool,
     age: f64,
     saved: f64,
-    /// True if the trial ends at the next interaction.
+    /// True if this comparison of predicted and measured saving ends at the next interaction.
     is_ending: bool,
 }
 
 impl Trial {
-    /// Creates a trial of a movement from the distribution `before` to `after`, with a predicted `gain` for `horizon` seconds.
+    /// Creates the comparison of predicted and measured saving for a movement from the distribution `before` to `after`. The movement is predicted to
+    /// save the fraction `gain` of the time for `horizon` seconds.
     pub(in crate::loops) fn new(
         before: &[u64],
         after: &[u64],
@@ -55,7 +56,7 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the seconds that the movement of the trial was predicted to save since the trial began.
+    /// Returns the seconds that the movement was predicted to save until now.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }
@@ -69,7 +70,7 @@ impl Trial {
         let time = |units: &[u64]| pass_time(units, rates);
         let passes = seconds / time(held);
         let saved = passes * (time(&self.before) - time(&self.after));
-        // The saving is infinite or NaN if a rank with units did nothing at all; the trial then ignores these seconds.
+        // The saving is infinite or NaN if a rank with units did nothing at all; these seconds are then ignored.
         if saved.is_finite() {
             self.saved += saved;
             self.age += seconds;
@@ -79,7 +80,7 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// Adds `seconds` since the last interaction or movement to the running trial; the ranks had the units `held` and the given rates.
+    /// Adds `seconds` since the last interaction or movement to the measured movement; the ranks had the units `held` and the given rates.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -95,8 +96,8 @@ impl RealisedGain {
         }
     }
 
-    /// Compares the distribution of the running trial with the distribution `target`, which fits the smoothed rates. If the target saves at least the
-    /// threshold, the trial ends at the next interaction.
+    /// Compares the distribution after the measured movement with `target`, the distribution that fits the smoothed rates. If `target` saves at least
+    /// the threshold, the measurement ends at the next interaction.
     pub(in crate::loops) fn compare(&mut self, target: &[u64], rates: &[f64], threshold: f64) {
         if let Some(trial) = &mut self.running {
             let gain = reduction(&trial.after, target, rates);
@@ -104,10 +105,10 @@ impl RealisedGain {
         }
     }
 
-    /// Begins the trial of a movement that was decided, or that was considered but not made.
+    /// Begins to compare the predicted and the measured saving of a movement that was decided, or that was considered but not made.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
-            // A running trial of a movement that was not made ends, because that movement or another one is made now.
+            // If the movement that is being measured was only considered, its measurement ends, because units really move now.
             if let Some(before) = self.running.take_if(|running| !running.is_made) {
                 self.finish(&before);
             }
@@ -132,8 +133,8 @@ impl RealisedGain {
         self.next = None;
     }
 
-    /// Returns the fraction of the predicted savings that movements achieved, from 0 to 1; `None` before the first trial has ended or is about to
-    /// end.
+    /// Returns the fraction of their predicted savings that the last movements achieved, from 0 to 1. `None` before the measurement of a first
+    /// movement has ended, or ends at the next interaction.
     pub(in crate::loops) fn kept(&self) -> Option<f64> {
         let running = self.running.iter().map(|trial| {
             (trial.saved, if trial.is_ending { trial.promised() } else { trial.promised_so_far() })

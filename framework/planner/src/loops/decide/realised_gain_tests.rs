@@ -22,7 +22,7 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 fn gain_is_measured_until_the_next_movement() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
-    // For one second after the decision, the units are still distributed as before, which does not count.
+    // Between the decision and the movement, the units are still distributed as before. This second does not count as measured.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.moved();
     realised_gain.follow(4.0, &AFTER, &LOADED);
@@ -31,7 +31,7 @@ fn gain_is_measured_until_the_next_movement() {
     // The load has ended, so that units could move back at the next interaction.
     realised_gain.follow(1.0, &AFTER, &FREE);
     realised_gain.compare(&BEFORE, &FREE, 0.1);
-    // The saving of the movement is known before units move back.
+    // The saving of a movement can be computed before the units move back.
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + saved(&AFTER, &FREE), 3.3);
     realised_gain.follow(1.0, &AFTER, &FREE);
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
@@ -44,7 +44,7 @@ fn gain_of_a_suppressed_movement_is_measured() {
     let mut realised_gain = RealisedGain::default();
     let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
     realised_gain.begin(held_back());
-    // The trial of a movement that is not made begins after this second, when the movement would have been carried out.
+    // The saving of a movement that is only considered is measured from the time at which the movement would have been carried out, one second later.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.begin(held_back());
     realised_gain.follow(3.0, &BEFORE, &LOADED);
@@ -52,12 +52,12 @@ fn gain_of_a_suppressed_movement_is_measured() {
     realised_gain.follow(1.0, &BEFORE, &FREE);
     let first = 3.0 * saved(&BEFORE, &LOADED) + saved(&BEFORE, &FREE);
     kept(&realised_gain, first, 3.3);
-    // A second trial begins. Its seconds count although it has not ended.
+    // The measurement of a second movement begins. Its seconds count although it has not ended.
     realised_gain.begin(held_back());
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.follow(8.0, &BEFORE, &LOADED);
     kept(&realised_gain, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
-    // If the ranks hold the units in neither of the two compared distributions, the trial ends without a result.
+    // If the units are distributed neither as before nor as after the measured movement, its measurement is discarded.
     realised_gain.follow(1.0, &[50, 150], &LOADED);
     kept(&realised_gain, first, 3.3);
 }
@@ -106,7 +106,7 @@ fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<Loo
 
 #[test]
 fn fast_loads_are_followed_only_briefly() {
-    // A load is on for 3 s and off for 3 s, so that a movement pays for only one second.
+    // A load is on for 3 s and off for 3 s. The movement of units away from it is carried out so late that it saves time for only one second.
     let fast = || (0..120).map(|i| i / 3 % 2 == 0);
     assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
     let (decisions, moves) = looks(true, fast());
@@ -123,7 +123,7 @@ fn lasting_loads_are_followed_after_fast_ones() {
     // A third of each second is lost until the units move, because the load slows one rank. The time of the movement itself is much shorter.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // Units follow a load that changes every 40 s each time, with and without the option `realised_gain`.
+    // If the load changes only every 40 s, units move at each change, with and without the option `realised_gain`.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }
@@ -145,7 +145,7 @@ fn known_loop_end_does_not_increase_the_margin() {
         }
         decision
     };
-    // A load starts when 1,000 passes are left, and ends 20 s later. Moving units because of the load has paid.
+    // A load starts when 1,000 passes over all units are left, and ends 20 s later. Moving units because of the load has paid.
     let came = look(1.0, [1000, 1000], LOADED, 1000.0);
     assert!(came.is_act() && came.horizon.is_some_and(|horizon| horizon > 10_000.0), "{came}");
     look(11.0, [667, 1333], LOADED, 990.0);

@@ -35,9 +35,9 @@ use super::RECENT;
 pub struct Stability {
     /// Times of the last changes of rates.
     changes: VecDeque<f64>,
-    /// True if the saving was above the threshold at the last interaction.
+    /// True if a new distribution of units would have saved at least the threshold at the last interaction.
     above: bool,
-    /// Change of the number of units of each rank, at the last interaction at which the saving was above the threshold.
+    /// Change of the number of units of each rank, at the last interaction at which a new distribution would have saved at least the threshold.
     shift: Vec<i64>,
     /// True if units have moved since the last interaction.
     has_moved: bool,

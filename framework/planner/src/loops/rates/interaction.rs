@@ -51,8 +51,8 @@ pub enum Ahead {
     Unknown,
     /// The given number of passes over all units remains.
     Passes(f64),
-    /// The rest of the current pass: the reported units of the ranks are those not yet done in the pass. At the beginning of the next pass units are
-    /// redistributed. A gain therefore lasts until the end of this pass, and is as certain as the rates.
+    /// The rest of the current pass over all units: the reported units of a rank are those that it has not yet done in this pass. At the beginning of
+    /// the next pass units are redistributed, so a gain lasts only until the end of this pass, and is as certain as the measured rates.
     RestOfPass,
 }
 

@@ -8,21 +8,23 @@ const ENOUGH: f64 = 0.5;
 /// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes average out.
 const PATIENCE: f64 = 10.0;
 
-/// Remaining seconds of a pass below which the balancer does not ask the other ranks for reports when one rank has no units left.
+/// When one rank has no units left, the balancer asks the other ranks for reports only if the pass (all units of the loop once) lasts for at least
+/// this number of seconds.
 pub const SOON: f64 = 2e-3;
 /// Minimum seconds between two reports if there is no other limit, because interactions may cost nothing on a simulated host.
 pub const LEAST_PERIOD: f64 = 5e-3;
 
-/// Returns true if the turns of the operating system have averaged out in a report of `seconds` seconds of computing, `span` seconds after the
-/// previous report. `shortest` is [the time in which the turns average out](crate::loops::LoopBalancer::shortest_period). Half of this time is
-/// enough, because periods consist of whole passes or blocks. A rank that mostly waits may never compute for that long, so a long `span` is enough
-/// too.
+/// Returns true if a report covers enough time to determine the rate of a rank, although processes take turns on its core: `seconds` seconds of
+/// computing within `span` seconds since the previous report. `shortest` is [the time in which the turns average
+/// out](crate::loops::LoopBalancer::shortest_period); half of it is enough computing,
+/// because balancing periods consist of whole passes or blocks of units. A rank that mostly waits may never compute for that long, so a `span` of
+/// ten times `shortest` is enough too.
 pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
 
-/// Work of a rank since its rate was last reported to the balancer. Reports in quick succession, as at the end of a pass, are accumulated until
-/// they [determine a rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
+/// Work of a rank since its rate was last reported to the balancer. Reports in quick succession, as at the end of a pass over all units, are
+/// accumulated until they [determine a rate](has_averaged_out); the previous rate remains valid in the meantime. The first report is not delayed.
 ///
 /// ```
 /// use armature_planner::loops::{Report, RateAccumulator};

@@ -43,7 +43,7 @@ pub(in crate::pipeline) struct Capacity {
     load: Vec<f64>,
     /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// For each processor, the number of the last replicated block that it hosts.
+    /// For each processor, the replicated block with the highest number that runs on it.
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
@@ -86,7 +86,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time of each block to at least `least` if `slow` is true for one of its hosts.
+    /// Raises the time of each block to at least `least` if one of its hosts belongs to the processors for which `slow` returns true.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -115,8 +115,8 @@ impl Capacity {
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // There is no partial overlap if, for each replicated block, the same replicated block is the last one on all of its hosts, and has no other
-        // hosts.
+        // There is no partial overlap if, for each replicated block, the replicated block with the highest number is the same on all of its hosts,
+        // and has no other hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()
@@ -172,7 +172,7 @@ impl Capacity {
         }
     }
 
-    /// Adjusts the weights until replicated blocks that share processors need equal times per item.
+    /// Adjusts the weights of replicated blocks (which determine their shares of common processors) until these blocks need equal times per item.
     fn balance(&mut self, blocks: &[Hosted<'_>]) {
         let slowest = |times: &[f64]| times.iter().fold(0.0, |a, &t| f64::max(a, t));
         let replicated = |block: &&Hosted<'_>| block.hosts.len() > 1;
@@ -205,7 +205,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up on each processor the weights of its replicated blocks.
+    /// Adds up on each processor the weights of its replicated blocks, which determine their shares of the processor.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {

@@ -10,15 +10,15 @@ use crate::platform::Platform;
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Costs {
     nodes: usize,
-    /// `[set-up time, seconds per byte]` of the link between each pair of nodes; 0 between a node and itself.
+    /// `[set-up time, seconds per byte]` of the link between each pair of nodes (processors and the outside world); 0 between a node and itself.
     links: Vec<[f64; 2]>,
     seconds_per_work: Vec<f64>,
     /// For each stage k, the total work of the stages before it; the last entry is the work of all stages.
     work_before: Vec<f64>,
-    /// For each stage, the bytes of an item before it; the last entry is the bytes of an item after the last stage.
+    /// For each stage, the size in bytes of an item that enters it; the last entry is the size of an item that leaves the pipeline.
     bytes: Vec<f64>,
-    /// For each node, the mean set-up time and the inverse mean bandwidth of its links, which are used while a neighbour is unknown (c̄ and 1/B̄ in
-    /// the HeDPM paper).
+    /// For each node (processor or outside world), the mean set-up time and the inverse mean bandwidth of its links (c̄ and 1/B̄ in the HeDPM paper).
+    /// They are used while the processor of the previous or next stage is not chosen yet.
     mean_links: Vec<[f64; 2]>,
     /// True if processors compute while they send and receive.
     overlap: bool,
@@ -94,12 +94,13 @@ impl Costs {
         setup + self.bytes[k] * per_byte
     }
 
-    /// Returns the mean time in seconds of the transfer of an item, as it is before stage `k`, between processor `p` and an unknown neighbour.
+    /// Returns the mean time in seconds of the transfer of an item, as it is before stage `k`, between processor `p` and a processor that is not
+    /// chosen yet.
     pub(in crate::pipeline) fn mean_transfer(&self, p: usize, k: usize) -> f64 {
         self.mean_link_time(p, self.bytes[k])
     }
 
-    /// Returns the mean time in seconds of the transfer of `bytes` bytes between processor `p` and an unknown neighbour.
+    /// Returns the mean time in seconds of the transfer of `bytes` bytes between processor `p` and a processor that is not chosen yet.
     pub(in crate::pipeline) fn mean_link_time(&self, p: usize, bytes: f64) -> f64 {
         let [setup, per_byte] = self.mean_links[p];
         setup + bytes * per_byte

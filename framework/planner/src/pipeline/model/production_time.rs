@@ -24,7 +24,7 @@ impl ProductionTime {
         ProductionTime { capacity: Capacity::new(dispatch, costs.processors()), sharing }
     }
 
-    /// Returns true if blocks on different hosts can slow each other down.
+    /// Returns true if processors share cores, so that blocks on different processors can slow each other down.
     pub(in crate::pipeline) fn shares_cores(&self) -> bool {
         self.sharing.is_some()
     }

@@ -16,7 +16,7 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Number of steps of the sweep of Algorithm 4.2, which has one more target time than steps.
+/// Number of equal steps into which Algorithm 4.2 divides its interval of target times. It tries both ends, so there is one more target time.
 const SWEEP: usize = 20;
 
 /// Match of stages with processors: the result of one iteration of Algorithm 4.1.
@@ -79,8 +79,8 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // The sweep includes both ends of the interval of target times. At one end the target is the ideal time of the first match. The first pass
-        // uses the ideal time of the remaining stages instead, and may lead to another mapping.
+        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of the first match. The
+        // first run of Algorithm 4.1 uses the ideal time of the remaining stages instead, and may lead to another mapping.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -318,8 +318,8 @@ mod tests {
         assert!(matches[..5].iter().all(|earlier| earlier.time > matches[5].time));
     }
 
-    /// The paper prints 5.08 s for the sweep of its case study and keeps the first mapping; no interpretation of Algorithm 4.2 that was tried gives
-    /// that time. The expected values follow from the rules in the documentation of this module.
+    /// The paper prints 5.08 s as the result of Algorithm 4.2 for its case study and keeps the first mapping; no interpretation of the algorithm that
+    /// was tried gives that time. The expected values follow from the rules in the documentation of this module.
     #[test]
     fn case_study_sweep_follows_the_documented_rules() {
         let (platform, spec) = case_study();
@@ -330,7 +330,7 @@ mod tests {
         assert!((found[0].1 - 4.315).abs() < 5e-4, "{}", found[0].1);
         assert!((best - 3.406).abs() < 5e-4, "{best}");
     }
-    /// The sweep includes both ends of its interval of target times, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of the first match.
+    /// The target times of Algorithm 4.2 include both ends of their interval, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of the first match.
     #[test]
     fn sweep_includes_the_first_ideal_time() {
         let mut spec = PipelineSpec::new(0.0);
@@ -339,7 +339,7 @@ mod tests {
         }
         let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE).unwrap();
         let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
-        // The best mapping has a fast processor for each long stage; only one target time of the sweep leads to this mapping.
+        // The best mapping has a fast processor for each long stage; only one of the target times of Algorithm 4.2 leads to this mapping.
         assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));
 
         let costs = Costs::new(&platform, &spec);

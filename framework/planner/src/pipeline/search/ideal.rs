@@ -4,12 +4,14 @@ use crate::pipeline::spec::PipelineSpec;
 use crate::platform::{Link, Platform};
 use crate::range::{self, LARGEST, SMALLEST};
 
-/// Sums over the stages and processors that are not matched yet, updated when a match removes some of them.
+/// Sums of work, output size, speed and link costs over the stages and processors that are not matched yet, updated when a match removes some of
+/// them.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Remaining<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,
-    /// True for the nodes whose links count in the mean link: the remaining processors, and always the outside world.
+    /// True for the nodes (processors and the outside world) whose links count in the mean link: the remaining processors, and always the outside
+    /// world.
     present: Vec<bool>,
     links: LinkSum,
     speed: f64,
@@ -20,7 +22,7 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums over all stages and processors, before the first match.
+    /// Creates the sums of work, output size, speed and link costs over all stages and processors, before the first match.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,
@@ -57,19 +59,19 @@ impl<'a> Remaining<'a> {
     /// remaining processors and the outside world, including each node with itself.
     pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        // The sums are limited from below, because after subtractions they may be wrong by rounding errors.
+        // Each sum is raised to at least 0 or the smallest accepted number, because subtractions leave rounding errors.
         let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
         let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
         2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
     }
 }
 
-/// Returns the mean link of a platform over every pair of nodes, including each node with itself.
+/// Returns the mean link of a platform over every pair of nodes (processors and the outside world), including each node with itself.
 pub(in crate::pipeline) fn mean_link(platform: &Platform) -> Link {
     LinkSum::all(platform).mean()
 }
 
-/// Sum over several links, from which single links can be subtracted.
+/// Set-up times and bandwidths summed over several links, from which single links can be subtracted.
 #[derive(Clone, Debug, Default)]
 struct LinkSum {
     setup: f64,

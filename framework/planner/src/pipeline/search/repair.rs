@@ -6,7 +6,8 @@ use crate::pipeline::mapping::Block;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Returns the mapping with every pinned stage on the processor to which it is pinned, or `None` if the rules exclude that.
+/// Returns the mapping with every pinned stage on the processor to which it is pinned, or `None` if that needs a shared processor and the rules
+/// exclude sharing.
 pub(in crate::pipeline) fn repair(
     spec: &PipelineSpec,
     rules: Rules,

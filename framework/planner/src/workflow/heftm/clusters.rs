@@ -19,12 +19,12 @@ use crate::workflow::timeline::{Moment, Timeline};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Merge {
-    /// Two clusters are merged if the smaller one takes no longer than sending the file. The tasks of one cluster then wait for those of the other
-    /// for at most the time that they would wait for the file.
+    /// Two clusters of tasks are merged if the smaller one takes no longer than sending the file between them. The tasks of one cluster then wait for
+    /// those of the other for at most the time that they would wait for the file.
     CheaperThanSending,
-    /// Two clusters are merged if the result has at most a quarter of the mean work of a processor.
+    /// Two clusters of tasks are merged if the result has at most a quarter of the work that each processor would get by an even division.
     UpToAQuarter,
-    /// Two clusters are merged if the result has at most the mean work of a processor.
+    /// Two clusters of tasks are merged if the result has at most the work that each processor would get by an even division.
     UpToAShare,
 }
 
@@ -43,7 +43,8 @@ impl fmt::Display for Merge {
     }
 }
 
-/// Returns for each task its cluster, as the number of one of its tasks. Returns `None` if each task is alone in its cluster.
+/// Returns for each task the cluster of tasks to which it belongs, identified by the number of one task of the cluster. Returns `None` if each task
+/// is alone in its cluster.
 pub(in crate::workflow) fn clusters(graph: &Workflow, cluster: &Cluster, merge: Merge) -> Option<Vec<usize>> {
     let count = cluster.len() as f64;
     let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
@@ -82,10 +83,11 @@ fn root(parent: &mut [usize], mut task: usize) -> usize {
 /// Homes of clusters of tasks: the processors on which the tasks of each cluster should run.
 pub(in crate::workflow) struct Homes {
     cluster_of: Vec<usize>,
-    /// For each cluster, the processor on which its first task was placed. The field `rest` is the work of the cluster's tasks that are not placed.
+    /// For each cluster of tasks, the processor on which its first task was placed. The field `rest` is the work of the cluster's tasks that are not
+    /// placed.
     home: Vec<Option<usize>>,
     rest: Vec<f64>,
-    /// For each processor, the work of the unplaced tasks of all clusters that have this processor as home.
+    /// For each processor, the work of the unplaced tasks in all clusters of tasks that have this processor as home.
     promised: Vec<f64>,
 }
 
@@ -103,7 +105,8 @@ impl Homes {
         }
     }
 
-    /// Returns the homes of clusters for a run that has started: the home of a cluster with a started task is the processor of that task.
+    /// Returns the homes (preferred processors) of clusters of tasks for a run that has started: the home of a cluster with a started task is the
+    /// processor of that task.
     pub(in crate::workflow) fn resume(
         graph: &Workflow,
         cluster: &Cluster,
@@ -121,7 +124,7 @@ impl Homes {
         homes
     }
 
-    /// Returns homes with one cluster for each processor: all tasks that `processor_of` assigns to the processor are a cluster with this processor as
+    /// Returns clusters of tasks with given homes: all tasks that `processor_of` assigns to a processor are one cluster, which has this processor as
     /// home.
     pub(in crate::workflow) fn fixed(graph: &Workflow, cluster: &Cluster, processor_of: &[usize]) -> Self {
         let mut first = vec![None; cluster.len()];
@@ -135,8 +138,9 @@ impl Homes {
         homes
     }
 
-    /// Returns the home of a task's cluster. If the cluster has no home yet or the task does not fit on the home, returns the processor on which the
-    /// rest of the cluster would end first after all work that is already promised to that processor.
+    /// Returns the processor for a task: the home (preferred processor) of its cluster. If the cluster has no home yet or the task does not fit
+    /// there, returns the processor on which the rest of the cluster would end first, after the work of other clusters that have this processor as
+    /// home.
     pub(super) fn processor(
         &self,
         timeline: &mut Timeline<'_>,
@@ -163,7 +167,7 @@ impl Homes {
         best.map(|(_, p)| p)
     }
 
-    /// Records that a task was placed on processor `p`.
+    /// Records that a task was placed on processor `p`, which becomes the home of its cluster if the cluster has none.
     pub(super) fn placed(&mut self, task: usize, work: f64, p: usize) {
         let of = self.cluster_of[task];
         match self.home[of] {

@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::timeline::{Rules, Timeline};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Plans with HEFTM, with the tasks in decreasing order of the given level: HEFTM-BL or HEFTM-BLC.
+/// Plans by list scheduling with memory limits (HEFTM), with the tasks in decreasing order of the given level: HEFTM-BL or HEFTM-BLC.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
@@ -51,8 +51,8 @@ pub fn heftm(graph: &Workflow, cluster: &Cluster, level: Level, task_memory: Tas
     heftm_in_order(graph, cluster, &order_by_level(graph, cluster, level), task_memory)
 }
 
-/// Plans with HEFTM in the given order, in which each task comes after those from which it reads. With an order of small peak memory this is
-/// HEFTM-MM.
+/// Plans by list scheduling with memory limits (HEFTM) in the given order, in which each task comes after those from which it reads. With an order of
+/// small peak memory this is HEFTM-MM.
 ///
 /// # Errors
 /// [`ErrorKind::Infeasible`] with the first task that fits no processor; [`ErrorKind::Options`] if the order lacks a task, or has one too early or
@@ -89,7 +89,8 @@ pub fn heftm_relaxed(
     Ok(timeline.into_plan())
 }
 
-/// Plans with relaxed HEFTM, where the tasks of a cluster run on one processor as long as they fit there.
+/// Plans with relaxed HEFTM (list scheduling that may depart from its order). Tasks with the same entry in `cluster_of` run on one processor as long
+/// as they fit there.
 pub(super) fn heftm_clustered(
     graph: &Workflow,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! Relaxed HEFTM, which departs from its order of tasks if a task does not fit on any processor.
+//! Relaxed HEFTM: list scheduling with memory limits, which departs from its order of tasks if a task does not fit on any processor.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -103,7 +103,7 @@ impl<'a> Ready<'a> {
 }
 
 /// Places the tasks of `order`, each on the processor where it ends first. While the next task fits on no processor, other tasks are placed before
-/// it, those that free the most memory first. If `homes` is given, the tasks of a cluster are placed on the home of the cluster.
+/// it, those that free the most memory first. If `homes` is given, each task is placed on the preferred processor (home) of its cluster of tasks.
 pub(in crate::workflow) fn place_relaxed(
     timeline: &mut Timeline<'_>,
     graph: &Workflow,

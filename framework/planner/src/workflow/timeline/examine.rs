@@ -141,8 +141,8 @@ impl Timeline<'_> {
                 continue;
             };
             if let Some(copied) = self.copy_on(file, p) {
-                // The value was sent to this processor for another reader, so nothing is sent. Until the memory of the task is reserved, the file
-                // counts on the processor where it was written.
+                // Each task writes one value for all its readers, and this value was already sent to this processor for another reader, so nothing is
+                // sent. Until the memory of the task is reserved, the file counts on the processor where it was written.
                 let at = copied.max(candidate.reserved);
                 candidate.transfers.push(Transfer { edge: file, start: at, finish: at, to_buffer: false });
                 start = start.max(at);

@@ -54,8 +54,8 @@ pub(in crate::workflow) struct Timeline<'a> {
     /// For each pair of sender and receiver, the time from which the channel between the two processors is free; in row-major order.
     pub(super) channels: Vec<f64>,
     pub(super) files: Vec<File>,
-    /// For each pair of task and processor, the end of the transfer of the task's value to the processor. Used only if tasks write one value for all
-    /// readers.
+    /// Used only if each task writes one value for all its readers: for each pair of task and processor, the end of the transfer of the value to the
+    /// processor.
     pub(super) copies: HashMap<(usize, usize), f64>,
     pub(super) processor_of: Vec<Option<usize>>,
     pub(super) start: Vec<f64>,
@@ -185,7 +185,8 @@ impl<'a> Timeline<'a> {
         self.graph.work(task) / self.cluster.processors()[p].speed
     }
 
-    /// Returns the end of the transfer that brought the value of a file to processor `p` for another reader, if there was one.
+    /// Returns the time at which the value in a file arrived on processor `p` for another reader, if it was sent there. Only a value that a task
+    /// writes for all its readers can be there already.
     pub(super) fn copy_on(&self, file: usize, p: usize) -> Option<f64> {
         self.copies.get(&(self.graph.edges()[file].from, p)).copied()
     }

@@ -1,4 +1,4 @@
-//! Check that memories and buffers are large enough for all files over time, in a plan of the event model.
+//! Check that memories and buffers are large enough for all files over time, in a plan whose files are sent as soon as they are written.
 
 use super::case::{Case, Origin};
 use super::steps::{Stairs, add_step};
@@ -38,7 +38,7 @@ enum Phase {
     Ends,
 }
 
-/// Rank of the event that a file leaves for another processor, which comes before the events of all tasks at the same time.
+/// Position of the event that a file leaves for another processor, among events at the same time: before the events of all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
@@ -132,8 +132,8 @@ impl<'a> Changes<'a> {
 
     /// Returns the point in time at which a file appears at its origin (its first place in the plan).
     fn appears(&self, edge: &Edge, origin: Origin) -> When {
-        // The file has the rank of its writer only on the processor of the writer. A file of a task that has already run may have been moved to
-        // another processor, where the writer has no rank.
+        // The position of the writer in the order of events applies only on the writer's processor. A file of a task that has already run may have
+        // been moved to another processor, where it comes first.
         let is_writer = !origin.in_buffer && self.plan.processor_of[edge.from] == origin.processor;
         (origin.from, if is_writer { self.rank(edge.from, Phase::Ends) } else { LEAVES })
     }

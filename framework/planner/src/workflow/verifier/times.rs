@@ -1,4 +1,4 @@
-//! Check of the times of tasks and transfers in a workflow plan of the event model.
+//! Check of the times of tasks and transfers in a workflow plan whose files are sent as soon as they are written.
 
 use std::collections::HashMap;
 

@@ -9,8 +9,8 @@ use super::search::Search;
 use super::state::State;
 use crate::range::is_less;
 
-/// Waiting times of an item that are shorter than this multiple of the production time do not matter, because the window of the pipeline holds at
-/// least as many items in flight, which keep the other processors busy.
+/// Waiting times of an item that are shorter than this multiple of the production time do not matter, because the pipeline has at least as many items
+/// in flight, which keep the other processors busy.
 const SHORT: f64 = 4.0;
 /// Maximum ratio of the new waiting time to the old one for which a block is moved; smaller improvements are within the error of item times.
 const WORTH_MOVING: f64 = 0.9;
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn short_serial_stage_avoids_a_slow_host() {
-        // Without the latency pass, the last stage would be on the slow host: the set-up time of its messages occupies its host, and computing time
-        // of the slowest host is the cheapest.
+        // Without [`shorten`], the last stage would be on the slow host: the set-up time of its messages occupies its host, and computing time of the
+        // slowest host is the cheapest.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
         let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
         let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());
