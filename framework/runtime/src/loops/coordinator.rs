@@ -25,7 +25,7 @@ pub(super) struct Coordinator {
     pub(super) stop_requested: bool,
 }
 
-/// State that rank 0 passes to the next run of the loop.
+/// Distribution of units, and balancer with its learned rates and costs, which rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
     /// Number of units of each rank at the end of the run.

@@ -1,4 +1,4 @@
-//! Common parts of the summaries of all skeletons, and their text form.
+//! Common parts of the summaries of farms, pipelines, loops and workflows, and their text form.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct RankWork {
     pub off_core: Duration,
 }
 
-/// Summary of any skeleton. Its `Display` is a table.
+/// Summary of a run of a farm, pipeline, loop or workflow. Its `Display` is a table.
 ///
 /// ```
 /// use armature::{RunSummary, farm::Farm, loops::ParallelFor, pipeline::Pipeline};
@@ -46,7 +46,7 @@ pub struct RankWork {
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait RunSummary: fmt::Display {
-    /// Returns the name of the skeleton.
+    /// Returns the name of the farm, pipeline, loop or workflow.
     fn name(&self) -> &str;
 
     /// Returns the amount of work and its unit: `item`, `task` or `unit`. A unit of a loop counts once for each pass.
@@ -85,7 +85,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more` of the skeleton.
+/// Writes the first line of a summary: name of the run, amount of work, time, and the further text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,

@@ -56,7 +56,7 @@ pub(super) struct BlockSize {
     unit: Option<f64>,
     /// Fixed cost of a block in seconds, in addition to the time of its units, as estimated at the last choice.
     fixed: f64,
-    /// Largest number of remaining units of the rank so far.
+    /// Largest number of units that the rank has ever had left to compute.
     most: u64,
 }
 

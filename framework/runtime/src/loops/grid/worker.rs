@@ -21,7 +21,7 @@ pub(super) enum Step {
     Boundary(u64),
     /// The rank begins to send and receive rows of a movement.
     Moving,
-    /// The rank has sent and received all its rows of a movement, in these numbers.
+    /// The rank has sent and received all its rows of a movement; the fields are the numbers of rows.
     MovementDone { sent: u64, received: u64 },
     /// The rank can do nothing before a message arrives.
     Wait,
