@@ -50,7 +50,7 @@ pub(super) struct LoopController {
     change: Option<String>,
 }
 
-/// State of a rank, from its reports.
+/// Number of units of a rank and its measurements, from its reports.
 #[derive(Clone, Debug, Default)]
 struct RankState {
     /// Number of units that the rank holds, as last reported.
@@ -85,7 +85,8 @@ struct Movement {
 }
 
 impl LoopController {
-    /// Creates the controller of a loop whose ranks initially hold `held` units. Ranks beyond the end of `held` have no units.
+    /// Creates the controller of a loop; `held` is the initial number of units of each rank. Ranks beyond the
+    /// end of `held` have no units.
     ///
     /// # Errors
     /// If the options of the loop cannot be used.

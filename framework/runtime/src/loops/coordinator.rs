@@ -1,5 +1,5 @@
-//! Part of rank 0's coordinator that is common to all loops. Directives go to all ranks at once (`doall/coordinator.rs`), or from rank to rank along
-//! a chain (`grid/coordinator.rs`).
+//! Part of rank 0's coordinator that all kinds of loops share. `doall/coordinator.rs` adds directives of rank
+//! 0 that go to all ranks at once, and `grid/coordinator.rs` those that go from rank to rank along a chain.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ const PARTS: u32 = 500;
 /// Delay between the end of an interval of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is added
 /// to its interval within this delay. Work that is noticed later is added to later intervals, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Number of lines about the use of a rank's time between two lines about the times of its calls and the messages that it sent.
+/// Number of lines about the use of a rank's time between two lines about its calls of user code and the messages that it sent.
 const PARTS_PER_TALLY: u32 = 50;
 /// Time between two lines about the progress of the run: `armature top` updates its display once a second.
 const PROGRESS: Duration = Duration::from_secs(1);

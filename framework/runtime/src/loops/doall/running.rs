@@ -38,7 +38,7 @@ pub(in crate::loops) struct Run {
     waiting: VecDeque<(usize, ToWorker)>,
     /// Time since which the rank has had nothing to do.
     idle_since: Option<Duration>,
-    /// Time that this rank has spent so far on the movement in progress.
+    /// Time that this rank has spent so far on sending and receiving units in the present movement.
     moving: Duration,
     /// On rank 0, true if a report has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,

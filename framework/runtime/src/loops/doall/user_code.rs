@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // A task that creates units may take long even if earlier tasks were short, because user code may read files in it.
+        // User code that creates units may read files, so it may take long even if earlier calls of user code were short.
         matches!(job, Job::Create(_))
     }
 

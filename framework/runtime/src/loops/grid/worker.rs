@@ -109,7 +109,8 @@ pub(super) trait Worker {
     /// below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank waits, in a movement, for a neighbour that has not begun to send rows. This wait is no cost of the movement.
+    /// Returns true if the rank waits for rows that a neighbour has to send in a movement and has not begun
+    /// to send. This wait is no cost of the movement.
     fn awaits_sender(&self) -> bool;
 
     /// Returns the sweep after which the rank reports its measurements.
