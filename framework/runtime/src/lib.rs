@@ -1,9 +1,9 @@
 //! MPI programs that keep themselves balanced.
 //!
 //! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides which rank runs which stage: slow
-//! stages are replicated, fast stages share a rank. The independent tasks of a [farm] run on any free rank. The units of a parallel [loop](loops)
-//! move to faster ranks together with their data. The tasks of a [workflow] depend on one another, and are planned so that they fit into the memory
-//! of each rank.
+//! stages are replicated, fast stages share a rank. The independent tasks of a [farm] run on any free rank. The units (rows or indices) of a
+//! parallel [loop](loops) move to faster ranks together with their data. The tasks of a [workflow] depend on one another, and are planned
+//! so that they fit into the memory of each rank.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;

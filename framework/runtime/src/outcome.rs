@@ -1,6 +1,6 @@
-//! Results of a run of a skeleton.
+//! Results of a run of a pipeline, farm, loop or workflow.
 
-/// Result of a run of a skeleton on this rank: a value and a summary on rank 0, nothing on the other ranks.
+/// Result of a run of a pipeline, farm, loop or workflow on this rank: a value and a summary on rank 0, nothing on other ranks.
 ///
 /// Methods whose names end in `on_all` return the value on every rank, without an `Outcome`.
 ///

@@ -27,7 +27,7 @@
 /// ```
 struct BlocksOfAStencil;
 
-/// A loop over indices has no unit data to checkpoint.
+/// A loop over indices stores no data of its own, so it has no checkpoints.
 ///
 /// ```compile_fail,E0599
 /// use armature::loops::{Checkpoint, ParallelFor};

@@ -1,4 +1,5 @@
-//! Balancing on rank 0: turns reports of the ranks into instructions about the units of a loop. The controller sends no messages itself.
+//! Balancing on rank 0: turns the reports of the ranks into instructions that move units of a loop (rows or
+//! indices) between ranks. The controller sends no messages itself.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(super) struct LoopController {
     change: Option<String>,
 }
 
-/// State of a rank, from its reports.
+/// Number of units of a rank and its measurements, from its reports.
 #[derive(Clone, Debug, Default)]
 struct RankState {
     /// Number of units that the rank holds, as last reported.
@@ -84,7 +85,8 @@ struct Movement {
 }
 
 impl LoopController {
-    /// Creates the controller of a loop whose ranks initially hold `held` units. Ranks beyond the end of `held` have no units.
+    /// Creates the controller of a loop; `held` is the initial number of units of each rank. Ranks beyond the
+    /// end of `held` have no units.
     ///
     /// # Errors
     /// If the options of the loop cannot be used.
@@ -152,8 +154,8 @@ impl LoopController {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run of the loop. If a movement of units is in progress, the balancer no longer waits for its measured
-    /// cost.
+    /// Returns the balancer for the next run of the loop. If units are moving, the balancer no longer waits
+    /// for the measured cost of the movement.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -166,8 +168,9 @@ impl LoopController {
         self.balancer.set_least(units);
     }
 
-    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units. Without this call, the cost is
-    /// reported after the next decision, which suits loops in which an instruction is carried out only after the next reports.
+    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received
+    /// their units. Loops that carry out an instruction only after the next reports need not call this
+    /// function: the next decision then reports the cost.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
@@ -177,10 +180,10 @@ impl LoopController {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
 
-    /// Postpones the decision if the reports cover too few time slices of the scheduler, and returns the time in seconds after which ranks report
-    /// again. Otherwise a rank whose process was off its core during its first report would count as far slower than it is. A first report that is
-    /// too short is discarded, because it measures cold caches and the setup of connections. Random movements (an option for tests) are not
-    /// postponed.
+    /// Returns the seconds until ranks report again, if their reports cover too few time slices of the
+    /// scheduler for a decision; otherwise `None`. A rank whose process was off its core during a short
+    /// report would count as far too slow. A short first report is discarded, because it measures cold caches
+    /// and the setup of connections. Random movements (an option for tests) are not postponed.
     pub(super) fn postpone(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
@@ -226,15 +229,16 @@ impl LoopController {
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Sets the quantum to zero in a simulator, where simulated hosts share their cores without time slices.
+            // Sets the scheduler's quantum to zero in a simulator, where simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
         }
     }
 
-    /// Decides about movements of units from the reports received; `ahead` is the work that remains. If [not all](LoopController::is_due) ranks have
-    /// reported, the missing ranks count as having computed nothing since their last reports.
+    /// Decides about movements of units from the reports received; `ahead` is the remaining work of the loop.
+    /// If [not all](LoopController::is_due) ranks have reported, the missing ranks count as having computed
+    /// nothing since their last reports.
     ///
     /// # Errors
     /// If a report is invalid. Correct measurements never are.
@@ -297,7 +301,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // Records no decision that was made while units were in transit, because such a decision always keeps the distribution of units.
+        // A decision that was made while units were in transit is not logged, because it always keeps the distribution of units.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }

@@ -80,7 +80,8 @@ fn decision_waits_until_time_slices_average_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // The decision uses all reports after the first one: rank 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
+    // The decision about movements uses all reports after the first one of each rank: in these reports, rank
+    // 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
     // Rank 0 waits for rank 1 most of the time, so the reports of rank 0 cover little computing. The decision is postponed for at most 2 s.
@@ -92,8 +93,8 @@ fn decision_waits_until_time_slices_average_out() {
     }
 }
 
-/// Because of cold caches, the first reports of a run are discarded if they are short. Here they are long enough, so all later reports count as
-/// well, however long ago the first decision was.
+/// A short first report is discarded, because it measures cold caches. Here the first reports are long, so
+/// the short reports that follow are kept, and their times are added up.
 #[test]
 fn reports_after_a_long_first_report_always_count() {
     let mut controller = controller(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
@@ -107,7 +108,8 @@ fn reports_after_a_long_first_report_always_count() {
     assert_eq!(on_report(&mut controller, 0.06), None, "both together are 120 ms");
 }
 
-/// At the beginning of a pass, rank 0 decides without reports. The quantum that was estimated from earlier reports stays in use.
+/// At the beginning of a pass, rank 0 decides about movements before ranks report. The quantum (time slice)
+/// that was estimated from earlier reports stays in use.
 #[test]
 fn decision_without_reports_keeps_the_quantum() {
     let mut controller = controller(&Settings::new(), &[50, 50]);
@@ -142,7 +144,8 @@ fn short_reports_are_aggregated() {
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }
-    // These reports cover enough time for a decision. In each of them rank 1 takes twice as long as rank 0, so after some of them units move.
+    // In up to eight longer reports, rank 1 takes twice as long as rank 0. The reports cover enough time for
+    // a decision, so units move away from rank 1.
     let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
     assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
 }
@@ -172,7 +175,8 @@ fn balance_once_moves_once() {
 fn forced_movements_are_random_and_reproducible() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // Signed, because moves are applied one after the other: a rank may send units before it has received, in a later move, those that it sends.
+        // The numbers of units are signed, because the moves of a decision are applied one after the other: a
+        // rank may send units before it receives them in a later move.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {

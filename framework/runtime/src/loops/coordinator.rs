@@ -1,5 +1,5 @@
-//! Part of rank 0's coordinator that is common to all loops. Directives go to all ranks at once (`doall/coordinator.rs`), or from rank to rank along
-//! a chain (`grid/coordinator.rs`).
+//! Part of rank 0's coordinator that all kinds of loops share. `doall/coordinator.rs` adds directives of rank
+//! 0 that go to all ranks at once, and `grid/coordinator.rs` those that go from rank to rank along a chain.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) struct Coordinator {
     pub(super) stop_requested: bool,
 }
 
-/// State that rank 0 passes to the next run of the loop.
+/// Distribution of units, and balancer with its learned rates and costs, which rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
     /// Number of units of each rank at the end of the run.

@@ -214,7 +214,7 @@ impl Metrics {
         sample
     }
 
-    /// Returns the work of this rank in the whole run. `held` is the number of its units at the end.
+    /// Returns statistics of this rank's work in the whole run. `held` is the number of its units at the end.
     pub(super) fn report(&mut self, held: u64) -> RankReport {
         self.fold();
         let Sample { movements, .. } = self.recent;

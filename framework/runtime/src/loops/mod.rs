@@ -39,7 +39,7 @@ mod until_tests;
 
 pub use crate::persist::snapshot::Checkpoint;
 
-/// Name of this skeleton in messages about ranks that wait for each other in different skeletons.
+/// Name of a loop in messages about ranks that wait for each other.
 const NAME: &str = "the loop";
 /// Time between two polls of a computing rank for messages or for the end of a disk operation: about as long as a message to a sleeping rank takes,
 /// and a thousand times the cost of a poll.

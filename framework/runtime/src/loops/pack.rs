@@ -1,4 +1,5 @@
-//! Wire format of units in a message: pieces with a limited number of values, each with its lengths. Bulk data are separate parts of the message.
+//! Wire format of the units of a loop in a message. Values are encoded in pieces of limited size, each after
+//! its lengths. Bulk data are separate parts of the message.
 
 use bytes::{Buf, Bytes};
 
@@ -26,11 +27,11 @@ impl Packer {
         self.head.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Appends values to the message. Their number is not sent, because the receiver knows it.
+    /// Appends values to the message, but not their number, which the receiver knows.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Position in the message of the lengths of this piece, which are filled in after its values are encoded.
+            // Position in the head of the two lengths of this piece. They are filled in after the values are encoded.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);
@@ -48,7 +49,7 @@ impl Packer {
         }
     }
 
-    /// Returns the message: its head, and the separate parts with bulk data.
+    /// Returns the message: its head, and the separate parts. Parts contain bulk data, and the head all other bytes.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
         (self.head, self.parts)
     }
@@ -76,7 +77,7 @@ impl Unpacker {
         })
     }
 
-    /// Reads a number of items, which must fit into `usize`.
+    /// Reads a count from the message; it must fit into `usize`.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
         usize::try_from(number)

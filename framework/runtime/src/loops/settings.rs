@@ -12,8 +12,10 @@ use crate::session::{Announcement, Balance, Config};
 /// Number of reports that are combined into a rank's first rate in loops over grids. Rows of a grid move only between sweeps, at some cost, so the
 /// first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units must get some at once.
 const SETTLING: u32 = 4;
-/// Default number of columns in a panel of a table. A panel must contain several strips of each strip width that is tried, and a thousand rows of
-/// 12-byte values then take 3 MB. Narrower panels need more reports and directives, wider ones more memory.
+/// Default number of columns in a panel: the columns of a table that are filled between two moments at which
+/// rows can move. Narrower panels need more messages, wider ones more memory: a thousand rows of 12-byte
+/// values take 3 MB. To try a strip width (columns between two messages), a panel must contain several
+/// strips.
 const PANEL: usize = 256;
 
 /// Options of a loop as a value. By default every option is measured or chosen.

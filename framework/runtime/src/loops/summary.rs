@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::observe::number_format::count;
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
 
-/// Work of one rank in a run of a loop.
+/// Statistics of one rank's work in a run of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
@@ -56,7 +56,7 @@ pub struct Summary {
     pub first: Vec<u64>,
     /// Reason for the last movement of units, in one sentence; `None` if no unit moved.
     pub change: Option<String>,
-    /// Work by rank.
+    /// Statistics of the work of each rank.
     pub ranks: Vec<RankReport>,
 }
 

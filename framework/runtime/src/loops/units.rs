@@ -1,4 +1,4 @@
-//! Storage and transport of neighbouring units.
+//! Storage of the data of neighbouring units of a loop, and their form in messages.
 
 use std::ops::Range;
 

@@ -12,7 +12,8 @@ use super::number_format::{count, seconds};
 /// not when an event or field is added.
 pub const SCHEMA: u32 = 2;
 
-/// A rank starts its part of a run of a skeleton. The times in the rank's activity events count from this event.
+/// A rank starts its part of a run of a pipeline, farm, loop or workflow. The times in the rank's activity
+/// events count from this event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankStart {
@@ -20,7 +21,7 @@ pub struct RankStart {
     pub schema: u32,
     /// Number of ranks.
     pub ranks: usize,
-    /// The skeleton that runs, such as `the farm`.
+    /// The pipeline, farm, loop or workflow that runs, such as `the farm`.
     pub what: String,
     /// Name of the host of the rank.
     pub host: String,
@@ -29,7 +30,7 @@ pub struct RankStart {
     /// Start time of the rank on a clock that all ranks share: seconds since 1970, or simulated time.
     #[serde(with = "figure")]
     pub clock_s: f64,
-    /// Kinds of jobs of user code: names of stages, or `task`.
+    /// Names of the kinds of calls of user code: names of stages, or `task`.
     pub kinds: Vec<String>,
     /// Memory limit of the rank's process in bytes, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +52,7 @@ pub struct Activity {
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in jobs that process no items, tasks or units, in seconds: creating stages or units, planning, spilling and loading values.
+    /// Time in work for no particular item, task or unit, in seconds: creating stages or units, planning, spilling and loading values.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.
@@ -60,7 +61,7 @@ pub struct Activity {
     /// Part of the time in user code in which the thread was ready to run and had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
-    /// Number of completed items, tasks or units, by kind of job of user code.
+    /// Number of completed items, tasks or units, by kind of call of user code (see [`RankStart::kinds`]).
     pub done: Vec<u64>,
     /// Longest call of user code that ended in this interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,8 +93,9 @@ pub struct Work {
     pub done: u64,
     /// Total time of the calls of user code in seconds.
     pub seconds: f64,
-    /// Histogram of the times of items, tasks or units: pairs of a step's number and the count of items, tasks or units in this step. An even step n
-    /// begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
+    /// Histogram of the times of single items, tasks or units: pairs of the number of a bin and the count in
+    /// it. An even bin n begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of
+    /// one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -127,7 +129,8 @@ pub struct Reached {
 }
 
 impl Activity {
-    /// Returns the seconds of the interval that were not measured: a farm's source and sink, decisions, checkpoints, the framework itself.
+    /// Returns the seconds of the interval that were not measured: time in a farm's source and sink, in
+    /// decisions, in checkpoints, and in the framework itself.
     pub fn unknown_s(&self) -> f64 {
         let known = self.work_s + self.idle_s + self.messages_s + self.set_up_s + self.parked_s;
         (self.seconds - known).max(0.0)
@@ -135,13 +138,13 @@ impl Activity {
 }
 
 impl Work {
-    /// Returns the time in seconds at which step number `step` of the histogram [`Work::steps`] begins.
+    /// Returns the time in seconds at which bin number `step` of the histogram [`Work::steps`] begins.
     pub fn step_s(step: u32) -> f64 {
         let half = f64::from(step / 2).exp2();
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// Returns the number of the step of the histogram [`Work::steps`] that contains a time in nanoseconds.
+    /// Returns the number of the bin of the histogram [`Work::steps`] that contains a time in nanoseconds.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

@@ -25,7 +25,7 @@ fn columns() -> usize {
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
 }
 
-/// Display of the progress of one run of a skeleton.
+/// Display of the progress of one run of a pipeline, farm, loop or workflow.
 #[derive(Debug)]
 pub(crate) struct Display {
     choice: Choice,
@@ -82,8 +82,8 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // The text may take the columns after the bar and a blank. The last column stays free, because some terminals wrap a line that fills all
-        // columns.
+        // The text gets the columns after the bar and a blank, except the last column, because some terminals
+        // wrap a line that fills all columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
         // The bar advances in fractions of an item or sweep, because a single sweep may be long.

@@ -174,7 +174,7 @@ pub enum Event {
     TakeOver {
         /// Name of the stage that migrates.
         stage: String,
-        /// Rank that ran the stage before.
+        /// Rank that sent the stage and its state.
         from: usize,
         /// Number of the first batch that the stage processes on this rank.
         next_batch: u64,
@@ -320,7 +320,7 @@ pub enum Event {
     },
     /// The block size of a loop, which sets how much a rank computes between two messages, changed.
     Grain {
-        /// Number of units of the loop in a block, or of iterations of a pipelined loop.
+        /// New block size: units of a DOALL loop, or columns of a strip in a loop over a grid.
         block: u64,
         /// Reason for the new block size, as the end of a sentence.
         reason: String,
@@ -364,7 +364,7 @@ pub enum Event {
         #[serde(with = "figure")]
         after_s: f64,
     },
-    /// A rank begins its part of a run of a skeleton.
+    /// A rank begins its part of a run of a pipeline, farm, loop or workflow.
     RankStart(RankStart),
     /// Account of a rank's time: how long it worked, waited and communicated in one interval.
     Activity(Activity),
@@ -374,7 +374,7 @@ pub enum Event {
     Traffic(Traffic),
     /// Progress of the run: amount of finished work.
     Progress(Reached),
-    /// A rank ends its part of a run of a skeleton.
+    /// A rank ends its part of a run of a pipeline, farm, loop or workflow.
     RankEnd {
         /// Time since the rank began its part of the run, in seconds.
         seconds: f64,
@@ -389,7 +389,7 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that each rank did; fractions of a unit of a loop are included.
+        /// Number of items, tasks or units that each rank completed; fractions of a unit of a loop are included.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
         /// Time of each rank in user code and commands, in seconds.

@@ -35,7 +35,7 @@ pub(crate) struct Progress {
     pub(crate) total: Option<u64>,
     /// Unit of the amounts of work, as a plural: `items`.
     pub(crate) what: &'static str,
-    /// Further text about the progress that the skeleton adds.
+    /// Further text at the end of the line about the progress, such as `3 workers`.
     pub(crate) rest: String,
 }
 
@@ -118,8 +118,8 @@ fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Measures the recent amount of finished work per second, since one of the last two times at which the amount grew. There is a result even if a task
-/// takes minutes.
+/// Measures the recent rate of finished work per second, since the increase before the last recorded increase
+/// of the amount of finished work. There is thus a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Minimum time between two recorded increases of the amount of finished work.

@@ -24,7 +24,7 @@ const PARTS: u32 = 500;
 /// Delay between the end of an interval of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is added
 /// to its interval within this delay. Work that is noticed later is added to later intervals, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Number of lines about the use of a rank's time between two lines about the times of its calls and the messages that it sent.
+/// Number of lines about the use of a rank's time between two lines about its calls of user code and the messages that it sent.
 const PARTS_PER_TALLY: u32 = 50;
 /// Time between two lines about the progress of the run: `armature top` updates its display once a second.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
 /// Activity of a rank since its clock was last read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// The compute thread had a job of user code.
+    /// The compute thread had a call of user code to run.
     Computing,
     /// The rank processed messages. The time of user code on the same thread is measured separately.
     Communicating,
@@ -66,7 +66,8 @@ struct Open {
     /// Time in user code in all intervals of the rank's time so far. The value follows the [measured time](Tally::time), some of which becomes known
     /// late.
     attributed: Duration,
-    /// Time of [set-up jobs](Tally::set_up) in all intervals of the rank's time so far.
+    /// Time of [set-up calls](Tally::set_up) (calls that process no items, tasks or units) in all intervals
+    /// of the rank's time so far.
     set_up: Duration,
     /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
@@ -101,14 +102,14 @@ struct Part {
 }
 
 impl Part {
-    /// Adds time in user code that became known after the end of this interval, at most the time that is neither user code nor parked. Returns the
-    /// added time.
+    /// Adds time in user code that became known after the end of this interval. Returns the added time, which
+    /// is at most the part of the interval that was neither in user code nor parked.
     fn add_delayed(&mut self, work: Duration) -> Duration {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
         let added = work.min(room);
         self.work += added;
-        // The other activities in this interval become shorter: the end of a job or the start of a command was noticed late, so some time in user
-        // code was counted as another activity.
+        // The added time was counted as other activities, which are shortened: the end of a call or the start
+        // of a command was noticed late.
         let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -116,8 +117,8 @@ impl Part {
         added
     }
 
-    /// Converts time in user code of this interval to idle time, because the compute thread actually waited for a core or for its next job. Returns
-    /// the converted time.
+    /// Converts time in user code of this interval to idle time, because the compute thread actually waited
+    /// for a core or for its next call. Returns the converted time.
     fn take_back(&mut self, work: Duration) -> Duration {
         let less = work.min(self.work);
         self.work -= less;
@@ -127,8 +128,9 @@ impl Part {
 }
 
 impl Recorder {
-    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is the skeleton, `kinds` are the names of the kinds
-    /// of jobs of user code, and `tally` holds their counts and times.
+    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is what
+    /// runs, such as `the farm`, `kinds` are the names of the kinds of calls of user code, and `tally` holds
+    /// the counts and times of these calls.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -146,8 +148,9 @@ impl Recorder {
         self.open.is_some()
     }
 
-    /// Accounts for the time from the last call until `now`, in which the activity of the rank was `doing`. `thread` is the id of the thread that
-    /// runs user code. `measured` adds the work that the skeleton has measured itself to the tally (counts and times of user code).
+    /// Accounts for the time from the last call until `now`, in which the activity of the rank was `doing`.
+    /// `thread` is the id of the thread that runs user code. `measured` adds work that the farm, pipeline,
+    /// loop or workflow has measured itself to the tally (counts and times of user code).
     pub(crate) fn record_activity(
         &mut self,
         now: Duration,
@@ -178,14 +181,16 @@ impl Recorder {
         }
     }
 
-    /// Updates the counts of sent messages at the end of a run, before which [`mark`](Recorder::mark) need not be called again.
+    /// Updates the counts of sent messages at the end of a run, so that
+    /// [`record_activity`](Recorder::record_activity) need not be called again.
     pub(crate) fn record_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
-    /// Ends the account of the rank's time when its clock was last read.
+    /// Writes the rest of the account of the rank's time and its end event. The account ends at the last
+    /// reading of the rank's clock.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -205,7 +210,7 @@ impl Open {
     ) -> Option<Self> {
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let begin = clock.now();
-        // A negative time becomes 0. It occurs only if the clock is set to a time before 1970.
+        // If the clock is set to a time before 1970, the start time becomes 0.
         let unix = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
@@ -266,8 +271,9 @@ impl Open {
         }
     }
 
-    /// Corrects the time in user code of all intervals that are not written yet, so that its sum is the measured time. Missing time is added first to
-    /// the time `passed` since the last call, then to the intervals, the latest one first. Returns the time in user code within `passed`.
+    /// Adjusts the time in user code of all unwritten intervals, so that the sum of all intervals is the
+    /// measured time. Missing time is added first to `passed`, the time since the last call, then to the
+    /// intervals, the latest one first. Returns the part of `passed` in user code.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -301,8 +307,8 @@ impl Open {
         }
     }
 
-    /// Writes everything that was known when the clock was last read to the log. A job whose outcome has not been fetched is left out, as in the
-    /// summary of the run.
+    /// Writes everything that was known when the clock was last read to the log. A call of user code whose
+    /// result has not been fetched is left out, as in the summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);

@@ -189,7 +189,8 @@ fn recorded_and_took(log: &Path) -> (f64, f64) {
     (records, took)
 }
 
-/// Each of a few jobs of user code must be counted as work, including the last one, although its duration is known only when it has ended.
+/// Each of a few calls of user code must be counted as work, including the last one, although its duration is
+/// known only when it has ended.
 #[test]
 fn every_inline_job_is_recorded_as_work() {
     let dir = tempfile::tempdir().unwrap();

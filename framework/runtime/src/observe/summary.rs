@@ -1,4 +1,4 @@
-//! Common parts of the summaries of all skeletons, and their text form.
+//! Common parts of the summaries of farms, pipelines, loops and workflows, and their text form.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,11 +7,12 @@ use armature_text::shown;
 
 use super::number_format::{count, per_second, percent, seconds, short};
 
-/// Work of one rank in a run.
+/// Amount of work and times of one rank in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
-    /// Number of items, tasks or units. In a pipeline, an item counts once for each stage; a unit that was done in parts counts with its parts.
+    /// Number of completed items, tasks or units. In a pipeline, an item counts once for each stage; a unit
+    /// that was computed in parts counts with its parts.
     pub done: f64,
     /// Time of the rank in user code.
     pub busy: Duration,
@@ -19,7 +20,7 @@ pub struct RankWork {
     pub off_core: Duration,
 }
 
-/// Summary of any skeleton. Its `Display` is a table.
+/// Summary of a run of a farm, pipeline, loop or workflow. Its `Display` is a table.
 ///
 /// ```
 /// use armature::{RunSummary, farm::Farm, loops::ParallelFor, pipeline::Pipeline};
@@ -46,7 +47,7 @@ pub struct RankWork {
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait RunSummary: fmt::Display {
-    /// Returns the name of the skeleton.
+    /// Returns the name of the farm, pipeline, loop or workflow.
     fn name(&self) -> &str;
 
     /// Returns the amount of work and its unit: `item`, `task` or `unit`. A unit of a loop counts once for each pass.
@@ -55,10 +56,11 @@ pub trait RunSummary: fmt::Display {
     /// Returns the time from the start of the run to its last result.
     fn elapsed(&self) -> Duration;
 
-    /// Returns the work of each rank.
+    /// Returns the amount of work and the times of each rank.
     fn ranks(&self) -> Vec<RankWork>;
 
-    /// Returns the reason of the last change by balancing, in one sentence; `None` if nothing was changed.
+    /// Returns the reason, in one sentence, of the last change of the mapping, number of workers or
+    /// distribution of units; `None` if nothing was changed.
     fn last_change(&self) -> Option<&str>;
 
     /// Returns the total time of all ranks in user code.
@@ -85,7 +87,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more` of the skeleton.
+/// Writes the first line of a summary: name of the run, amount of work, time, and the further text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Shared times and counts of the calls of user code on one rank, which may run on a compute thread. Empty until the log of events begins to collect
-/// them.
+/// Times and counts of the calls of user code on one rank, shared between the rank's threads. Empty until
+/// [`begin`](SharedTally::begin) is called, which is the case if there is a log of events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
@@ -17,7 +17,7 @@ impl SharedTally {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }
 
-    /// Calls `f` with the times and counts, if their collection has begun.
+    /// Calls `f` with the tally (times and counts of the calls of user code), if [`begin`](SharedTally::begin) was called.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> Option<R> {
         // A poisoned lock is ignored: the tally is consistent between any two of its operations, and none of these calls user code.
@@ -30,11 +30,11 @@ impl SharedTally {
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
-    /// Job of user code that is running now.
+    /// Call of user code that is running now.
     job: Option<Job>,
-    /// Times of the jobs that have ended and whose outcomes have not been fetched; zero for set-up.
+    /// Durations of the ended calls of user code whose results have not been fetched; zero for set-up calls.
     unfetched: VecDeque<Duration>,
-    /// Total time of the set-up jobs that have ended, which process no items, tasks or units.
+    /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units, such as creating a stage.
     set_up: Duration,
     /// Total time of running commands, which do not run on the thread of user code.
     running: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct Tally {
 #[derive(Clone, Copy, Debug)]
 struct Job {
     since: Duration,
-    /// True if the job processes items, tasks or units; false for set-up.
+    /// True if the call of user code processes items, tasks or units; false for set-up.
     is_work: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Kind {
     /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the log.
     time: Duration,
     unwritten: Duration,
-    /// By step of the histogram of their times: number of items since the last [`Work`] event in the log.
+    /// Number of items in each bin of the histogram of their times, since the last [`Work`] event in the log.
     steps: Vec<u64>,
     /// Fraction of a loop's unit that is computed and not counted yet.
     fraction: f64,
@@ -73,7 +73,7 @@ impl Tally {
         self.kinds.iter().any(is_new)
     }
 
-    /// Returns the highest index of the kinds of calls.
+    /// Returns the index of the last kind of calls of user code; for a pipeline, of its last stage.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
     }
@@ -98,13 +98,14 @@ impl Tally {
         }
     }
 
-    /// Records that a job of user code starts at `now`; `is_work` is true if the job processes items, tasks or units.
+    /// Records that a call of user code begins at `now`; `is_work` is true if the call processes items, tasks or units.
     #[inline]
     pub(crate) fn begin_job(&mut self, now: Duration, is_work: bool) {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// Records that the current job of user code ends at `now`. Its duration counts as work until its outcome has been [fetched](Tally::fetched).
+    /// Records that the current call of user code ends at `now`. Its duration counts as work until its result
+    /// has been [fetched](Tally::fetched).
     #[inline]
     pub(crate) fn end_job(&mut self, now: Duration) {
         if let Some(Job { since, is_work }) = self.job.take() {
@@ -114,19 +115,20 @@ impl Tally {
         }
     }
 
-    /// Drops the duration of the ended job whose outcome has just been fetched. The caller adds the times that the outcome contains.
+    /// Drops the duration of the ended call of user code whose result has just been fetched. The caller adds
+    /// the times that the result contains.
     #[inline]
     pub(crate) fn fetched(&mut self) {
         self.unfetched.pop_front();
     }
 
-    /// Drops the durations of all jobs whose outcomes have not been fetched.
+    /// Drops the durations of all calls of user code whose results have not been fetched.
     pub(super) fn abandon(&mut self) {
         self.job = None;
         self.unfetched.clear();
     }
 
-    /// Counts units of a loop of which fractions were computed at a time.
+    /// Counts `units` units of a loop, which may be a fraction of a unit. A unit is counted when all its fractions are computed.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
         // Tolerance for rounding errors in the sum of the fractions of a unit.
@@ -149,12 +151,14 @@ impl Tally {
         counted + self.running + self.job_time(now, true)
     }
 
-    /// Returns the time of all set-up jobs since the start of the run, up to `now`.
+    /// Returns the time of all set-up calls (calls that process no items, tasks or units) since the start of
+    /// the run, up to `now`.
     pub(super) fn set_up(&self, now: Duration) -> Duration {
         self.set_up + self.job_time(now, false)
     }
 
-    /// Returns the time of the current job, if the job is work (`work` is true) or set-up (`work` is false); otherwise zero.
+    /// Returns the time of the current call of user code, if it processes items (`work` is true) or is set-up
+    /// (`work` is false); otherwise zero.
     fn job_time(&self, now: Duration, work: bool) -> Duration {
         let job = self.job.filter(|job| job.is_work == work);
         job.map_or(Duration::ZERO, |job| now.saturating_sub(job.since))
@@ -195,7 +199,8 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A running job counts from its start. When its outcome is fetched, the duration in the outcome replaces the time since the start.
+    /// A running call of user code counts from its start. When its result is fetched, the duration in the
+    /// result replaces the time since the start.
     #[test]
     fn running_job_counts_as_work_or_set_up() {
         let mut tally = Tally::new(1);
@@ -206,7 +211,7 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // In this test, the outcome of the set-up job is fetched before that of the job that processes items.
+        // In this test, the result of the set-up call is fetched before that of the call that processes items.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

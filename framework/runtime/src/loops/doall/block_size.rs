@@ -16,8 +16,9 @@ const SHORTEST: f64 = TARGET / 8.0;
 /// other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units, the pass has about this constant times `n`
-/// blocks. The constant approximates the logarithm of the number of units divided by the smallest block size.
+/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units, the pass
+/// has about `n` times this constant blocks. The constant approximates the logarithm of the quotient of the
+/// number of units and the smallest block size.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// Minimum duration of a block at the end of a pass, as a multiple of the kernel's fixed cost per block.
 const DEAR: f64 = 4.0;
@@ -56,7 +57,7 @@ pub(super) struct BlockSize {
     unit: Option<f64>,
     /// Fixed cost of a block in seconds, in addition to the time of its units, as estimated at the last choice.
     fixed: f64,
-    /// Largest number of remaining units of the rank so far.
+    /// Largest number of units that the rank has ever had left to compute.
     most: u64,
 }
 
@@ -121,7 +122,8 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // Blocks of the size to be tried next would have more than their permitted part of the rank's units, so the round of trials ends.
+            // A block of the size to be tried next would be more than the permitted fraction of the rank's
+            // units, so the round of trials ends.
             self.end_round();
         }
         let least =

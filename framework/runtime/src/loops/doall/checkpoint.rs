@@ -1,4 +1,4 @@
-//! Checkpoints of a DOALL loop: writes and reads the units of a rank.
+//! Checkpoints of a DOALL loop: writes and reads the data of the units that a rank holds.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const PIECES: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
-    /// Schedule and records of the checkpoints on rank 0, until the coordinator of the run takes them.
+    /// Schedule and records of the checkpoints, on rank 0. The coordinator takes them when a run begins.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Number of passes that an earlier start of the job has done.
     pub(super) before: u64,
@@ -89,7 +89,8 @@ pub(super) fn pieces<'s, U: Units + 's>(
     Ok(pieces)
 }
 
-/// Serializes units to bytes in the format: number of separate parts (bulk data), length of the head, lengths of the parts, head, parts.
+/// Serializes units as: number of parts, length of the head, lengths of the parts, head, parts. Parts contain
+/// bulk data, and the head all other bytes.
 fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     units.pack(&mut packer)?;

@@ -74,7 +74,8 @@ fn idle_rank_triggers_reports_and_gets_units() {
     assert_eq!((directive.round, directive.what), (1, Command::Continue));
     let Transfer { from, to, units, of } = directive.moves[0];
     assert!((from, to, of, directive.moves.len()) == (1, 0, 40, 1) && units > 20, "{directive:?}");
-    // The movement ends when both ranks have reported, although rank 0 was idle when the directive was issued.
+    // The movement of units ends only when both ranks have reported, although rank 0 had no units left when
+    // the movement was ordered.
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);

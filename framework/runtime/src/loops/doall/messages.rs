@@ -50,9 +50,10 @@ pub(super) struct Report {
     pub(super) done: u64,
     /// Number of units on the rank, computed or not.
     pub(super) held: u64,
-    /// Measurements since the rank's last report. Their `held` is the number of computations of units that the rank still has to do in this pass.
+    /// Measurements since the rank's last report. The field `held` of the measurements is the number of
+    /// computations of units that the rank still has to do in this pass.
     pub(super) sample: Sample,
-    /// Work of the rank in the whole run, once the rank has run out of units.
+    /// Statistics of the rank's work in the whole run; sent once the rank has run out of units.
     pub(super) total: Option<RankReport>,
 }
 

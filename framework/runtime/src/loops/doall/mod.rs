@@ -1,4 +1,5 @@
-//! DOALL loops: units do not depend on each other, so that any rank may compute any unit.
+//! DOALL loops: the units of the loop (rows, values or indices) do not depend on each other, so that any rank
+//! may compute any unit.
 //!
 //! `README.md` in the directory of this module describes the protocol.
 

@@ -24,7 +24,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) worker: Worker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
-    /// Number of runs of the loop that were announced so far.
+    /// Number of runs of the loop that this rank has begun.
     pub(super) runs: u64,
     /// True if a unit's next pass may begin before all other units have finished the present one.
     pub(super) nowait: bool,
@@ -87,10 +87,10 @@ impl<U: Units> RankLoop<U> {
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
-    /// Returns the initial units of this rank, or `None` if the rank has its units already.
+    /// Returns the range of units that this rank holds first, or `None` if the rank has its units already.
     ///
     /// # Errors
-    /// If the shares that the user set cannot be used.
+    /// If the shares of the units per rank, which the user has set, cannot be used.
     pub(in crate::loops) fn wants(&self, rank: usize, ranks: usize) -> Result<Option<Range<u64>>> {
         if self.has_units {
             return Ok(None);

@@ -38,9 +38,9 @@ pub(in crate::loops) struct Run {
     waiting: VecDeque<(usize, ToWorker)>,
     /// Time since which the rank has had nothing to do.
     idle_since: Option<Duration>,
-    /// Time that this rank has spent so far on the movement in progress.
+    /// Time that this rank has spent so far on sending and receiving units in the present movement.
     moving: Duration,
-    /// On rank 0, true if a report has arrived from which the coordinator has not yet decided whether a directive is due.
+    /// On rank 0, true if a report has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,
     /// Request of a program that gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
     caller_request: Option<CallerRequest>,
@@ -103,7 +103,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running { of, run, code: PhantomData }
     }
 
-    /// Creates the protocol for a program that processes ranges of indices itself. Indices before `rest` in its block are done.
+    /// Creates the protocol for a program that processes ranges of indices itself. If the program asks for
+    /// the rest of its present block, the indices before that rest count as processed.
     pub(in crate::loops) fn caller_request(
         of: &'l mut RankLoop<U>,
         run: &'l mut Run,

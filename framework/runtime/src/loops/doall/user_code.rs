@@ -13,9 +13,9 @@ use crate::user_code;
 
 /// A DOALL loop: its units do not depend on each other, so that any rank may compute any unit.
 ///
-/// See the [module's page](crate::loops) for a complete program. Data that all ranks need, such as the other matrix of a product, are in `self`. Data
-/// of the units are in [`Units`](DoAll::Units) and move with the units. Except for short blocks, user code runs on a thread apart from the one that
-/// communicates, so a unit may take long.
+/// See the [module's page](crate::loops) for a complete program. Data that all ranks need, such as the right-hand matrix of a product, are in `self`.
+/// Data of the units are in [`Units`](DoAll::Units) and move with the units. Except for short blocks, user code runs on a thread apart from the
+/// one that communicates, so a unit may take long.
 pub trait DoAll: Send {
     /// Storage of the data of neighbouring units.
     type Units: Units;
@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // A task that creates units may take long even if earlier tasks were short, because user code may read files in it.
+        // User code that creates units may read files, so it may take long even if earlier calls of user code were short.
         matches!(job, Job::Create(_))
     }
 

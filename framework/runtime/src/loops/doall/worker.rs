@@ -19,14 +19,14 @@ struct OpenMovement {
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement that is complete on this rank.
+/// Counts of the units that this rank has sent and received in a movement, once it has sent and received all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Units to send to another rank, with the number of that rank.
+/// Units to send, after the number of the rank that receives them.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
 /// State of the worker on one rank. It has no clock and sends no messages.
@@ -197,7 +197,8 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// Returns the numbers of units sent and received in a movement if this rank has completed its part since the last call.
+    /// Returns the counts of units sent and received in a movement, if this rank has sent and received all of
+    /// them since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }

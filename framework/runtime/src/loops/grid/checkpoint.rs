@@ -7,7 +7,8 @@ use super::messages::ToCoordinator;
 use crate::error::Result;
 use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 
-/// State with which a rank begins a run, in addition to its rows: from a checkpoint, or for the checkpoints to be written.
+/// Checkpoint data with which a rank begins a run, in addition to its rows: progress and results from an
+/// earlier job, and the writer of new checkpoints.
 #[derive(Default)]
 pub(super) struct Resumed {
     /// Schedule and records of the checkpoints; set on rank 0.

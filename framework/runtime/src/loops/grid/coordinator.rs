@@ -39,7 +39,7 @@ pub(super) struct GridCoordinator {
     report_after: u64,
     /// Block size (columns of a strip) in the present sweep.
     grain: u64,
-    /// Sweeps that began with another block size than the sweep before, until a report covers them.
+    /// Sweeps in which the block size changed. A sweep is removed when the ranks have reported about it.
     regrained: Vec<u64>,
 }
 
@@ -83,7 +83,7 @@ impl GridCoordinator {
                     *done = Some(sweeps);
                 }
             }
-            // The convergence checks process residuals.
+            // Residuals are processed by the convergence checks, not by the coordinator.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
@@ -182,15 +182,15 @@ impl GridCoordinator {
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // Reports are counted from a sweep that no rank ends before it has received this directive.
+        // The sweeps until the next reports are counted from a sweep that no rank can end before this directive reaches it.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {
             let rounds = block_moves(&self.held, &moves)
                 .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-            // Rows are added to receivers before they are subtracted from senders. A rank may pass on rows that it receives in the same movement,
-            // more than it had before, and the unsigned difference would be negative.
+            // Rows are added to receivers before they are subtracted from senders: a rank may pass on more
+            // rows than it held before the movement, so the unsigned count would underflow.
             moves.iter().for_each(|m| self.held[m.to] += m.units);
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
@@ -205,7 +205,7 @@ impl GridCoordinator {
         GridCoordinator { earlier: (what, before), ..self }
     }
 
-    /// Describes the ranks that have not finished the last sweep, for the time when rank 0 has finished it.
+    /// Describes, when rank 0 has finished the last sweep, the ranks that have not finished it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);

@@ -110,7 +110,8 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// Returns the bytes of unit `unit` if the pieces of a checkpoint that this rank has loaded contain it.
+/// Returns the bytes of the row that is unit `unit` of the loop, if the pieces of a checkpoint that this rank
+/// has loaded contain it.
 fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;

@@ -104,7 +104,7 @@ mod tests {
         };
         let is_ours = |line: &&str| ends(line).is_some_and(|ends| ends.contains(&huge_pages.as_ptr().addr()));
         let flags = maps.lines().skip_while(|line| !is_ours(line)).find(|line| line.starts_with("VmFlags:"));
-        // The system marks the memory with the flag `hg` only if it supports transparent huge pages.
+        // Linux lists the flag `hg` in the `VmFlags` of the memory only if it supports transparent huge pages.
         let can_be_had = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
         assert_eq!(flags.unwrap().contains(" hg"), can_be_had, "{flags:?}");
     }

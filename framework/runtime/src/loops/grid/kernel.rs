@@ -32,7 +32,8 @@ pub(super) struct Done {
     usual: Option<Duration>,
 }
 
-/// Function that computes a piece of a sweep, in rows that are passed without the type of their values.
+/// Function that computes a piece of a sweep. The rows are a trait object, which hides the type of their
+/// values; the range selects the piece.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
 /// User code of a loop over a grid.

@@ -58,7 +58,7 @@ impl<T: Pod> LocalRows<T> {
         LocalRows { edges, ..self }
     }
 
-    /// Moves the values out, for user code. Only the numbers of the rows stay here.
+    /// Returns the rows with their values, which are lent to user code. Only the numbers of the rows stay here.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };

@@ -29,8 +29,9 @@ messages! {
     pub(super) enum ToNeighbour<V: &[u8] => Bytes> {
         /// Values of the sender's first or last row, which is next to the receiver's rows.
         HaloRow(row: HaloRow<V>) = 50 raw,
-        /// First row of the grid for the rank that holds the last row, or the reverse, in a grid with periodic rows. If the two ranks are also
-        /// neighbours, the receiver gets both kinds of rows from the sender.
+        /// In a grid with periodic rows: first row of the grid, sent to the rank with the last row, or last
+        /// row, sent to the rank with the first. If the two ranks are also neighbours, each gets halo rows of
+        /// both kinds from the other.
         WrapRow(row: HaloRow<V>) = 55 raw,
         /// Directive of the coordinator, forwarded from rank to rank.
         Directive(directive: Directive) = 48,
@@ -58,7 +59,7 @@ pub(super) enum ToCoordinator {
     Sample(Sample),
     /// Record of rows that the rank has written to a checkpoint, and number of passes done when the rows were in the written state.
     Saved(u64, Vec<Saved>),
-    /// Work of the rank in the whole run. The rank sends it after its last sweep.
+    /// Statistics of the rank's work in the whole run, sent after its last sweep.
     Total(RankReport),
     /// Sweep before which a convergence check takes place, and residual of the rank since the last check.
     Residual(u64, f64),
@@ -72,7 +73,7 @@ pub(super) trait Outgoing {
 }
 
 header! {
-    /// Header of a halo row.
+    /// Header of a message with a halo row.
     struct HaloRowHeader {
         sweep: u64,
         /// First column whose value is sent.
@@ -200,7 +201,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // Values that are not aligned in the received bytes are copied.
+        // Values that are not aligned in the received bytes are copied, because they cannot be used in place.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }

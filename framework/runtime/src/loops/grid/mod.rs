@@ -41,7 +41,7 @@ mod view;
 mod wavefront;
 mod worker;
 
-/// Name of this skeleton in messages such as "has waited 10 s for rank 3 to reach".
+/// Name of a loop in messages such as "has waited 10 s for rank 3 to reach the loop".
 const NAME: &str = "the loop";
 
 pub use doacross::{DoAcross, DoAcrossLoop};

@@ -70,7 +70,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the rows of each call of user code, including the row above and the row below, after a check of their values.
+    /// Returns the rows that each call of user code gets, including the row above and the row below. Checks
+    /// that the rows have the right values.
     fn calls(rows: u64, columns: Range<usize>) -> Vec<Range<u64>> {
         let mut calls = Vec::new();
         in_bands(&mut local(rows), &columns, |grid| {

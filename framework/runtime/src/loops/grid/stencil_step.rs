@@ -130,8 +130,9 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Sends the first and the last row of `rows` to the neighbours as their halo rows. If `crossed` is true, sends them only to neighbours with
-    /// which the movement before the next sweep exchanges rows, and otherwise only to the other neighbours.
+    /// Sends the first and the last row of `rows` to the neighbours, as halo rows. If `crossed` is true, only
+    /// the neighbours with which rows are exchanged before the next sweep receive them; otherwise only the
+    /// other neighbours do.
     fn send_ends(
         &self,
         rows: &LocalRows<T>,

@@ -81,8 +81,8 @@ impl StripWidth {
         self.shift = Some(shift);
     }
 
-    /// Discards the measured times for the present strip width, and that of the next sweep, because another event, such as a movement of rows, has
-    /// affected them.
+    /// Discards the times measured for the present strip width, and does not measure the next sweep, because
+    /// an event such as a movement of rows has affected them.
     pub(super) fn disturb(&mut self) {
         self.sweeps.clear();
         self.skips = true;
@@ -199,8 +199,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // Where the strip width has no effect, sweeps take 1 ms, and each of ten widths is measured in 24 sweeps. One more sweep per width is
-            // not measured.
+            // In this test sweeps take 1 ms where the strip width has no effect. Each of ten widths needs 25
+            // sweeps: the first is not measured, and 24 are.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -236,8 +236,8 @@ mod tests {
     fn much_worse_width_is_abandoned_early() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
-        // The initial width is measured in 24 sweeps, and each of the others, which are much slower, in three. For each width, one more sweep is not
-        // measured.
+        // The first sweep at each width is not measured. The initial width is then measured in 24 sweeps, and
+        // each of the other widths, which are much slower, in three.
         assert_eq!((width, sweeps), (NARROW, 25 + 4 * (strip_width.candidates.len() - 1)), "{strip_width:?}");
     }
 
@@ -245,7 +245,8 @@ mod tests {
     fn long_sweeps_are_timed_three_times() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
         let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
-        // Each strip width is measured in three sweeps, because these are long enough. One more sweep per width is not measured.
+        // The first sweep at each width is not measured. Three measured sweeps are then enough for each
+        // width, because sweeps are long.
         assert!(
             width != NARROW && sweeps == 4 * strip_width.candidates.len(),
             "{width} {sweeps} {strip_width:?}"

@@ -181,7 +181,7 @@ impl<U: Table> DoAcross for Panels<U> {
         // Column of the table that is stored as column 1; column 0 holds the values to the left of the panel.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
-        // The last panel may have fewer columns than the others, so that nothing is left to fill in a strip.
+        // The last panel may have fewer columns than the others, so a strip may contain no column to fill.
         if filled.is_empty() {
             return Ok(());
         }

@@ -21,7 +21,7 @@ pub(super) enum Step {
     Boundary(u64),
     /// The rank begins to send and receive rows of a movement.
     Moving,
-    /// The rank has sent and received all its rows of a movement, in these numbers.
+    /// The rank has sent and received all its rows of a movement; the fields are the numbers of rows.
     MovementDone { sent: u64, received: u64 },
     /// The rank can do nothing before a message arrives.
     Wait,
@@ -109,7 +109,8 @@ pub(super) trait Worker {
     /// below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank waits, in a movement, for a neighbour that has not begun to send rows. This wait is no cost of the movement.
+    /// Returns true if the rank waits for rows that a neighbour has to send in a movement and has not begun
+    /// to send. This wait is no cost of the movement.
     fn awaits_sender(&self) -> bool;
 
     /// Returns the sweep after which the rank reports its measurements.

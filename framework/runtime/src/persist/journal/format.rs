@@ -58,7 +58,7 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 }
 
 header! {
-    /// Head of a record in a journal, before its payload.
+    /// Head (first fields) of a record in a journal. The payload follows it.
     pub(super) struct Head {
         /// Size of the record's payload in bytes.
         length: u32,

@@ -24,7 +24,7 @@ const STRANGE: u32 = 16;
 pub(super) enum Stop {
     /// The file could not be read.
     Io(io::Error),
-    /// The function to which the caller wants records to be passed returned an error.
+    /// The function that receives the records returned an error.
     Caller(crate::error::Error),
 }
 

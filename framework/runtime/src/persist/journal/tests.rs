@@ -205,7 +205,8 @@ fn zeroed_tail_is_cut() {
         fs::write(&path, &lost).unwrap();
         let (_, recovery, found) = open(&path).unwrap();
         remove_copy(&path, &lost, &recovery);
-        // The results up to the first changed byte must be found. (A lost record that consisted of zeros is not changed.)
+        // The results up to the first changed byte must be found. A record of zeros does not change when it
+        // is overwritten with zeros.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");
     }

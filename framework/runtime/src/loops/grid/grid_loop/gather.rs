@@ -91,7 +91,8 @@ fn gather<T: Pod + Send>(
     all: &mut [T],
 ) -> Result<()> {
     let width = local.width();
-    // Besides rank 0's rows, this copies the fixed row at the upper edge, and that at the lower edge if rank 0 holds all rows.
+    // Copies rank 0's own rows. In a grid with fixed edges, also copies the fixed row at the upper edge, and
+    // that at the lower edge if rank 0 holds all rows.
     let is_fixed = edges == Edges::Fixed;
     let own = if is_fixed { local.some(0..local.len() + 2) } else { local.all(false) };
     all[..own.len()].copy_from_slice(own);

@@ -25,7 +25,8 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Returns the phase in which a rank begins sweep `sweep`: on rank 0, decisions come first.
+    /// Returns the phase with which a rank begins sweep `sweep`: decisions about movements of rows on rank 0,
+    /// and computing on other ranks.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
