@@ -67,13 +67,13 @@ pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// Generates arbitrary counts of things, such as tasks, of which each takes neither time nor memory.
+/// Generates arbitrary numbers of tasks or loop units, for functions whose time and memory do not depend on this number.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]
 }
 
-/// Generates arbitrary numbers of ranks, workers or stages, as an index or an upper bound.
+/// Generates rank indices and numbers of ranks, workers or stages: mostly small ones, and some far too large.
 pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
