@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks of a transport. `bulk` is a size in bytes above which the transport sends no data eagerly, and splits them.
+/// Runs all checks of a transport. `bulk` is a message size in bytes above which the transport does not send data eagerly, and splits the data.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();

@@ -33,8 +33,8 @@ pub(super) type Ready = VecDeque<(usize, Frame)>;
 
 /// Incomplete messages by sender, and the receives posted for them.
 ///
-/// Invariant: `requests[i]` writes to the buffer of a piece of the message that `owners[i]` names, and the buffer of that piece is neither grown
-/// nor freed before the request is complete.
+/// Invariant: request `requests[i]` writes to a buffer of the message that `owners[i]` names, and this buffer is neither grown nor freed before the
+/// request is complete.
 pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
@@ -133,15 +133,16 @@ impl Arriving {
         self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => Part::Bytes(bytes),
             Piece::Landing { buffer, length } => {
-                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the
-                // byte count of each receive was checked), and `envelope::read` rejects a length that is not a whole number of units.
+                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the byte count
+                // of each receive was
+                // checked), and `envelope::read` rejects a length that is not a multiple of the element size.
                 unsafe { buffer.filled(length) }
             }
         })
     }
 }
 
-/// Returns the announcement of an envelope of `length` bytes that is itself sent as bulk data.
+/// Returns the description of an envelope (list of the sizes of a message's data) of `length` bytes that is itself sent as bulk data.
 fn far(length: usize) -> Announced {
     Announced::Bulk { length, unit: Unit::Byte }
 }

@@ -35,7 +35,7 @@ impl Landing {
         }
     }
 
-    /// Reserves capacity for exactly `length` bytes, which must be a whole number of units.
+    /// Reserves capacity for exactly `length` bytes, which must be a multiple of the size of an element of the vector (byte or word).
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
         match self {
             Landing::Bytes(bytes) => bytes.try_reserve_exact(length),

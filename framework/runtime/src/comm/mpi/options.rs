@@ -42,8 +42,9 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // The limits of `slot_bytes` and `slots`: an envelope of one piece takes 16 bytes, and there must be fewer slots than message numbers,
-        // so that the numbers of waiting messages differ.
+        // `slot_bytes` is at least 16, the size of the smallest envelope. `slots` is below the modulus of message numbers, so that no two waiting
+        // messages have
+        // the same number.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

@@ -334,7 +334,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message whose head has `bytes` bytes; the head itself does not follow.
+/// Sends rank 1 an envelope that announces a message of `bytes` bytes of bulk data; the bulk data themselves are not sent.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
