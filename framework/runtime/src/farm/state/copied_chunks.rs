@@ -12,7 +12,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Marks those open tasks in the range `tasks` as no longer open for which `closes` returns true. Returns these tasks as ranges.
+    /// Closes each open task in the range `tasks` for which `closes` returns true. Returns the closed tasks as ranges.
     pub(super) fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {

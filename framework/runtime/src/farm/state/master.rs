@@ -1,4 +1,4 @@
-//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, window and losses.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, bytes in flight and lost ranks.
 //!
 //! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 

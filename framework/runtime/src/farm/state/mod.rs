@@ -62,7 +62,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks at the beginning of the encoded tasks whose results have already arrived.
+    /// Number of tasks whose results have already arrived; they are the first of the encoded tasks.
     pub(crate) skip: u32,
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
@@ -384,7 +384,7 @@ impl<K> TaskTable<K> {
         self.waiting = 0;
     }
 
-    /// Describes the state of the tasks for messages.
+    /// Describes how many tasks have ended, are dispatched or are requeued, for error and log messages.
     pub(crate) fn describe(&self) -> String {
         let needed = || self.outstanding.values().filter(|chunk| !chunk.superseded);
         let mut text = format!(

@@ -138,7 +138,7 @@ impl WorkerTable {
         self.state.len()
     }
 
-    /// Returns the number of workers of a rank.
+    /// Returns the number of workers that a rank supplies with chunks: its members if it is a sub-master, otherwise 1.
     pub(crate) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
@@ -188,7 +188,7 @@ impl WorkerTable {
         match state {
             WorkerState::Active => self.insert(rank),
             WorkerState::Parked => self.parked += 1,
-            // A rank in this state still holds the chunks that were sent to it earlier.
+            // A rank that has not joined yet or works for a sub-master keeps the chunks that were sent to it earlier.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
                 (self.held[rank], self.exclusive[rank]) = (0, false);
