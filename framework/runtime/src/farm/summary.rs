@@ -51,7 +51,7 @@ pub struct Summary {
     pub lost: Vec<usize>,
     /// Number of chunks sent.
     pub chunks: u64,
-    /// Number of these chunks that were [second copies](super::Farm::second_copies).
+    /// Number of chunks sent as [second copies](super::Farm::second_copies).
     pub copies: u64,
     /// Number of tasks whose result came from a second copy.
     pub ended_in_copies: u64,

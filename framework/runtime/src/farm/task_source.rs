@@ -68,7 +68,8 @@ pub(super) trait Source {
         u64::MAX
     }
 
-    /// Sets whether the source returns no tasks for now. It returns none until all results from the journal are delivered.
+    /// Holds the source back, or releases it. A source that is held back returns no tasks; it is released when all results from the journal are
+    /// delivered.
     fn hold(&mut self, _held: bool) {}
 
     /// Returns true if ranks may have died in the tasks that were drawn last. These tasks are drawn separately from all others.

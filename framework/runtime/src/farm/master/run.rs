@@ -41,7 +41,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Runs the driver until the step is complete.
+    /// Sends and receives messages and runs tasks on rank 0 until this step of the run is complete.
     fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)

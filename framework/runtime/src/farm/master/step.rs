@@ -50,7 +50,7 @@ pub(super) trait Step {
     }
 }
 
-/// Adapter by which the rank driver, which receives messages and runs jobs, executes a step of the farm's run.
+/// Adapter by which the rank driver, which receives messages and calls user code, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -62,8 +62,9 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Maximum number of messages that rank 0 receives between two jobs on its communicating thread. Rank 0 answers all requests for chunks in these
-    /// messages before the next job.
+    /// Maximum number of messages that rank 0 receives between two commands (such as to run a chunk) on its communicating thread. Rank 0 answers
+    /// all requests
+    /// for chunks in these messages before the next command.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
     /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
