@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, number, some};
 
-/// Call of a method of a chunker, in a random sequence of calls.
+/// Call of a method of a chunker (the object that chooses the sizes of a farm's chunks).
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Supply, Vec<usize>),
@@ -221,8 +221,7 @@ proptest! {
     }
 }
 
-/// Regression: the simulation multiplied the numbers of tasks in two parts of an iteration, which overflowed with more than 2^32 tasks in each
-/// part.
+/// Regression: the simulation multiplied the numbers of tasks in two parts of an iteration, which overflowed with more than 2^32 tasks in each part.
 #[test]
 fn iterations_of_very_many_tasks_are_simulated() {
     for tasks in [1 << 33, 1 << 40, u64::MAX] {

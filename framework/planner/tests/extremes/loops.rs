@@ -1,6 +1,5 @@
 //! Tests of the functions that distribute and move the units of a loop (rows or indices) among ranks, with arbitrary numbers: no call panics, and
-//! the
-//! total number of units does not change.
+//! the total number of units does not change.
 
 use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, PeriodChooser,

@@ -9,7 +9,7 @@ use proptest::sample::select;
 /// Maximum time of a test case, also on a busy machine. Most cases take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Calls `what` on a separate thread, and returns the result.
+/// Calls the function `what` on a separate thread, and returns its result.
 ///
 /// # Panics
 /// If `what` panics, or does not return within a minute.
