@@ -1,4 +1,5 @@
-//! Measurements of ranks and links, and limits of their cost, which the balancing of all skeletons uses.
+//! Measurements of the speeds of ranks and links, for the load balancing of pipelines, loops and workflows, and a limit of the time that they may
+//! take.
 
 pub(crate) mod link_probe;
 pub(crate) mod probe;
