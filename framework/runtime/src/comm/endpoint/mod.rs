@@ -143,8 +143,7 @@ impl Endpoint {
     }
 
     /// Reports to the job status how many tasks, items, loop units or sweeps of the current run are complete. Those that an earlier run completed
-    /// and recorded
-    /// in a journal or a checkpoint are included. Called on rank 0.
+    /// and recorded in a journal or a checkpoint are included. Called on rank 0.
     pub(crate) fn record_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
     }

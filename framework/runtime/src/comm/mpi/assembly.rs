@@ -82,7 +82,8 @@ struct Arriving {
     pieces: Vec<Piece>,
     /// True while the envelope of the message is being received, if the envelope is itself sent as bulk data.
     far: bool,
-    /// Index of the piece (head or part of the message), and offset in it, from which on receives must still be posted.
+    /// Index of the piece of the message (its small data, or one of its large data) for which the next receive must be posted, and the offset in the
+    /// piece.
     next: (usize, usize),
     /// Number of receives for this message that are posted and not complete.
     outstanding: usize,
@@ -109,7 +110,7 @@ impl Arriving {
         message
     }
 
-    /// Moves `next` to the next head or part of the message for which receives must be posted, or to the end.
+    /// Moves `next` to the next piece of the message for which a receive must be posted, or to the end of the message.
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
@@ -127,15 +128,14 @@ impl Arriving {
         self.all_posted() && self.outstanding == 0
     }
 
-    /// Returns the head and the parts of a complete message.
+    /// Returns the data of a complete message: first its small data (the head), then each of its large data (the parts).
     fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => Part::Bytes(bytes),
             Piece::Landing { buffer, length } => {
                 // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the byte count
-                // of each receive was
-                // checked), and `envelope::read` rejects a length that is not a multiple of the element size.
+                // of each receive was checked), and `envelope::read` rejects a length that is not a multiple of the element size.
                 unsafe { buffer.filled(length) }
             }
         })

@@ -7,11 +7,11 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum size in bytes of a piece of a message (the head, with the small data, or one of the parts, with large data) that is sent inside the
-/// envelope,
-/// because a copy of it is cheaper than another MPI message. A message that fits into a control message is sent inside the envelope as a whole.
+/// envelope, because a copy of it is cheaper than another MPI message. A message that fits into a control message is sent inside the envelope as a
+/// whole.
 pub(super) const INLINE: usize = 4096;
 
-/// Maximum total size in bytes of the head and parts of a message that are sent inside its envelope.
+/// Maximum total size in bytes of the data of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
 /// Maximum number of parts of one message.
@@ -50,12 +50,12 @@ impl Unit {
         }
     }
 
-    /// Returns the bits that encode the unit in the length of bulk data.
+    /// Returns the bits that encode this unit (byte or word) in the 64-bit number that states the length of bulk data.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
 
-    /// Returns the unit that is encoded in the length of bulk data; `None` if the code is unknown.
+    /// Returns the unit (byte or word) that is encoded in the 64-bit number with the length of bulk data; `None` if the bits are no known unit.
     fn read(length: u64) -> Option<Self> {
         [Unit::Byte, Unit::Word32, Unit::Word64]
             .into_iter()
@@ -159,8 +159,7 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
 }
 
 /// Writes the envelope of a message that consists of `count` pieces: its small data and each of its large data. Pieces for which `inline` is true
-/// are
-/// inside the envelope and have `bytes` bytes in total.
+/// are inside the envelope and have `bytes` bytes in total.
 fn write<'a>(
     pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
@@ -178,7 +177,7 @@ fn write<'a>(
     envelope.into()
 }
 
-/// Head or part of a message, as announced by the envelope.
+/// A piece of a message, as announced by the envelope: the small data of the message, or one of its large data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
     /// The bytes of this piece of the message, which are inside the envelope.
@@ -187,11 +186,11 @@ pub(super) enum Announced {
     Bulk { length: usize, unit: Unit },
 }
 
-/// Reads an envelope. The first piece that it announces is the head of the message, the others are its parts. The allocated memory is bounded by
-/// the size of the envelope.
+/// Reads an envelope, and returns the announced pieces of the message: first its small data (the head), then each of its large data (the parts). The
+/// allocated memory is bounded by the size of the envelope.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if the lengths do not add up or are not multiples of their units, if a unit is unknown, or if the bulk pieces have more
+/// [`ErrorKind::Wire`] if the lengths do not add up, a length is not a multiple of its word size, a word size is unknown, or the bulk data have more
 /// than `largest` bytes in total.
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();

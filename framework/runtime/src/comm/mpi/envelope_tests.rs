@@ -25,8 +25,7 @@ fn bytes(n: usize) -> Bytes {
 }
 
 /// Returns the frame that a receiver builds from the MPI messages in `plan`, without MPI. For each part that follows as bulk data, also returns
-/// whether it
-/// is received as bytes or as words of four or eight bytes.
+/// whether it is received as bytes or as words of four or eight bytes.
 fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
     let mut bulk = plan.bulk.into_iter();
     let envelope = match plan.kind {
@@ -104,8 +103,7 @@ fn invalid_envelopes_are_errors() {
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
         // Each of these forged envelopes has one error: an unknown code of the word size, a head of words instead of bytes, bulk data that end
-        // within a word
-        // (twice), and bulk data of no bytes.
+        // within a word (twice), and bulk data of no bytes.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),

@@ -88,8 +88,8 @@ fn conforms(ranks: usize, env: &[(&str, &str)]) {
     }
 }
 
-/// Variables that make MPI send almost no message eagerly. The values are the lowest eager limits that Open MPI accepts: a limit below its
-/// largest header (56 bytes for ob1's rendezvous) breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an
+/// Environment variables that make MPI send almost no message eagerly. The values are the lowest eager limits that Open MPI accepts: a limit below
+/// its largest header (56 bytes for ob1's rendezvous) breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an
 /// MPICH that uses UCX.
 const NO_EAGER: [(&str, &str); 5] = [
     ("UCX_RNDV_THRESH", "0"),
