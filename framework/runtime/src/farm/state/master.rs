@@ -135,7 +135,7 @@ impl MasterState {
         self.sizes.begin(left, &workers);
     }
 
-    /// Reports the number of tasks in the source to the chunk policy, if the number is exact.
+    /// Reports the number of tasks in the source to the chunk size policy, if the number is exact.
     pub(crate) fn set_remaining(&mut self, (left, exact): (u64, bool)) {
         if exact {
             self.sizes.set_remaining(left + self.tasks.waiting());
@@ -181,9 +181,9 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for which this number was chosen: `sized_for`,
-    /// or the one of an earlier choice whose tasks the source had not returned. Returns `None` if `worker` gets no chunk now: at the limit of bytes
-    /// in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This
+    /// is `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
+    /// now: at the limit of bytes in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -246,7 +246,7 @@ impl MasterState {
         self.tasks.requeue(pending);
     }
 
-    /// Returns the tasks and results between the source and the sink.
+    /// Returns the number and bytes of the tasks and results that are between the source and the sink.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }

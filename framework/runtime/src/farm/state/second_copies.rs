@@ -143,7 +143,8 @@ fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
     !chunk.has_copy && !chunk.attempts.is_suspect()
 }
 
-/// Returns the open tasks of a chunk without a record of copies: `tasks` if the chunk was never copied, and none if all tasks have ended in a copy.
+/// Returns the open tasks of a chunk that has no entry in [`SecondCopies`]: `tasks` if the chunk was never copied, and none if all tasks have ended
+/// in the copy.
 fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
     if chunk.has_copy { Vec::new() } else { vec![tasks] }
 }
