@@ -257,8 +257,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Sends the last tasks of a run to idle ranks as well, if their ranks are slow. The first result of a task counts.
     ///
     /// When no task is left to be sent, an idle rank gets a second copy of tasks that it is expected to complete before the rank that holds them:
-    /// that rank was slow in its latest tasks, or has already taken longer than expected. Each task has at most two copies. If a task fails
-    /// in one copy, the other copy counts.
+    /// that rank was slow in its latest tasks, or has already taken longer than expected. Each task has at most two copies. If a task fails in one
+    /// copy, the other copy counts.
     ///
     /// A task may run twice, also at the same time. If that has effects besides the result, such as a file with a fixed name, leave the
     /// option off. The run ends with the first results, but a rank returns from it only after the task in which it is.
@@ -360,8 +360,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
     /// Sends tasks as the bytes of their memory, without serialisation.
     ///
     /// Numbers and vectors of numbers are always sent in this way. The option is for plain structs and arrays, on ranks with the same byte order.
-    /// serde is not
-    /// used, although the type must implement its traits like every [`Item`].
+    /// serde is not used, although the type must implement its traits like every [`Item`].
     pub fn plain_tasks(mut self) -> Self {
         self.tasks = Codec::plain();
         self

@@ -54,9 +54,8 @@ impl Activity {
         self.beat.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of the task that is running, and a counter that is incremented when a task begins, so that the caller notices that
-    /// another task
-    /// runs even if it has the same number.
+    /// Returns the number of the task that is running, and a counter that is incremented when a task begins, so that the caller notices that another
+    /// task runs even if it has the same number.
     pub(crate) fn get(&self) -> (u64, Option<u64>) {
         let beat = self.beat.load(Ordering::Relaxed);
         let task = self.task.load(Ordering::Relaxed);

@@ -270,8 +270,8 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                 return Ok(has_progressed);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
-            // On the sink's thread, calls of the sink are not limited in time: two series of calls may be queued, and the second one would overtake
-            // results that a limited first one had left over.
+            // On the sink's thread, a series of calls of the sink is not limited in time: a second series may be queued already, and would pass on
+            // its results before those that a limited first series had left over.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }

@@ -15,8 +15,7 @@ use crate::rank::protocol::Outgoing;
 /// the search.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Minimum interval, multiplied by the number of receivers, between two moments at which a rank sends an improved incumbent in separate messages. A
-/// message
-/// occupies its sender for some microseconds, so these messages take about 1 % of the sender's time.
+/// message occupies its sender for some microseconds, so these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.

@@ -117,8 +117,7 @@ fn sink_improves_the_value_seen_by_running_tasks() {
 const SUBTREE: usize = (1 << 11) - 1;
 
 /// Searches a binary tree of `size` nodes, and stops when an incumbent of at least 99 is known, because no node can improve it. Returns the number
-/// of
-/// searched nodes.
+/// of searched nodes.
 fn search(best: &Incumbent<u32>, size: usize) -> usize {
     if size == 0 || best.get() >= 99 {
         return 0;
@@ -170,7 +169,7 @@ type Node = (usize, u32, u32);
 
 const ROOT: Node = (0, CAPACITY, 0);
 
-/// Returns an upper bound of the value that can be reached from a node, as if items could be divided.
+/// Returns an upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree, as if items could be divided.
 fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     for &(weight, worth) in &items[next..] {
         if weight > room {

@@ -1,8 +1,8 @@
 //! Limit on the bytes of tasks and results between the iterator and the sink.
 //!
-//! Tasks count with their encoded size, and results with their size at arrival. A task that is not drawn yet, or a result that has not arrived, counts as the largest one so far.
-//! A type
-//! that owns no memory has its size in memory. The size of other types is not known before the first value; until then each worker has one task.
+//! Tasks count with their encoded size, and results with their size at arrival. A task that is not drawn yet, or a result that has not arrived,
+//! counts as the largest one so far. A type that owns no memory has its size in memory. The size of other types is not known before the first value;
+//! until then each worker has one task.
 
 use crate::wire::erased::Shape;
 
@@ -96,8 +96,7 @@ impl Window {
     }
 
     /// Returns the number of tasks that may be drawn from the source. It is at least 1 if no task is dispatched or requeued and the sink has
-    /// received all
-    /// results except those that wait for an earlier task: otherwise the run could not continue.
+    /// received all results except those that wait for an earlier task: otherwise the run could not continue.
     pub(crate) fn room(&self, in_flight: InFlight) -> u64 {
         let room = (self.bytes_left(in_flight) as f64 / (self.task.bytes + self.result.bytes)) as u64;
         let room = if self.is_sure() { room } else { room.min(1) };

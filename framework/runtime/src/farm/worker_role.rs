@@ -18,8 +18,8 @@ pub(super) struct WorkerRole {
     /// Ranks that sent the chunks which the executor currently has.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
-    /// Counter of changes of the current task, and the time at which its last change was noticed, by the clock that measures how long ranks are
-    /// silent.
+    /// Counter of [`Activity::get`] at the last check, which shows whether the rank still runs the same task, and the time at which the counter
+    /// changed last, by the clock that measures how long ranks are silent.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
     /// True if the current task has exceeded the time limit of tasks and the master was notified.

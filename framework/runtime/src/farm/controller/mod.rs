@@ -63,7 +63,7 @@ struct Sample {
     compute: f64,
     /// Time in seconds in which the program created the tasks of the next iteration.
     creating: f64,
-    /// Time in seconds in which rank 0 made and sent chunks, and in which it made chunks and handled results.
+    /// Seconds that rank 0 spent on making and sending chunks (`sending`), and on making chunks and handling results (`served`).
     sending: f64,
     served: f64,
 }

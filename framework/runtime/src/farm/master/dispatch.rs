@@ -138,8 +138,7 @@ impl MasterRank {
     }
 
     /// Returns the tasks of the next chunk for `worker`, at most `most`, and the worker for whose speed the number of tasks was chosen. This is
-    /// `sized_for`
-    /// (a member, if `worker` is a sub-master), or another worker that waited for tasks of the source already.
+    /// `sized_for` (a member, if `worker` is a sub-master), or another member if the number was chosen earlier and the source had no tasks then.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,

@@ -1,4 +1,5 @@
-//! Steps of a run on rank 0, which follow each other. Each step handles the events of the rank driver with the same [`MasterRank`].
+//! Steps of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers. One step runs after the other; all of them
+//! share the state in [`MasterRank`].
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -62,9 +63,8 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Maximum number of messages that rank 0 receives between two commands (such as to run a chunk) on its communicating thread. Rank 0 answers
-    /// all requests
-    /// for chunks in these messages before the next command.
+    /// Maximum number of messages that rank 0 receives between two commands (such as to run a chunk) on its communicating thread. Rank 0 answers all
+    /// requests for chunks in these messages before the next command.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
     /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
@@ -230,7 +230,7 @@ impl Stream<'_, '_, '_> {
 /// Step that dispatches no tasks until a condition is true.
 pub(super) struct Waiting<U> {
     until: U,
-    /// Description of the program's code that runs in the meantime, for progress messages.
+    /// Description, for progress messages, of the program's code that runs during this step.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,
