@@ -178,9 +178,8 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// Sets the number of the item, task, or loop unit (row or index) that user code processed when the error arose, unless a number is set.
-    /// Numbers count from 0
-    /// in the order of the source.
+    /// Sets the number of the item, task, or loop unit (row or index) that user code processed when the error arose, unless a number is set. Numbers
+    /// count from 0 in the order of the source.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
