@@ -1,7 +1,7 @@
 //! Requirements of every transport, as one test body that runs on all transports.
 //!
-//! Each rank of a world calls [`everything`] with its transport; a violated requirement panics on the rank that detects
-//! it. The caller supplies the watchdog, because a transport that hangs is not detected here.
+//! Each rank of a test job calls [`everything`] with its transport; a violated requirement panics on the rank that detects it. The caller supplies
+//! the watchdog, because a transport that hangs is not detected here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -52,7 +52,7 @@ pub(super) struct Assembly {
     statuses: Vec<ffi::MPI_Status>,
 }
 
-/// Message to which a posted receive belongs, and the range of its data.
+/// Message to which a posted receive belongs, named by its sender and serial number, and the number of bytes that the receive must get.
 #[derive(Clone, Copy)]
 struct Owner {
     from: usize,
@@ -219,7 +219,8 @@ impl Assembly {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // If the envelope itself is sent as bulk data, only its length is known: the lengths of the following data are in the envelope.
+                // While an envelope that is sent as bulk data has not arrived, no further receives are posted, because the lengths of the following
+                // data are in the envelope.
                 if message.far {
                     break;
                 }

@@ -14,7 +14,7 @@ pub(super) const INLINE: usize = 4096;
 /// Maximum total size in bytes of the data of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
-/// Maximum number of parts of one message.
+/// Maximum number of large data blocks (parts) of one message.
 pub(super) const MOST_PARTS: usize = 1 << 20;
 
 /// Modulus of message numbers. MPI guarantees tags up to 32767, which have 15 bits: two bits encode the kind of a message, the others its
