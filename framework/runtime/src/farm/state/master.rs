@@ -287,7 +287,7 @@ impl MasterState {
         let superseded = self.tasks.superseded(worker, done.id);
         let taken = self.tasks.done(worker, done.id, done.count);
         if let Some(given) = superseded {
-            // The time of a result is measured even if the same result has arrived from another copy of the chunk.
+            // The run time that a result reports is recorded even if the same result has arrived from another copy of the chunk.
             let is_last = done.count >= given.count;
             self.count_result(done, by, (&given, is_last), now);
             if is_last {
@@ -373,7 +373,8 @@ impl MasterState {
         (1..self.reports.len()).filter(takes_part).collect()
     }
 
-    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders for the sub-masters.
+    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders that rank 0 has to
+    /// send to the sub-masters.
     pub(crate) fn split(&mut self, ranks: &[usize], count: usize) -> Vec<(usize, Lead)> {
         let orders = self.groups.split(self.tasks.workers_mut(), ranks, count);
         orders.iter().for_each(|&(leader, _)| self.sizes.leave(leader));
@@ -391,7 +392,7 @@ impl MasterState {
         self.groups.next_member(self.tasks.workers(), leader)
     }
 
-    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders for these members.
+    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders that rank 0 has to send to these members.
     pub(crate) fn adopt(&mut self, leader: usize) -> Vec<(usize, Attach)> {
         self.groups.adopt(self.tasks.workers_mut(), leader)
     }

@@ -117,7 +117,7 @@ pub(crate) struct TaskCounts {
 }
 
 impl<K> TaskTable<K> {
-    /// Creates the table for `size` ranks, of which none has joined.
+    /// Creates the table of tasks and ranks for `size` ranks, of which none has joined the farm.
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
             workers: WorkerTable::new(size),

@@ -75,12 +75,12 @@ impl WorkerTable {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 
-    /// Returns the number of active ranks.
+    /// Returns the number of ranks that get tasks (active ranks); a sub-master counts as one rank.
     pub(crate) fn working(&self) -> usize {
         self.requesting.len()
     }
 
-    /// Returns the number of workers of the active ranks; a sub-master counts with its members.
+    /// Returns the number of workers of the ranks that get tasks (active ranks); a sub-master counts with its members.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
