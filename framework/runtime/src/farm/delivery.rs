@@ -161,7 +161,7 @@ struct Fed {
     stopped: bool,
 }
 
-/// The sink as user code that an executor calls.
+/// Adapter by which an executor, which calls user code on a thread, calls the sink.
 struct SinkCode<'scope> {
     sink: Box<dyn Sink + 'scope>,
     farm: String,

@@ -153,7 +153,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
     }
 }
 
-/// The user's iterator as user code that an executor calls.
+/// Adapter by which an executor, which calls user code on a thread, calls the user's iterator.
 struct SourceCode<'scope> {
     tasks: Box<dyn Tasks + 'scope>,
     drawn: u64,

@@ -20,7 +20,7 @@ pub(super) trait Step {
     /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
-    /// Does the work of one turn of the driver's loop, after the driver has received messages. Returns true if there was work.
+    /// Does the work of this step that is due, such as sending chunks, after rank 0 has received messages. Returns true if there was work.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Returns the next command for the computing thread of rank 0.
@@ -67,7 +67,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     /// requests for chunks in these messages before the next command.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
+    /// Number of turns of rank 0's message loop between two calls of `on_tick`, with which rank 0 also sends heartbeats. The number is small because
     /// source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 

@@ -1,4 +1,4 @@
-//! Chunks and results as messages: one header, followed by the tasks or results as their codec writes them.
+//! Chunks and results as messages: one header, followed by the tasks or results as encoded by their codec (serde, or the bytes of their memory).
 
 use std::time::Duration;
 
