@@ -27,12 +27,12 @@ pub(crate) fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// Generates positive numbers that models accept, including the smallest and the largest.
+/// Generates positive numbers that the planner's models accept, including the smallest and the largest.
 pub(crate) fn positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![3 => 1e-3..1e3_f64, 2 => select(vec![1e-60, 1e-30, 1e-9, 1.0, 1e9, 1e30, 1e60])]
 }
 
-/// Generates numbers that models accept, including 0.
+/// Generates numbers that the planner's models accept, including 0.
 pub(crate) fn amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![6 => positive(), 1 => Just(0.0)]
 }
@@ -57,12 +57,12 @@ pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![4 => amount(), 1 => select(hostile)]
 }
 
-/// Generates mostly numbers that models accept, so that inputs with several numbers are not always refused.
+/// Generates mostly numbers that the planner's models accept, so that inputs with several numbers are not always refused.
 pub(crate) fn mostly_amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => amount(), 1 => number()]
 }
 
-/// Generates mostly positive numbers that models accept.
+/// Generates mostly positive numbers that the planner's models accept.
 pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
