@@ -1,4 +1,4 @@
-//! Sizes and limits of the MPI transport.
+//! Options of the MPI transport: sizes of messages, number of posted receives, and a time limit.
 
 use std::time::Duration;
 
