@@ -148,7 +148,7 @@ impl MasterState {
         exact.then_some(left + self.tasks.waiting())
     }
 
-    /// Reports new measurements to the policy for chunk sizes.
+    /// Passes the latest measurements of tasks and messages to the chunk size policy.
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);

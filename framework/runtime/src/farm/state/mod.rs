@@ -291,7 +291,7 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk, whose number is the one after the last.
+    /// Adds a dispatched chunk to the outstanding chunks, under the next free number.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);
