@@ -31,7 +31,7 @@ pub struct Farm<'f, I, O> {
 }
 
 impl<'f, I: Item, O: Item> Farm<'f, I, O> {
-    /// Creates a farm whose tasks are the arguments of a function.
+    /// Creates a farm that calls a function with each task as its argument.
     pub fn new<F>(name: &str, mut f: F) -> Self
     where
         F: FnMut(I) -> O + Movable + Clone + 'f,

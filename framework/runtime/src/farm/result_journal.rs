@@ -226,7 +226,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns an upper bound of the number of recorded deaths.
+    /// Returns a number of deaths that is not less than the number recorded in the journal. Deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     SetUp,
     /// Run a chunk; `away` is true if the result is for another rank and therefore has to be encoded.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
-    /// Run the tasks of a chunk that were left after a partial result.
+    /// Run the rest of a chunk, after the results of its first tasks were sent.
     Rest(Rest),
 }
 

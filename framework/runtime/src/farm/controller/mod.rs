@@ -219,7 +219,7 @@ impl WorkerController {
         }
     }
 
-    /// Returns the measured cost of messages.
+    /// Returns the measured cost of a message: start-up time and time per byte.
     pub(crate) fn messages(&self) -> MessageCosts {
         let costs = self.fit.messages();
         MessageCosts { per_byte: costs.per_byte.max(self.round_trips.per_byte()), ..costs }
