@@ -37,9 +37,9 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Holder of an error that user code returned.
+/// Owner of an error that user code returned; the error may have any type.
 pub(crate) trait Cause: Send + Sync {
-    /// Returns the error that user code returned, as its own type.
+    /// Returns the error that user code returned, so that callers can downcast it. `None` only while the owner is dropped.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
