@@ -91,8 +91,8 @@ struct Arriving {
 
 enum Piece {
     Here(Bytes),
-    /// Head or part of the message that has `length` bytes and is received into a separate buffer, which is allocated when its first receive is
-    /// posted.
+    /// Piece of the message (its small data, or one of its large data) that has `length` bytes and is received into a separate buffer, which is
+    /// allocated when its first receive is posted.
     Landing {
         buffer: Landing,
         length: usize,
