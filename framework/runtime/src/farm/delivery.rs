@@ -117,7 +117,7 @@ impl<O: Item> Sink for Collected<O> {
     }
 }
 
-/// Receiver of results that no longer wait for results of earlier tasks.
+/// Receiver of the results that may be passed to the sink: in an ordered farm, no earlier result is missing.
 pub(super) trait Deliver {
     /// Passes the results of the tasks from number `first` on, which have `bytes` bytes in total, to the sink.
     ///

@@ -73,7 +73,7 @@ impl TrafficStats {
     pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
-        // The mean rises at once and falls slowly, because it bounds the memory of a chunk.
+        // The mean size of tasks rises at once and falls slowly, because it bounds the memory of a chunk.
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 

@@ -13,8 +13,8 @@ use crate::rank::executor::SHORT;
 use crate::rank::user_code::THREADED_ABOVE;
 use crate::session::{Config, Driver};
 
-/// Returns on which thread source and sink run. If there is only one rank they run on its communicating thread, because no other rank waits for
-/// messages.
+/// Returns the choice of the thread on which source and sink run. If there is only one rank, they run on its communicating thread, because no other
+/// rank waits for messages.
 pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
