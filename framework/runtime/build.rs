@@ -8,7 +8,8 @@ fn main() {
     println!("cargo::rerun-if-env-changed=MPICC");
     #[cfg(feature = "mpi")]
     if let Ok(library) = build_probe_mpi::probe() {
-        // Cargo puts the search paths of a package before those of its dependencies.
+        // The directory is passed to Cargo here, in the build script of this package, because Cargo puts the search paths of a package before those
+        // of its dependencies.
         library
             .lib_paths
             .iter()

@@ -54,7 +54,7 @@ pub(crate) struct RankPlace {
 }
 
 impl RankPlace {
-    /// Place of a rank that is the only rank of its job and has one core.
+    /// Values for a rank that is the only rank of its job and has one core.
     pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
 }
 

@@ -37,9 +37,9 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Holder of an error that user code returned.
+/// Owner of an error that user code returned; the error may have any type.
 pub(crate) trait Cause: Send + Sync {
-    /// Returns the error that user code returned, as its own type.
+    /// Returns the error that user code returned, so that callers can downcast it. `None` only while the owner is dropped.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
@@ -178,7 +178,8 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// Sets the number of the item, task or unit in process, from 0 in the source's order, unless a number is set.
+    /// Sets the number of the item, task, or loop unit (row or index) that user code processed when the error arose, unless a number is set. Numbers
+    /// count from 0 in the order of the source.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
@@ -210,7 +211,8 @@ impl Error {
         self.inner.stage.as_deref()
     }
 
-    /// Returns the number of the item in process, if there was one: of the task in a farm or workflow, of the unit in a loop.
+    /// Returns the number of the item that was being processed when the error arose: in a farm or workflow of the task, in a loop of the row or
+    /// index.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }

@@ -46,12 +46,12 @@ impl Messages {
         self.bytes(what, &head);
     }
 
-    /// Adds a message to compare, with all its parts.
+    /// Adds a message to compare: its small data (the head) and each of its large data (the parts).
     pub(crate) fn message(&mut self, what: &str, message: &Frame) {
         self.head_and_parts(what, &message.head, &message.parts);
     }
 
-    /// Adds a message to compare that is given as its head and its parts.
+    /// Adds a message to compare, given as its small data (`head`) and its large data (`parts`).
     pub(crate) fn head_and_parts(&mut self, what: &str, head: &[u8], parts: &[Part]) {
         self.bytes(what, head);
         for (number, part) in (1..).zip(parts) {

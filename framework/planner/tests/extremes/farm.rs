@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, number, some};
 
-/// Call of a method of a chunker, in a random sequence of calls.
+/// Call of a method of a chunker (the object that chooses the sizes of a farm's chunks).
 #[derive(Clone, Debug)]
 enum Step {
     Begin(Supply, Vec<usize>),
@@ -71,7 +71,7 @@ fn knowledge() -> impl Strategy<Value = Knowledge> + Clone {
     )
 }
 
-/// Carries out the calls of a chunker, and checks the size of each chunk.
+/// Calls the methods of a chunker in the order of `steps`, and checks the size of each returned chunk.
 fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
     let mut chunker = Chunker::new(chunking);
     let mut newest = None;
@@ -221,8 +221,7 @@ proptest! {
     }
 }
 
-/// Regression: the sample of task times divides an iteration into stretches of tasks. With more than 2^32 tasks in each of two stretches, the product
-/// of the two numbers overflowed.
+/// Regression: the simulation multiplied the numbers of tasks in two parts of an iteration, which overflowed with more than 2^32 tasks in each part.
 #[test]
 fn iterations_of_very_many_tasks_are_simulated() {
     for tasks in [1 << 33, 1 << 40, u64::MAX] {

@@ -1,4 +1,5 @@
-//! Tests of the distribution, moves, rates and periods of loops with arbitrary numbers: no call panics or loses units.
+//! Tests of the functions that distribute and move the units of a loop (rows or indices) among ranks, with arbitrary numbers: no call panics, and
+//! the total number of units does not change.
 
 use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, PeriodChooser,
@@ -59,7 +60,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
     )
 }
 
-/// Arguments of an interaction with a loop balancer: time since the previous interaction, reports of three ranks, and the other arguments.
+/// Arguments of one call of a loop balancer: seconds since the previous call, reports of three ranks, and the other arguments.
 type Evaluation = (f64, Vec<(f64, f64, u64)>, (f64, f64, u8));
 
 fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
@@ -68,7 +69,7 @@ fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
     (mostly_amount(), prop::collection::vec(report, 3), others)
 }
 
-/// Returns the units of each rank after the moves. Panics if a rank sends more units than it has.
+/// Returns the number of loop units that each rank has after the moves. Panics if a rank sends more units than it has.
 fn after(current: &[u64], moves: impl Iterator<Item = Move>) -> Vec<u64> {
     let mut held = current.to_vec();
     for m in moves {
@@ -244,13 +245,14 @@ proptest! {
     }
 }
 
-/// Regression: for two ranks that send one unit to and fro millions of times, the number of rounds was as large.
+/// Regression: for two ranks that send one unit (row or index) to each other millions of times, millions of communication rounds were planned.
 #[test]
 fn circular_moves_are_refused() {
     let to_and_fro = |units| [Move { from: 0, to: 1, units }, Move { from: 1, to: 0, units }];
     let error = in_time(move || rounds(&[1, 0], &to_and_fro(1 << 22))).unwrap_err();
     assert!(error.message().contains("circles"), "{error}");
-    // If two ranks hold the units that they exchange, one round is enough; otherwise a few additional rounds are accepted.
+    // If each of two ranks holds the units that it sends to the other, one communication round is enough; otherwise a few additional rounds are
+    // accepted.
     assert_eq!(rounds(&[3, 3], &to_and_fro(3)).unwrap().len(), 1);
     let more = [Move { from: 0, to: 1, units: 5 }, Move { from: 1, to: 0, units: 2 }];
     assert_eq!(rounds(&[3, 0], &more).unwrap().len(), 3);

@@ -9,7 +9,7 @@ use proptest::sample::select;
 /// Maximum time of a test case, also on a busy machine. Most cases take milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Calls `what` on a separate thread, and returns the result.
+/// Calls the function `what` on a separate thread, and returns its result.
 ///
 /// # Panics
 /// If `what` panics, or does not return within a minute.
@@ -27,12 +27,12 @@ pub(crate) fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'stat
     }
 }
 
-/// Generates positive numbers that models accept, including the smallest and the largest.
+/// Generates positive numbers that the planner's models accept, including the smallest and the largest.
 pub(crate) fn positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![3 => 1e-3..1e3_f64, 2 => select(vec![1e-60, 1e-30, 1e-9, 1.0, 1e9, 1e30, 1e60])]
 }
 
-/// Generates numbers that models accept, including 0.
+/// Generates numbers that the planner's models accept, including 0.
 pub(crate) fn amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![6 => positive(), 1 => Just(0.0)]
 }
@@ -57,23 +57,23 @@ pub(crate) fn number() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![4 => amount(), 1 => select(hostile)]
 }
 
-/// Generates mostly numbers that models accept, so that inputs with several numbers are not always refused.
+/// Generates mostly numbers that the planner's models accept, so that inputs with several numbers are not always refused.
 pub(crate) fn mostly_amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => amount(), 1 => number()]
 }
 
-/// Generates mostly positive numbers that models accept.
+/// Generates mostly positive numbers that the planner's models accept.
 pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// Generates arbitrary counts of things, such as tasks, of which each takes neither time nor memory.
+/// Generates arbitrary numbers of tasks or loop units, for functions whose time and memory do not depend on this number.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]
 }
 
-/// Generates arbitrary numbers of ranks, workers or stages, as an index or an upper bound.
+/// Generates rank indices and numbers of ranks, workers or stages: mostly small ones, and some far too large.
 pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }

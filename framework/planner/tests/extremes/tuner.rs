@@ -1,4 +1,4 @@
-//! Tests of the tuner with arbitrary situations and options: no call panics.
+//! Tests of the tuner (which decides whether a running program changes its configuration) with arbitrary measurements and options: no call panics.
 
 use armature_planner::tuner::{Candidate, Situation, Tuner, TunerOptions};
 use proptest::prelude::*;

@@ -23,11 +23,11 @@ const BULK: usize = 256 << 10;
 /// Measured speed of a rank in the kernel, which is a fixed computation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Speed {
-    /// Kernel operations per second of CPU time.
+    /// Operations per second of CPU time that the rank executed in the kernel (the fixed computation).
     pub(crate) alone: f64,
-    /// Duration of the kernel in seconds.
+    /// Wall time of the kernel (the fixed computation) in seconds.
     pub(crate) took: f64,
-    /// Part of the kernel's duration, in seconds, in which the rank did not have its core.
+    /// Seconds of wall time during which the rank ran the kernel (the fixed computation) but did not have its core.
     pub(crate) lost: f64,
 }
 

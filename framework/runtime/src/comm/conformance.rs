@@ -1,7 +1,7 @@
 //! Requirements of every transport, as one test body that runs on all transports.
 //!
-//! Each rank of a world calls [`everything`] with its transport; a violated requirement panics on the rank that detects
-//! it. The caller supplies the watchdog, because a transport that hangs is not detected here.
+//! Each rank of a test job calls [`everything`] with its transport; a violated requirement panics on the rank that detects it. The caller supplies
+//! the watchdog, because a transport that hangs is not detected here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Frame, Part, Transport};
 
-/// Runs all checks of a transport. `bulk` is a size in bytes above which the transport sends no data eagerly, and splits them.
+/// Runs all checks of a transport. `bulk` is a message size in bytes above which the transport does not send data eagerly, and splits the data.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     let mut peer = Peer::new(transport);
     peer.knows_the_world();

@@ -22,7 +22,7 @@ pub(crate) struct World {
     poison: Mutex<Option<Error>>,
     /// State of the job from which these ranks were split as a group; `None` if they are the whole job.
     whole: Option<Arc<World>>,
-    /// Groups of ranks that are being created, by run number and group number.
+    /// Groups of ranks that are being created, by the number of the collective operation (run) that creates them and the number of the group.
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
 }
 
@@ -37,7 +37,7 @@ struct NewGroup {
 #[derive(Debug, Default)]
 struct Mailbox {
     frames: Mutex<VecDeque<(usize, Frame)>>,
-    /// Number of frames in the queue. It is read without a lock, so that a poll of an empty queue takes no lock.
+    /// Number of received frames in the queue. It is read without a lock, so that a poll of an empty queue takes no lock.
     waiting: AtomicUsize,
     owner: OnceLock<Thread>,
 }

@@ -225,7 +225,7 @@ messages! {
 }
 
 header! {
-    /// Header at the start of the head of every frame (message on the transport).
+    /// Header with which every message (frame) begins.
     struct FrameHeader {
         run: u32, tag: u8,
         /// Zero padding of the header, so that the content after it begins at a multiple of 8 bytes.
@@ -233,7 +233,7 @@ header! {
     }
 }
 
-/// Size in bytes of the header at the start of every frame's head.
+/// Size in bytes of the header with which every message begins.
 pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 
 /// Offset of the tag in the header of a frame, in bytes.
@@ -263,12 +263,13 @@ impl Encode for Frame {
 
 /// Content of a message that is encoded without serde (marked `raw` in [`messages!`]).
 pub(crate) trait Put {
-    /// Returns the number of bytes to reserve for the content in the head of the message.
+    /// Returns the number of bytes to reserve in the message's head buffer for the small data of this content; large data are sent as separate
+    /// parts.
     fn room(&self) -> usize {
         0
     }
 
-    /// Appends the content to the message: small data to `head`, and large data to `parts` without a copy.
+    /// Appends the content to the message: small data to the buffer `head`, and large data to the list `parts`, without a copy.
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
 }
 
@@ -321,7 +322,7 @@ impl Put for Infallible {
     }
 }
 
-/// Returns a message of the run with number `run` whose content is written by `write`; `room` bytes are reserved for it in the head.
+/// Returns a message of the run with number `run`. `write` writes its content; `room` bytes are reserved for the small data of the content.
 #[inline]
 pub(crate) fn frame(
     run: u32,
@@ -393,7 +394,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a message body with the same sender and tag, whose content is `head` and `parts`.
+    /// Returns a message body with the sender and tag of this one, whose content is the small data `head` and the large data `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }

@@ -99,8 +99,8 @@ impl From<Bytes> for Part {
     }
 }
 
-/// Parts are equal if their bytes are equal, even if the types of their units differ: a small part may be received as bytes, whatever type it was
-/// sent as.
+/// Parts are equal if their bytes are equal, even if one is stored as bytes and the other as words: a small part is received as bytes, however it
+/// was sent.
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
         self.bytes() == other.bytes()
@@ -113,8 +113,8 @@ impl Eq for Part {}
 mod tests {
     use super::*;
 
-    /// Converts a vector to a part and back, and checks that its memory does not move. Returns the name of the unit in which the part holds the
-    /// values.
+    /// Converts a vector to a part and back, and checks that its memory does not move. Returns the element type of the vector in which the part is
+    /// stored.
     fn there_and_back<P: bytemuck::Pod + Send + PartialEq + std::fmt::Debug>(value: P) -> &'static str {
         let values = vec![value; 10];
         let place = values.as_ptr();
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(there_and_back(1_i32), "u32");
         assert_eq!(there_and_back([1_f32; 7]), "u32");
         assert_eq!(there_and_back([1_u64; 3]), "u64");
-        // The expected unit depends on the machine: on some, `f64` is aligned to four bytes, or `usize` has four bytes.
+        // The expected element type depends on the machine: on some, `f64` is aligned to four bytes, or `usize` has four bytes.
         assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
         assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
     }
@@ -161,7 +161,8 @@ mod tests {
         assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
         assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
-        // A vector of 9 words has room for 10: the words are 3 arrays of 3 words, but its capacity is not a whole number of arrays.
+        // The vector contains 9 words, which are 3 arrays of 3 words, but its capacity of 10 words is no multiple of 3, so the memory cannot become
+        // arrays.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
         assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());

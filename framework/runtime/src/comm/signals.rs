@@ -55,7 +55,7 @@ fn start_thread() -> std::io::Result<()> {
         for signal in signals.forever() {
             let is_running = RUNS.load(Ordering::Relaxed) > 0;
             if ends_process(is_running, first.map(|first: Instant| first.elapsed())) {
-                // An error is ignored: the call fails only for a signal without a default action.
+                // An error is ignored: `emulate_default_handler` fails only for a signal that has no default action.
                 let _ = emulate_default_handler(signal);
             }
             first.get_or_insert_with(Instant::now);

@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame that consists of a head only.
+    /// Creates a frame with small data only (its head), without separate large data.
     pub(crate) fn new(head: impl Into<Bytes>) -> Self {
         Frame { head: head.into(), parts: Vec::new() }
     }
@@ -55,7 +55,7 @@ pub(crate) struct Capabilities {
 /// Description of a group of ranks for the creation of its communicator, as seen by one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Number of the run in which the ranks are split into groups.
+    /// Number of the collective operation (run) that splits the ranks into groups.
     pub(crate) run: u32,
     /// Number of the group among the groups that are created at the same time.
     pub(crate) number: usize,

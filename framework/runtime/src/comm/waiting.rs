@@ -112,7 +112,7 @@ pub(crate) struct Limits {
     pub(crate) peer: Duration,
 }
 
-/// Parameters of a wait for one rank.
+/// Rank whose messages this rank waits for, with the time limits of the wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits<'w> {
     pub(crate) rank: usize,

@@ -31,7 +31,7 @@ pub struct Farm<'f, I, O> {
 }
 
 impl<'f, I: Item, O: Item> Farm<'f, I, O> {
-    /// Creates a farm whose tasks are the arguments of a function.
+    /// Creates a farm that calls a function with each task as its argument.
     pub fn new<F>(name: &str, mut f: F) -> Self
     where
         F: FnMut(I) -> O + Movable + Clone + 'f,
@@ -256,8 +256,8 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 
     /// Sends the last tasks of a run to idle ranks as well, if their ranks are slow. The first result of a task counts.
     ///
-    /// When no task is left to be sent, an idle rank gets a second copy of tasks whose rank is expected to need longer than the idle one: the
-    /// rank was slow in its latest tasks, or it exceeds the time of these tasks. Each task has at most two copies. If a task fails in one
+    /// When no task is left to be sent, an idle rank gets a second copy of tasks that it is expected to complete before the rank that holds them:
+    /// that rank was slow in its latest tasks, or has already taken longer than expected. Each task has at most two copies. If a task fails in one
     /// copy, the other copy counts.
     ///
     /// A task may run twice, also at the same time. If that has effects besides the result, such as a file with a fixed name, leave the
@@ -357,10 +357,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 }
 
 impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
-    /// Sends tasks as their memory.
+    /// Sends tasks as the bytes of their memory, without serialisation.
     ///
-    /// Numbers and vectors of numbers are always sent as their memory. This option is for plain structs and arrays, on ranks with the same
-    /// byte order. serde is not used, although the type must implement its traits like every [`Item`].
+    /// Numbers and vectors of numbers are always sent in this way. The option is for plain structs and arrays, on ranks with the same byte order.
+    /// serde is not used, although the type must implement its traits like every [`Item`].
     pub fn plain_tasks(mut self) -> Self {
         self.tasks = Codec::plain();
         self
@@ -368,7 +368,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
 }
 
 impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
-    /// Sends results as their memory; see [`plain_tasks`](Farm::plain_tasks).
+    /// Sends results as the bytes of their memory, without serialisation; see [`plain_tasks`](Farm::plain_tasks).
     pub fn plain_results(mut self) -> Self {
         self.results = Codec::plain();
         self
@@ -376,7 +376,7 @@ impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
 }
 
 impl<I: Item + bytemuck::Pod, O: Item + bytemuck::Pod> Farm<'_, I, O> {
-    /// Sends tasks and results as their memory; see [`plain_tasks`](Farm::plain_tasks).
+    /// Sends tasks and results as the bytes of their memory, without serialisation; see [`plain_tasks`](Farm::plain_tasks).
     ///
     /// ```
     /// use armature::farm::Farm;

@@ -14,7 +14,7 @@ use crate::rank::flight_recorder::FlightRecorder;
 use crate::user_code;
 use crate::wire::erased::{Items, typed};
 
-/// A task of a chunk that failed.
+/// A failed task of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) place: u32,
@@ -31,7 +31,7 @@ impl Failure {
 
 #[derive(Debug)]
 pub(crate) struct ChunkResult {
-    /// Results of the tasks that did not fail, in order.
+    /// Results of the chunk's tasks that did not fail, in the order of the tasks.
     pub(crate) results: Items,
     pub(crate) failures: Vec<Failure>,
     /// Remaining tasks of the chunk, if the worker stopped before its end to send the results so far.
@@ -54,7 +54,8 @@ impl Activity {
         self.beat.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a counter that changes with the current task, and the number of the current task.
+    /// Returns the number of the task that is running, and a counter that is incremented when a task begins, so that the caller notices that another
+    /// task runs even if it has the same number.
     pub(crate) fn get(&self) -> (u64, Option<u64>) {
         let beat = self.beat.load(Ordering::Relaxed);
         let task = self.task.load(Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl TaskTimer<'_> {
     }
 }
 
-/// Worker of a farm, whatever its types of tasks and results.
+/// Worker of a farm, without the types of its tasks and results, so that the runtime need not be generic over them.
 pub(crate) trait ErasedWorker: Send {
     /// Runs the tasks of a chunk, the first of which has the number `cx.number`, until `timer` stops the worker. At least one task is run.
     fn run(&mut self, tasks: Items, cx: &mut Context, timer: &mut TaskTimer<'_>) -> Result<ChunkResult>;
@@ -119,7 +120,7 @@ impl<W: Worker> ErasedWorker for W {
         let mut failures = Vec::new();
         let first = cx.number;
         let mut started = 0u32;
-        // A panic of a task ends this pass over the chunk; the next pass begins with the task after it.
+        // If a task panics, the closure ends; the next iteration of the loop calls it again for the tasks after the panicked one.
         loop {
             let whole = user_code::call(|| {
                 while tasks.len() > 0 && !timer.has_finished() {

@@ -117,7 +117,7 @@ impl<O: Item> Sink for Collected<O> {
     }
 }
 
-/// Receiver of results that no longer wait for results of earlier tasks.
+/// Receiver of the results that may be passed to the sink: in an ordered farm, no earlier result is missing.
 pub(super) trait Deliver {
     /// Passes the results of the tasks from number `first` on, which have `bytes` bytes in total, to the sink.
     ///
@@ -161,7 +161,7 @@ struct Fed {
     stopped: bool,
 }
 
-/// The sink as user code that an executor calls.
+/// Adapter by which an executor, which calls user code on a thread, calls the sink.
 struct SinkCode<'scope> {
     sink: Box<dyn Sink + 'scope>,
     farm: String,
@@ -270,8 +270,8 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
                 return Ok(has_progressed);
             }
             let Some(due) = self.queue.pop_front() else { return Ok(has_progressed) };
-            // On the sink's thread, calls of the sink are not limited in time: two series of calls may be queued, and the second one would overtake
-            // results that a limited first one had left over.
+            // On the sink's thread, a series of calls of the sink is not limited in time: a second series may be queued already, and would pass on
+            // its results before those that a limited first series had left over.
             self.executor.submit(Due { limited: self.executor.is_inline(), ..due })?;
         }
     }

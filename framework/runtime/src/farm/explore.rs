@@ -196,7 +196,8 @@ where
 
     fn work(&mut self, part: Part<I>, cx: &mut Context) -> Result<Explored<I, O>, BoxError> {
         let Part { task, number, alone, budget } = part;
-        // All tasks below this task run separately if a rank may have died here: the rank may have been in any of them.
+        // If a rank may have died while it ran this task, all tasks that descend from it are returned to rank 0, which sends each one alone: the
+        // rank may have died in any of them.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
         // Tasks that were created and not run. The next task to run is the last one.

@@ -67,8 +67,8 @@ impl Drop for SetUp<'_> {
     }
 }
 
-/// Runs a farm on four ranks with each kind of driver. Checks that every created state was dropped, and returns the
-/// number of states that each rank created, by driver.
+/// Runs a farm on four ranks with each kind of driver (choice of the thread that runs tasks). Checks that every created state was dropped, and
+/// returns the number of states that each rank created, by driver.
 fn set_up(
     work: impl Fn(&mut Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
 ) -> Vec<[usize; 4]> {

@@ -12,7 +12,7 @@ use crate::session::Config;
 use crate::tasks::{FlightRecords, LastActivity};
 use crate::wire;
 
-/// Knowledge of a rank about the life of other ranks, from their heartbeats and other messages.
+/// What a rank knows from heartbeats and other messages about whether other ranks are alive.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
     /// Time without a message after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it runs short
@@ -80,7 +80,7 @@ impl FailureDetector {
         here: Duration,
     ) -> Result<Option<Loss>> {
         self.present[from] = true;
-        // Only heartbeats of workers contain details; a heartbeat without them comes from the master.
+        // Only heartbeats of workers describe what the rank does; a heartbeat without this description comes from the master.
         if heartbeat_state.details.is_empty() {
             return Ok(None);
         }

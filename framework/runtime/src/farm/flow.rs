@@ -26,7 +26,7 @@ use crate::failed_task::FailedTask;
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub trait Flow {
-    /// Returns whether the sink takes more results.
+    /// Returns the decision of the sink: `Continue` if it takes more results, `Break` to end the run.
     ///
     /// # Errors
     /// The error of the sink.

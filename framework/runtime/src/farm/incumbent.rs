@@ -94,12 +94,12 @@ pub struct Incumbent<T> {
 }
 
 impl<T: PartialOrd + Clone> Incumbent<T> {
-    /// Creates an incumbent with this value that smaller values improve.
+    /// Creates an incumbent whose first value is `start`; a smaller value is an improvement.
     pub fn minimum(start: T) -> Self {
         Incumbent::new(start, Ordering::Less)
     }
 
-    /// Creates an incumbent with this value that larger values improve.
+    /// Creates an incumbent whose first value is `start`; a larger value is an improvement.
     pub fn maximum(start: T) -> Self {
         Incumbent::new(start, Ordering::Greater)
     }

@@ -14,8 +14,8 @@ use crate::rank::protocol::Outgoing;
 /// for which a rank of an exploration searches between two messages: with a shorter interval, there would be more messages for the incumbent than for
 /// the search.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum time, for each receiver, after a rank has sent an improved incumbent in messages that carry nothing else, until it does so again. A
-/// message occupies its sender for some microseconds, so that these messages take about 1 % of the sender's time.
+/// Minimum interval, multiplied by the number of receivers, between two moments at which a rank sends an improved incumbent in separate messages. A
+/// message occupies its sender for some microseconds, so these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
@@ -25,7 +25,7 @@ pub(super) struct IncumbentLink {
     farm: String,
     /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value that was last sent in messages of its own to all ranks that held tasks.
+    /// Version of the value that was last sent to all ranks that held tasks, in messages that carried only the incumbent.
     spread: u64,
     next_round: Duration,
 }

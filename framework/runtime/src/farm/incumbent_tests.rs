@@ -113,10 +113,11 @@ fn sink_improves_the_value_seen_by_running_tasks() {
     assert_eq!(best.unwrap(), 11);
 }
 
-/// Number of nodes in each subtree of the search tree that contains no good solution.
+/// Number of nodes in a subtree without a good solution; the search tree has several of these subtrees.
 const SUBTREE: usize = (1 << 11) - 1;
 
-/// Searches a binary tree of `size` nodes until a value of at least 99, the bound of all its nodes, is known. Returns the number of searched nodes.
+/// Searches a binary tree of `size` nodes, and stops when an incumbent of at least 99 is known, because no node can improve it. Returns the number
+/// of searched nodes.
 fn search(best: &Incumbent<u32>, size: usize) -> usize {
     if size == 0 || best.get() >= 99 {
         return 0;
@@ -168,7 +169,7 @@ type Node = (usize, u32, u32);
 
 const ROOT: Node = (0, CAPACITY, 0);
 
-/// Returns an upper bound of the value that can be reached from a node, as if items could be divided.
+/// Returns an upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree, as if items could be divided.
 fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     for &(weight, worth) in &items[next..] {
         if weight > room {

@@ -56,8 +56,8 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// Returns true if the superior, which sends this rank chunks, does not know yet that tasks run in this `mode`. It waits longer for messages of a
-    /// rank that cannot send heartbeats while a task runs.
+    /// Returns true if `mode` (the thread on which tasks run) differs from the one reported to the superior, which sends this rank chunks. The
+    /// superior waits longer for messages of a rank that cannot send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }

@@ -22,7 +22,7 @@ impl ResultRun {
         }
     }
 
-    /// Returns the bytes of the results, or of the error message.
+    /// Returns the size in bytes of the results, or of the error message of the failed task.
     pub(crate) fn weigh(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.weigh() as u64,

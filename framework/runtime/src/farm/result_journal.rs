@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Value that marks the record of a failed task. It stands where the record of a result has its number of parts.
+/// Marks the record of a failed task in the journal. In the record of a result the number of its large data blocks is at the same place.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -215,7 +215,7 @@ impl ResultJournal {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
-        // In an exploration the note would be useless, because the next run numbers its tasks differently.
+        // Nothing is recorded for an exploration (tasks that create tasks), because the next run numbers its tasks differently.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns an upper bound of the number of recorded deaths.
+    /// Returns a number of deaths that is not less than the number recorded in the journal. Deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }

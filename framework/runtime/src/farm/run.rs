@@ -447,7 +447,7 @@ pub(super) trait Sets: Send {
     fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
 }
 
-/// Sets of tasks that the program creates.
+/// Sets of tasks that the program creates: the first set from an iterator, and each further set by the function `next`.
 struct SetsOf<F, N, O> {
     first: Option<F>,
     next: N,

@@ -11,7 +11,7 @@ use super::*;
 const TASKS: u64 = 60;
 /// First task in which rank 1 is slow.
 const SLOW_FROM: u64 = 10;
-/// Maximum time for which a slow task waits.
+/// Maximum time for which a slow task waits for the condition that ends it.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` returns true, or the maximum time of a slow task has passed.

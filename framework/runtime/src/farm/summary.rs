@@ -43,7 +43,7 @@ pub struct Summary {
     pub known: u64,
     /// Number of tasks that failed at every attempt.
     pub failed: u64,
-    /// Number of retries after an error or a death in a task.
+    /// Number of times that a task was run again, after an error of the task or the death of a rank in it.
     pub retried: u64,
     /// Number of tasks that were sent to another rank because the rank that held them was lost.
     pub again: u64,
@@ -51,7 +51,7 @@ pub struct Summary {
     pub lost: Vec<usize>,
     /// Number of chunks sent.
     pub chunks: u64,
-    /// Number of these chunks that were [second copies](super::Farm::second_copies).
+    /// Number of chunks sent as [second copies](super::Farm::second_copies).
     pub copies: u64,
     /// Number of tasks whose result came from a second copy.
     pub ended_in_copies: u64,

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     SetUp,
     /// Run a chunk; `away` is true if the result is for another rank and therefore has to be encoded.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
-    /// Run the tasks of a chunk that were left after a partial result.
+    /// Run the rest of a chunk, after the results of its first tasks were sent.
     Rest(Rest),
 }
 
@@ -192,7 +192,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
-    /// Runs tasks of a chunk until the maximum time before results are sent has passed.
+    /// Runs tasks of a chunk until the chunk is complete, or until the worker has to send the results so far.
     fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(

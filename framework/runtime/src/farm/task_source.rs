@@ -36,7 +36,7 @@ struct Draw {
 struct Drawn {
     time: JobTime,
     tasks: Items,
-    /// True if the size of the drawn tasks has reached the limit of bytes.
+    /// True if drawing stopped because the tasks have as many bytes as requested ([`Wanted::bytes`]).
     full: bool,
     ended: bool,
     hint: (usize, Option<usize>),
@@ -68,7 +68,8 @@ pub(super) trait Source {
         u64::MAX
     }
 
-    /// Sets whether the source returns no tasks for now. It returns none until all results from the journal are delivered.
+    /// Holds the source back, or releases it. A source that is held back returns no tasks; it is released when all results from the journal are
+    /// delivered.
     fn hold(&mut self, _held: bool) {}
 
     /// Returns true if ranks may have died in the tasks that were drawn last. These tasks are drawn separately from all others.
@@ -103,8 +104,8 @@ pub(super) trait Tasks: Send {
     /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);
 
-    /// Draws tasks until there are as many as are `wanted`, or `timer` stops the call. Also returns true if the tasks have reached the limit of
-    /// bytes, and true if the iterator has ended.
+    /// Draws tasks until there are as many as `wanted` allows, in number or in bytes, or until `timer` stops the call. Also returns true if the
+    /// limit of bytes was reached, and true if the iterator has ended.
     ///
     /// # Errors
     /// If the iterator panics. The error names the task, if `drawn` tasks were drawn before.
@@ -152,7 +153,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
     }
 }
 
-/// The user's iterator as user code that an executor calls.
+/// Adapter by which an executor, which calls user code on a thread, calls the user's iterator.
 struct SourceCode<'scope> {
     tasks: Box<dyn Tasks + 'scope>,
     drawn: u64,
@@ -193,7 +194,7 @@ pub(super) struct TaskSource<'scope, 'env> {
     executor: Executor<'scope, 'env, SourceCode<'scope>>,
     /// Tasks that were drawn from the iterator and not taken by the master.
     buffer: Option<Items>,
-    /// True if the size of the tasks in `buffer` has reached the limit of bytes.
+    /// True if drawing the tasks in `buffer` stopped because they have as many bytes as requested ([`Wanted::bytes`]).
     full: bool,
     taken: u64,
     ended: bool,

@@ -42,7 +42,7 @@ fn static_shares_are_equal_for_any_start_order() {
         let config = config(ranks).balance(Balance::Off).driver(driver);
         let shares = run(&config, |session| {
             std::thread::sleep(Duration::from_millis(20) * session.rank() as u32);
-            // Each rank has 50 tasks, which take 250 ms together. The last rank starts less than that after the first one.
+            // Each rank has 50 tasks, which take 250 ms together. The last rank starts the farm less than 250 ms after the first rank.
             let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
             let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
             let summary = farm.collect(session, 0..50 * ranks as u64)?.into_summary();

@@ -41,11 +41,11 @@ pub(crate) struct TrafficStats {
     own_chunk: u64,
     /// Time in seconds of a message from one rank to another, half of the fastest round trip.
     one_way: Option<f64>,
-    /// Time for which making and sending a message occupies rank 0, in seconds, for the fastest message.
+    /// Shortest measured time in seconds for which making and sending one message occupies rank 0.
     sending: Option<f64>,
 }
 
-/// Returns the shorter of two times, after the old time was increased by the factor [`FORGET`].
+/// Returns the shorter of the two times `old` and `new`. The old time is first increased by the factor [`FORGET`], so that it is not kept forever.
 fn shortest(old: Option<f64>, new: f64) -> f64 {
     old.map_or(new, |old| new.min(old * FORGET))
 }
@@ -73,7 +73,7 @@ impl TrafficStats {
     pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
-        // The mean rises at once and falls slowly, because it bounds the memory of a chunk.
+        // The mean size of tasks rises at once and falls slowly, because it bounds the memory of a chunk.
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
@@ -110,8 +110,8 @@ impl TrafficStats {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
 
-    /// Returns the costs of a message for its sender and for each byte, as far as they are measured. `ports` is the number of ranks that send chunks
-    /// at the same time: the sub-masters, or else rank 0 alone.
+    /// Returns the cost of a message: the seconds for which it occupies its sender, and the seconds for each byte. The first cost is divided by
+    /// `ports`, the number of ranks that send chunks at the same time: the sub-masters, or else rank 0 alone.
     pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
         let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)

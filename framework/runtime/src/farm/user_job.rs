@@ -13,8 +13,8 @@ use crate::rank::executor::SHORT;
 use crate::rank::user_code::THREADED_ABOVE;
 use crate::session::{Config, Driver};
 
-/// Returns the driver (choice of thread) of source and sink. On the only rank of a job they run on the communicating thread, because no other rank
-/// waits for it.
+/// Returns the choice of the thread on which source and sink run. If there is only one rank, they run on its communicating thread, because no other
+/// rank waits for messages.
 pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
@@ -23,13 +23,13 @@ pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobTime {
     took: Duration,
-    /// Time since the start of the previous job.
+    /// Time since the start of the previous job (series of calls of the source or the sink).
     since_last: Option<Duration>,
 }
 
 impl JobTime {
-    /// Returns the duration of the job, or `None` if the job is short and such jobs are rare: its duration then does not decide on which thread later
-    /// jobs run.
+    /// Returns the duration of the job (series of calls), or `None` if the job was short and jobs are rare: its duration then does not decide on
+    /// which thread later jobs run.
     pub(super) fn took(self) -> Option<Duration> {
         let often = self.since_last.is_some_and(|interval| interval < SHORT);
         (often || self.took > SHORT).then_some(self.took)
@@ -42,9 +42,9 @@ pub(super) struct JobTimer {
     clock: Clock,
     start: Option<Duration>,
     since_last: Option<Duration>,
-    /// True if the duration of the current job is limited.
+    /// True if the duration of the current job (series of calls of the source or the sink) is limited.
     limited: bool,
-    /// Number of calls of user code in the current job after which the clock is read next.
+    /// Number of calls of the source or the sink in the current job, after which the clock is read next.
     next_reading: usize,
 }
 
@@ -53,15 +53,15 @@ impl JobTimer {
         JobTimer { clock, start: None, since_last: None, limited: false, next_reading: 1 }
     }
 
-    /// Begins a job of the source or the sink. Its duration is limited (`limited`) if it keeps rank 0 from its messages.
+    /// Begins a job, which is a series of calls of the source or the sink. Its duration is limited (`limited`) if it keeps rank 0 from its messages.
     pub(super) fn begin(&mut self, limited: bool) {
         let now = self.now();
         self.since_last = self.start.map(|start| now.saturating_sub(start));
         (self.start, self.limited, self.next_reading) = (Some(now), limited && !self.clock.is_simulated(), 1);
     }
 
-    /// Returns true if the job has to stop after this number of `calls`. The clock is read after 1, 2, 4, … calls, so that readings cost little. If
-    /// all calls take the same time, the job takes at most twice its limit.
+    /// Returns true if the current job (series of calls of the source or the sink) has to stop after this number of `calls`. The clock is read after
+    /// 1, 2, 4, … calls, so that readings cost little. If all calls take the same time, the job takes at most twice its limit.
     #[inline]
     pub(super) fn has_finished(&mut self, calls: usize) -> bool {
         if !self.limited || calls < self.next_reading {

@@ -1,8 +1,8 @@
 //! Limit on the bytes of tasks and results between the iterator and the sink.
 //!
-//! Bytes that are present are counted: tasks as they were encoded, results as they arrived. Values that are still to come are expected to
-//! be as large as the largest so far, so that the limit holds for varying sizes. A type that owns no memory has its size in memory. The
-//! size of other types is not known before the first value; until then each worker has one task.
+//! Tasks count with their encoded size, and results with their size at arrival. A task that is not drawn yet, or a result that has not arrived,
+//! counts as the largest one so far. A type that owns no memory has its size in memory. The size of other types is not known before the first value;
+//! until then each worker has one task.
 
 use crate::wire::erased::Shape;
 
@@ -22,7 +22,7 @@ impl Largest {
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
-    /// Records `count` values that had `bytes` bytes in total.
+    /// Updates the largest size with `count` values (tasks or results), which had `bytes` bytes in total.
     fn see(&mut self, count: u64, bytes: u64) {
         if count > 0 {
             self.bytes = self.bytes.max(bytes as f64 / count as f64);
@@ -95,8 +95,8 @@ impl Window {
         )
     }
 
-    /// Returns the number of tasks that may be drawn from the source. At least one task may be drawn if none is dispatched or requeued and the sink
-    /// has received all results that it could: only results that wait for an earlier task are then left.
+    /// Returns the number of tasks that may be drawn from the source. It is at least 1 if no task is dispatched or requeued and the sink has
+    /// received all results except those that wait for an earlier task: otherwise the run could not continue.
     pub(crate) fn room(&self, in_flight: InFlight) -> u64 {
         let room = (self.bytes_left(in_flight) as f64 / (self.task.bytes + self.result.bytes)) as u64;
         let room = if self.is_sure() { room } else { room.min(1) };

@@ -15,11 +15,11 @@ use crate::rank::protocol::{Outgoing, Place};
 pub(super) struct WorkerRole {
     /// Commands for this rank's computing thread, each with the rank that sent it: first to run the rest of a chunk, then to run new chunks.
     inbox: VecDeque<(usize, Command)>,
-    /// Ranks that sent the chunks which the executor currently has.
+    /// Ranks that sent the chunks which are queued for this rank's computing thread or run on it.
     senders: VecDeque<usize>,
     activity: Arc<Activity>,
-    /// Counter of changes of the current task, and the time at which its last change was noticed, by the clock that measures how long ranks are
-    /// silent.
+    /// Counter of [`Activity::get`] at the last check, which shows whether the rank still runs the same task, and the time at which the counter
+    /// changed last, by the clock that measures how long ranks are silent.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
     /// True if the current task has exceeded the time limit of tasks and the master was notified.

@@ -50,7 +50,8 @@ pub struct JobStatus {
     pub ranks: usize,
     /// Ranks that have died and that the job does not need, ascending.
     pub lost: Vec<usize>,
-    /// Number of completed tasks, items, units or sweeps, over all skeletons of the session. Tasks that an earlier run has recorded in a
+    /// Number of completed tasks, items, loop units (rows or indices) or sweeps, over all skeletons of the session. Those that an earlier run has
+    /// recorded in a
     /// journal, a rescue file or a checkpoint are included.
     pub done: u64,
     /// Process number of rank 0.

@@ -33,18 +33,19 @@ pub(crate) struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// Starts the job status on `rank` in a session of `size` ranks, whose events go to the directory of `attempt`.
+    /// Creates the writer of the job status on `rank`, in a session of `size` ranks whose events go to the directory of `attempt`. Rank 0 writes the
+    /// first status.
     ///
     /// # Errors
-    /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of
-    /// events is not an error.
+    /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of events is
+    /// not an error.
     pub(crate) fn start(
         path: Option<&Path>,
         attempt: Option<Attempt>,
         rank: usize,
         size: usize,
     ) -> Result<Self> {
-        // Values in the status file are kept, because the launcher may have written some that only it knows.
+        // The number of restarts and the identity of the launcher in an existing status file are kept, because the launcher has written them.
         let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
         let lock = match path {
             Some(path) if rank == 0 && !is_prepared(&found) => Some(JobStatus::claim(path)?),

@@ -6,7 +6,7 @@ use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Endpoint {
-    /// Stores the process of `rank`, if this rank can observe the end of that process.
+    /// Stores the process handle of `rank`, if this rank can observe the end of that process.
     pub(crate) fn know(&mut self, rank: usize, process: Process) {
         if self.is_process() && self.own.sees(&process) {
             self.seen.insert(rank, process);

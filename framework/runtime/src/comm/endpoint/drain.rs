@@ -11,9 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Reaction to failures of other ranks while this rank waits until its messages have been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
-    /// A failure ends the wait with an error, because the other ranks are needed.
+    /// The failure of another rank ends the wait with an error, because the job needs all ranks.
     Needed,
-    /// A failure message of another rank is kept, and the wait continues.
+    /// The failure message of another rank is stored for later, and this rank continues to wait for the receipt of its own messages.
     Ignored,
 }
 

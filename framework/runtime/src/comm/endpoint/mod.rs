@@ -57,7 +57,7 @@ pub(crate) struct Endpoint {
     lost: Vec<usize>,
     /// Ranks that were taken for dead, but whose process is still present and finalises MPI together with the others.
     staying: BTreeSet<usize>,
-    /// Process of this rank.
+    /// Identity of this rank's operating system process, including its machine.
     own: Process,
     /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
@@ -142,8 +142,8 @@ impl Endpoint {
         self.job_status.is_due(now)
     }
 
-    /// Reports the number of completed tasks, items, units or sweeps of the current run to the job status. Tasks that an earlier run
-    /// completed and recorded in a journal or a checkpoint are included. Called on rank 0.
+    /// Reports to the job status how many tasks, items, loop units or sweeps of the current run are complete. Those that an earlier run completed
+    /// and recorded in a journal or a checkpoint are included. Called on rank 0.
     pub(crate) fn record_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
     }

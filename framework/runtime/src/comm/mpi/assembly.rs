@@ -33,8 +33,8 @@ pub(super) type Ready = VecDeque<(usize, Frame)>;
 
 /// Incomplete messages by sender, and the receives posted for them.
 ///
-/// Invariant: `requests[i]` writes to the buffer of a piece of the message that `owners[i]` names, and the buffer of that piece is neither grown
-/// nor freed before the request is complete.
+/// Invariant: request `requests[i]` writes to a buffer of the message that `owners[i]` names, and this buffer is neither grown nor freed before the
+/// request is complete.
 pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
@@ -52,7 +52,7 @@ pub(super) struct Assembly {
     statuses: Vec<ffi::MPI_Status>,
 }
 
-/// Message to which a posted receive belongs, and the range of its data.
+/// Message to which a posted receive belongs, named by its sender and serial number, and the number of bytes that the receive must get.
 #[derive(Clone, Copy)]
 struct Owner {
     from: usize,
@@ -82,7 +82,8 @@ struct Arriving {
     pieces: Vec<Piece>,
     /// True while the envelope of the message is being received, if the envelope is itself sent as bulk data.
     far: bool,
-    /// Index of the piece (head or part of the message), and offset in it, from which on receives must still be posted.
+    /// Index of the piece of the message (its small data, or one of its large data) for which the next receive must be posted, and the offset in the
+    /// piece.
     next: (usize, usize),
     /// Number of receives for this message that are posted and not complete.
     outstanding: usize,
@@ -90,8 +91,8 @@ struct Arriving {
 
 enum Piece {
     Here(Bytes),
-    /// Head or part of the message that has `length` bytes and is received into a separate buffer, which is allocated when its first receive is
-    /// posted.
+    /// Piece of the message (its small data, or one of its large data) that has `length` bytes and is received into a separate buffer, which is
+    /// allocated when its first receive is posted.
     Landing {
         buffer: Landing,
         length: usize,
@@ -109,7 +110,7 @@ impl Arriving {
         message
     }
 
-    /// Moves `next` to the next head or part of the message for which receives must be posted, or to the end.
+    /// Moves `next` to the next piece of the message for which a receive must be posted, or to the end of the message.
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
@@ -127,21 +128,21 @@ impl Arriving {
         self.all_posted() && self.outstanding == 0
     }
 
-    /// Returns the head and the parts of a complete message.
+    /// Returns the data of a complete message: first its small data (the head), then each of its large data (the parts).
     fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => Part::Bytes(bytes),
             Piece::Landing { buffer, length } => {
-                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the
-                // byte count of each receive was checked), and `envelope::read` rejects a length that is not a whole number of units.
+                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the byte count
+                // of each receive was checked), and `envelope::read` rejects a length that is not a multiple of the element size.
                 unsafe { buffer.filled(length) }
             }
         })
     }
 }
 
-/// Returns the announcement of an envelope of `length` bytes that is itself sent as bulk data.
+/// Returns the description of an envelope (list of the sizes of a message's data) of `length` bytes that is itself sent as bulk data.
 fn far(length: usize) -> Announced {
     Announced::Bulk { length, unit: Unit::Byte }
 }
@@ -218,7 +219,8 @@ impl Assembly {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {
-                // If the envelope itself is sent as bulk data, only its length is known: the lengths of the following data are in the envelope.
+                // While an envelope that is sent as bulk data has not arrived, no further receives are posted, because the lengths of the following
+                // data are in the envelope.
                 if message.far {
                     break;
                 }

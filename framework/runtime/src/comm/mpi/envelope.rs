@@ -6,24 +6,25 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum size in bytes of a head or part of a message that is sent inside the envelope, because a copy of it is cheaper than another MPI message.
-/// If the whole message fits into a control message, all of it is sent inside the envelope.
+/// Maximum size in bytes of a piece of a message (the head, with the small data, or one of the parts, with large data) that is sent inside the
+/// envelope, because a copy of it is cheaper than another MPI message. A message that fits into a control message is sent inside the envelope as a
+/// whole.
 pub(super) const INLINE: usize = 4096;
 
-/// Maximum total size in bytes of the head and parts of a message that are sent inside its envelope.
+/// Maximum total size in bytes of the data of a message that are sent inside its envelope.
 const INLINE_TOTAL: usize = 16 << 20;
 
-/// Maximum number of parts of one message.
+/// Maximum number of large data blocks (parts) of one message.
 pub(super) const MOST_PARTS: usize = 1 << 20;
 
 /// Modulus of message numbers. MPI guarantees tags up to 32767, which have 15 bits: two bits encode the kind of a message, the others its
 /// number.
 const NUMBERS: u16 = 1 << 13;
 
-/// Flag in the length of a message's head or part: it follows as bulk data and is not inside the envelope.
+/// Flag in the length that an envelope states for a piece of a message: the piece follows as bulk data and is not inside the envelope.
 const BULK: u64 = 1 << 63;
 
-/// Position of the two bits that encode the [`Unit`] of bulk data, in the length of the data.
+/// Position of the two bits that encode the alignment [`Unit`] of bulk data, within the 64-bit number that states the length of the data.
 const UNIT_SHIFT: u32 = 61;
 
 /// Size in bytes of a number in an envelope.
@@ -49,12 +50,12 @@ impl Unit {
         }
     }
 
-    /// Returns the bits that encode the unit in the length of bulk data.
+    /// Returns the bits that encode this unit (byte or word) in the 64-bit number that states the length of bulk data.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
 
-    /// Returns the unit that is encoded in the length of bulk data; `None` if the code is unknown.
+    /// Returns the unit (byte or word) that is encoded in the 64-bit number with the length of bulk data; `None` if the bits are no known unit.
     fn read(length: u64) -> Option<Self> {
         [Unit::Byte, Unit::Word32, Unit::Word64]
             .into_iter()
@@ -73,7 +74,7 @@ impl Unit {
 /// Kind of a control message, which is the first MPI message of a transferred message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The message itself: it has no parts, and its head is short enough for one MPI message.
+    /// The whole message, which is short enough for one MPI message and has no separate large data.
     Head = 0,
     Envelope = 1,
     /// Length of an envelope that is too long for a control message and follows as the first bulk data.
@@ -157,8 +158,8 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     Ok(Plan { kind, control, bulk })
 }
 
-/// Writes the envelope of a message that consists of `count` pieces (head and parts). The pieces for which `inline` is true are inside the envelope
-/// and have `bytes` bytes in total.
+/// Writes the envelope of a message that consists of `count` pieces: its small data and each of its large data. Pieces for which `inline` is true
+/// are inside the envelope and have `bytes` bytes in total.
 fn write<'a>(
     pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
@@ -176,20 +177,20 @@ fn write<'a>(
     envelope.into()
 }
 
-/// Head or part of a message, as announced by the envelope.
+/// A piece of a message, as announced by the envelope: the small data of the message, or one of its large data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
-    /// The head or part itself, which is inside the envelope.
+    /// The bytes of this piece of the message, which are inside the envelope.
     Here(Bytes),
-    /// A head or part of `length` bytes, a whole number of units, that follows as bulk data.
+    /// Description of a piece of the message that follows as bulk data: its `length` in bytes, a multiple of the size of `unit`.
     Bulk { length: usize, unit: Unit },
 }
 
-/// Reads an envelope. The first piece that it announces is the head of the message, the others are its parts. The allocated memory is bounded by
-/// the size of the envelope.
+/// Reads an envelope, and returns the announced pieces of the message: first its small data (the head), then each of its large data (the parts). The
+/// allocated memory is bounded by the size of the envelope.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if the lengths do not add up or are not multiples of their units, if a unit is unknown, or if the bulk pieces have more
+/// [`ErrorKind::Wire`] if the lengths do not add up, a length is not a multiple of its word size, a word size is unknown, or the bulk data have more
 /// than `largest` bytes in total.
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();

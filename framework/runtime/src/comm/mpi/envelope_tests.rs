@@ -7,7 +7,7 @@ use super::*;
 const SLOT: usize = 256;
 const LARGEST: u64 = 1 << 30;
 
-/// Returns a part of a message with `n` units of data, whose contents differ for each `n`.
+/// Returns a part of a message that consists of `n` bytes or words; the contents differ for each `n`.
 fn part(unit: Unit, n: usize) -> Part {
     match unit {
         Unit::Byte => bytes(n).into(),
@@ -24,8 +24,8 @@ fn bytes(n: usize) -> Bytes {
     (0..n).map(|i| (i * 7 + n) as u8).collect()
 }
 
-/// Returns the frame that a receiver builds from the MPI messages in `plan`, without MPI, and for each part that follows as bulk data the unit as
-/// which it is received.
+/// Returns the frame that a receiver builds from the MPI messages in `plan`, without MPI. For each part that follows as bulk data, also returns
+/// whether it is received as bytes or as words of four or eight bytes.
 fn arrive(plan: Plan) -> (Frame, Vec<Option<Unit>>) {
     let mut bulk = plan.bulk.into_iter();
     let envelope = match plan.kind {
@@ -102,14 +102,14 @@ fn invalid_envelopes_are_errors() {
         words(&[1, BULK | (LARGEST + 1)]),
         words(&[2, BULK | LARGEST, BULK | 1]),
         words(&[1, 0, 0]),
-        // In each of these forged envelopes one thing is wrong: the unit is unknown, the head consists of numbers, a number is incomplete (twice),
-        // and bulk data have no bytes.
+        // Each of these forged envelopes has one error: an unknown code of the word size, a head of words instead of bytes, bulk data that end
+        // within a word (twice), and bulk data of no bytes.
         words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
         words(&[1, BULK | Unit::Word64.code() | 8]),
         words(&[2, 0, BULK | Unit::Word32.code() | 6]),
         words(&[2, 0, BULK | Unit::Word64.code() | 12]),
         words(&[2, 0, BULK | Unit::Word64.code()]),
-        // In this forged envelope the length of a part inside the envelope states a unit, which only bulk data may have.
+        // In this forged envelope a part inside the envelope has a word size, which only bulk data may have.
         words(&[2, 0, Unit::Word64.code()]),
     ];
     for envelope in absurd {

@@ -1,4 +1,4 @@
-//! Ends this process without the other ranks.
+//! End of this rank's process alone, without waiting for the other ranks.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

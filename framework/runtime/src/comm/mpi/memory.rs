@@ -26,7 +26,7 @@ pub(super) enum Landing {
 }
 
 impl Landing {
-    /// Creates a receive buffer without capacity, for data of the given unit.
+    /// Creates a receive buffer without capacity, as a vector of bytes or of words, according to `unit`.
     pub(super) fn empty(unit: Unit) -> Self {
         match unit {
             Unit::Byte => Landing::Bytes(Vec::new()),
@@ -35,7 +35,7 @@ impl Landing {
         }
     }
 
-    /// Reserves capacity for exactly `length` bytes, which must be a whole number of units.
+    /// Reserves capacity for exactly `length` bytes, which must be a multiple of the size of an element of the vector (byte or word).
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
         match self {
             Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
@@ -56,7 +56,7 @@ impl Landing {
     /// Returns the received data without a copy.
     ///
     /// # Safety
-    /// `length` bytes have been reserved, `length` is a whole number of units, and all the bytes have been written.
+    /// `length` bytes have been reserved, `length` is a multiple of the size of an element (byte or word), and all bytes have been written.
     // SAFETY: the caller's obligation is stated above. The function is unsafe, because MPI writes through the raw pointer `start` and the vectors do
     // not know how many bytes it has written.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
@@ -128,8 +128,8 @@ const BLOCK: usize = LARGEST as usize - PAGE;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const PAGE: usize = 64 << 10;
 
-/// Default of both thresholds of glibc in bytes: the allocator returns larger freed blocks to the system, and free memory at the end of the heap
-/// beyond this size.
+/// Default value in bytes of two thresholds of glibc's allocator: larger freed blocks, and free memory at the end of the heap beyond this size, are
+/// returned to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const GIVEN_BACK: i32 = 128 << 10;
 

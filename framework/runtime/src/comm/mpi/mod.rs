@@ -208,7 +208,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Under the simulator the allocator is not configured, because all simulated ranks share one process and its memory.
+        // Under the simulator the setting is ignored, because all simulated ranks share one process and its allocator.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }

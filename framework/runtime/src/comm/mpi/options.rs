@@ -1,4 +1,4 @@
-//! Sizes and limits of the MPI transport.
+//! Options of the MPI transport: sizes of messages, number of posted receives, and a time limit.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Options of the MPI transport. All ranks must use the same values of `slot_bytes` and `split`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MpiOptions {
-    /// Maximum size in bytes of a message without parts that is sent as one MPI message; receives of this size are posted ahead.
+    /// Maximum size in bytes of a message that is sent as one MPI message, if the message has no large data; receives of this size are posted ahead.
     pub(crate) slot_bytes: usize,
     /// Number of receives of control messages that are posted ahead.
     pub(crate) slots: usize,
@@ -42,8 +42,8 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // The limits of `slot_bytes` and `slots`: an envelope of one piece takes 16 bytes, and there must be fewer slots than message numbers,
-        // so that the numbers of waiting messages differ.
+        // `slot_bytes` is at least 16, the size of the smallest envelope. `slots` is below the modulus of message numbers, so that no two waiting
+        // messages have the same number.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

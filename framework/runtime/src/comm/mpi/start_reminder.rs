@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::comm::Reminder;
 
-/// Period at which the thread checks whether a message about a slow start is due.
+/// Period at which the thread that reports a slow start of MPI checks whether a message is due.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Guard of the thread that reports a slow start of MPI. The guard is dropped when MPI is initialised.
@@ -30,8 +30,7 @@ impl StartReminder {
             while up.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let waited = begin.elapsed();
                 if reminder.is_due(waited) {
-                    // The text is written to stderr without the logger, which is not set up yet: it needs the rank, which is certain only after
-                    // MPI has started.
+                    // The text is written directly to stderr: the logger is set up only after MPI has started, because it prints the rank number.
                     let text = format!("{}\n", message(rank, waited));
                     // An error in writing the message about the slow start is ignored: the message is only a hint to the user.
                     let _ = std::io::stderr().write_all(text.as_bytes());

@@ -88,8 +88,8 @@ fn conforms(ranks: usize, env: &[(&str, &str)]) {
     }
 }
 
-/// Variables that make MPI send almost no message eagerly. The values are the lowest eager limits that Open MPI accepts: a limit below its
-/// largest header (56 bytes for ob1's rendezvous) breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an
+/// Environment variables that make MPI send almost no message eagerly. The values are the lowest eager limits that Open MPI accepts: a limit below
+/// its largest header (56 bytes for ob1's rendezvous) breaks Open MPI. Shared memory still sends up to 256 bytes eagerly. The UCX variable is for an
 /// MPICH that uses UCX.
 const NO_EAGER: [(&str, &str); 5] = [
     ("UCX_RNDV_THRESH", "0"),
@@ -334,7 +334,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message whose head has `bytes` bytes; the head itself does not follow.
+/// Sends rank 1 an envelope that announces a message of `bytes` bytes of bulk data; the bulk data themselves are not sent.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();

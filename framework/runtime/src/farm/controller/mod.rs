@@ -34,7 +34,7 @@ const GROUP_LEAST: usize = 8;
 const SPLIT_LOOKS: u32 = 2;
 /// Minimum interval between two checks of the number of workers of a farm that runs iterations.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
-/// Minimum number of messages before their measured cost is used for decisions.
+/// Minimum number of messages whose cost must have been measured before the number of workers is changed.
 const ENOUGH_MESSAGES: u64 = 8;
 /// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
@@ -63,7 +63,7 @@ struct Sample {
     compute: f64,
     /// Time in seconds in which the program created the tasks of the next iteration.
     creating: f64,
-    /// Time in seconds in which rank 0 made and sent chunks, and in which it made chunks and handled results.
+    /// Seconds that rank 0 spent on making and sending chunks (`sending`), and on making chunks and handling results (`served`).
     sending: f64,
     served: f64,
 }
@@ -219,7 +219,7 @@ impl WorkerController {
         }
     }
 
-    /// Returns the measured cost of messages.
+    /// Returns the measured cost of a message: start-up time and time per byte.
     pub(crate) fn messages(&self) -> MessageCosts {
         let costs = self.fit.messages();
         MessageCosts { per_byte: costs.per_byte.max(self.round_trips.per_byte()), ..costs }
@@ -235,7 +235,8 @@ impl WorkerController {
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
 
-    /// Checks the number of workers. Returns `None` if no decision is possible yet.
+    /// Checks whether another number of workers, or sub-masters, would make the farm faster. Returns `None` if too little has been measured to
+    /// decide.
     pub(crate) fn replan(&mut self, situation: Situation, clock: impl Fn() -> Duration) -> Option<Replan> {
         let begin = clock();
         let span = std::mem::replace(&mut self.span, Sample { since: situation.now, ..Sample::default() });

@@ -1,4 +1,4 @@
-//! Tests of the worker controller on farms whose times follow the model.
+//! Tests of the controller of the number of workers, on simulated farms whose times follow the controller's own model.
 
 use super::*;
 

@@ -137,9 +137,8 @@ impl MasterRank {
         });
     }
 
-    /// Returns the tasks of the next chunk for `worker`, at most `most`: requeued tasks or new ones, in a number that is chosen for the worker
-    /// `sized_for` (a member, if `worker` is a sub-master). Also returns the worker for which the number was chosen. That is another one if the tasks
-    /// were requested from the source for an earlier chunk.
+    /// Returns the tasks of the next chunk for `worker`, at most `most`, and the worker for whose speed the number of tasks was chosen. This is
+    /// `sized_for` (a member, if `worker` is a sub-master), or another member if the number was chosen earlier and the source had no tasks then.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,

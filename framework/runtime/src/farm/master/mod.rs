@@ -208,7 +208,7 @@ impl MasterRank {
         }
     }
 
-    /// Handles the end of a job on the computing thread of rank 0.
+    /// Handles the result of a command of rank 0's computing thread: the creation of the user's worker, or a chunk.
     fn on_done(&mut self, done: Outcome, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Outcome::SetUp { took } => {

@@ -37,7 +37,7 @@ impl MasterRank {
         }
     }
 
-    /// Delivers results of an exploration from the journal, in the order in which they were recorded, as many as the window admits. The
+    /// Delivers results of an exploration from the journal, in the order in which they were recorded, until too many wait for the sink. The
     /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
@@ -94,7 +94,7 @@ impl MasterRank {
         self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
     }
 
-    /// Records the attempts of tasks in which a rank may have died in the journal, if there is one.
+    /// Records in the journal, if there is one, the failed attempts of tasks in which a rank may have died.
     pub(super) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         let recorded =
             self.journal.as_mut().map_or(Ok(()), |journal| journal.record_attempts(tasks, attempts));

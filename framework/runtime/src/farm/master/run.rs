@@ -41,14 +41,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Runs the driver until the step is complete.
+    /// Sends and receives messages and runs tasks on rank 0 until this step of the run is complete.
     fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Runs the driver, without dispatching tasks, until the condition `until` is true. `busy` describes, for progress messages, the program's code
-    /// that runs in the meantime.
+    /// Receives messages and runs tasks on rank 0, but dispatches no tasks, until the condition `until` is true. `busy` describes, for progress
+    /// messages, the program's code that runs in the meantime.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
@@ -57,7 +57,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.take(Waiting::until(until, busy))
     }
 
-    /// Returns the waker and the clock for the executors of source and sink.
+    /// Returns the waker and the clock for the executors, which call the user's source and sink.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
     }

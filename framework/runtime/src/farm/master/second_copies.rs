@@ -34,8 +34,8 @@ impl MasterRank {
 
     fn send_copy(&mut self, copy: Sent, out: &mut Outgoing<'_>) -> Result<()> {
         let Sent { id, worker, first, count, skip, attempts, kept, .. } = copy;
-        // The original chunk may be late because its tasks are long. The copy is therefore marked as suspect, so that its tasks do not run on the
-        // communicating thread.
+        // The original chunk may be late because its tasks are long. The copy is therefore marked as possibly long (`suspect`), so that its tasks do
+        // not run on the communicating thread.
         let header =
             ChunkHeader { id, first, count, skip, attempt: attempts.failed, suspect: true, alone: false };
         let payload = kept.payload;

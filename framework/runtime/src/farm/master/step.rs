@@ -1,4 +1,5 @@
-//! Steps of a run on rank 0, which follow each other. Each step handles the events of the rank driver with the same [`MasterRank`].
+//! Steps of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers. One step runs after the other; all of them
+//! share the state in [`MasterRank`].
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(super) trait Step {
     /// Returns the object that receives the results during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
-    /// Does the work of one turn of the driver's loop, after the driver has received messages. Returns true if there was work.
+    /// Does the work of this step that is due, such as sending chunks, after rank 0 has received messages. Returns true if there was work.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Returns the next command for the computing thread of rank 0.
@@ -50,7 +51,7 @@ pub(super) trait Step {
     }
 }
 
-/// Adapter by which the rank driver, which receives messages and runs jobs, executes a step of the farm's run.
+/// Adapter by which the rank driver, which receives messages and calls user code, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -62,11 +63,11 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
 
-    /// Maximum number of messages that rank 0 receives between two jobs on its communicating thread. Rank 0 answers all requests for chunks in these
-    /// messages before the next job.
+    /// Maximum number of messages that rank 0 receives between two commands (such as to run a chunk) on its communicating thread. Rank 0 answers all
+    /// requests for chunks in these messages before the next command.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
 
-    /// Number of turns of the driver's loop between two calls of `on_tick`, with which the driver also sends heartbeats. The number is small because
+    /// Number of turns of rank 0's message loop between two calls of `on_tick`, with which rank 0 also sends heartbeats. The number is small because
     /// source and sink may take some milliseconds of a turn each, and heartbeats are due within a second.
     const TURNS_PER_TICK: u32 = 64;
 
@@ -229,7 +230,7 @@ impl Stream<'_, '_, '_> {
 /// Step that dispatches no tasks until a condition is true.
 pub(super) struct Waiting<U> {
     until: U,
-    /// Description of the program's code that runs in the meantime, for progress messages.
+    /// Description, for progress messages, of the program's code that runs during this step.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,

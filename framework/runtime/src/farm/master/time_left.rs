@@ -1,4 +1,4 @@
-//! Time limit of the job: no task is dispatched that cannot end before the limit, by the times of earlier tasks.
+//! Time limit of the job: rank 0 does not dispatch a task if, judged by the times of earlier tasks, it cannot end before the limit.
 
 use std::time::Duration;
 

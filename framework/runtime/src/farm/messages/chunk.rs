@@ -1,4 +1,4 @@
-//! Chunks and results as messages: one header, followed by the tasks or results as their codec writes them.
+//! Chunks and results as messages: one header, followed by the tasks or results as encoded by their codec (serde, or the bytes of their memory).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct ChunkHeader {
     pub(crate) id: u64,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks at the beginning of the encoded tasks that do not belong to the chunk, because their results have already arrived.
+    /// Number of tasks that were encoded before those of this chunk and that the worker skips, because their results have already arrived.
     pub(crate) skip: u32,
     pub(crate) attempt: u32,
     /// True if a rank fell silent while it held tasks of the chunk, or if the chunk is a second copy. The tasks may take long, so they do not run on

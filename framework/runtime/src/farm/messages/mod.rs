@@ -110,7 +110,7 @@ pub(crate) enum ExecutionMode {
 pub(crate) struct Lead {
     /// Ranks that become members of the sub-master, each with true if it has joined the farm.
     pub(crate) members: Vec<(usize, bool)>,
-    /// Order that the sub-master sends to its members.
+    /// Order to get chunks from the sub-master, which the sub-master forwards to its members.
     pub(crate) order: Attach,
 }
 

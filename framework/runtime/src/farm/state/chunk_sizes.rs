@@ -50,7 +50,7 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one, as the policy for chunk sizes knows it.
+    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk size policy.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A chunk and its second copy, which contain the same tasks. Every task that is still open is in a chunk that a rank holds.
+/// A chunk and its second copy, which contain the same tasks. Every open task (without a result, and not requeued) is in a chunk that a rank holds.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) chunks: [u64; 2],
@@ -12,7 +12,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Marks those open tasks in the range `tasks` as no longer open for which `closes` returns true. Returns these tasks as ranges.
+    /// Marks each open task (without a result, and not requeued) in the range `tasks` as no longer open, if `closes` returns true for it. Returns
+    /// the marked tasks as ranges.
     pub(super) fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {

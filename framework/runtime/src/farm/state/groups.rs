@@ -40,7 +40,8 @@ impl Groups {
         Attach { number: self.orders, instead_of }
     }
 
-    /// Divides `ranks` into `count` groups of about equal size, each led by its first rank. Returns the orders for the sub-masters.
+    /// Divides `ranks` into `count` groups of about equal size, each led by its first rank. Returns the orders that rank 0 has to send to the
+    /// sub-masters.
     pub(super) fn split(
         &mut self,
         workers: &mut WorkerTable,
@@ -103,7 +104,7 @@ impl Groups {
         led
     }
 
-    /// Removes the group of a lost sub-master and makes its members workers of rank 0. Returns the orders for these members.
+    /// Removes the group of a lost sub-master and makes its members workers of rank 0. Returns the orders that rank 0 has to send to these members.
     pub(crate) fn adopt(&mut self, workers: &mut WorkerTable, leader: usize) -> Vec<(usize, Attach)> {
         let Some(group) = self.groups.remove(&leader) else { return Vec::new() };
         workers.set_capacity(leader, 1);

@@ -1,4 +1,4 @@
-//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, window and losses.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, bytes in flight and lost ranks.
 //!
 //! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 
@@ -135,7 +135,7 @@ impl MasterState {
         self.sizes.begin(left, &workers);
     }
 
-    /// Reports the number of tasks in the source to the chunk policy, if the number is exact.
+    /// Reports the number of tasks in the source to the chunk size policy, if the number is exact.
     pub(crate) fn set_remaining(&mut self, (left, exact): (u64, bool)) {
         if exact {
             self.sizes.set_remaining(left + self.tasks.waiting());
@@ -148,7 +148,7 @@ impl MasterState {
         exact.then_some(left + self.tasks.waiting())
     }
 
-    /// Reports new measurements to the policy for chunk sizes.
+    /// Passes the latest measurements of tasks and messages to the chunk size policy.
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
@@ -181,9 +181,9 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for which this number was chosen: `sized_for`,
-    /// or the one of an earlier choice whose tasks the source had not returned. Returns `None` if `worker` gets no chunk now: at the limit of bytes
-    /// in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This
+    /// is `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
+    /// now: at the limit of bytes in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -246,7 +246,7 @@ impl MasterState {
         self.tasks.requeue(pending);
     }
 
-    /// Returns the tasks and results between the source and the sink.
+    /// Returns the number and bytes of the tasks and results that are between the source and the sink.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
@@ -287,7 +287,7 @@ impl MasterState {
         let superseded = self.tasks.superseded(worker, done.id);
         let taken = self.tasks.done(worker, done.id, done.count);
         if let Some(given) = superseded {
-            // The time of a result is measured even if the same result has arrived from another copy of the chunk.
+            // The run time that a result reports is recorded even if the same result has arrived from another copy of the chunk.
             let is_last = done.count >= given.count;
             self.count_result(done, by, (&given, is_last), now);
             if is_last {
@@ -373,7 +373,8 @@ impl MasterState {
         (1..self.reports.len()).filter(takes_part).collect()
     }
 
-    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders for the sub-masters.
+    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders that rank 0 has to
+    /// send to the sub-masters.
     pub(crate) fn split(&mut self, ranks: &[usize], count: usize) -> Vec<(usize, Lead)> {
         let orders = self.groups.split(self.tasks.workers_mut(), ranks, count);
         orders.iter().for_each(|&(leader, _)| self.sizes.leave(leader));
@@ -391,7 +392,7 @@ impl MasterState {
         self.groups.next_member(self.tasks.workers(), leader)
     }
 
-    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders for these members.
+    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders that rank 0 has to send to these members.
     pub(crate) fn adopt(&mut self, leader: usize) -> Vec<(usize, Attach)> {
         self.groups.adopt(self.tasks.workers_mut(), leader)
     }

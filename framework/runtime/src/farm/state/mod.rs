@@ -62,7 +62,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks at the beginning of the encoded tasks whose results have already arrived.
+    /// Number of tasks whose results have already arrived; they are the first of the encoded tasks.
     pub(crate) skip: u32,
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
@@ -117,7 +117,7 @@ pub(crate) struct TaskCounts {
 }
 
 impl<K> TaskTable<K> {
-    /// Creates the table for `size` ranks, of which none has joined.
+    /// Creates the table of tasks and ranks for `size` ranks, of which none has joined the farm.
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
             workers: WorkerTable::new(size),
@@ -291,7 +291,7 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk, whose number is the one after the last.
+    /// Adds a dispatched chunk to the outstanding chunks, under the next free number.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);
@@ -384,7 +384,7 @@ impl<K> TaskTable<K> {
         self.waiting = 0;
     }
 
-    /// Describes the state of the tasks for messages.
+    /// Describes how many tasks have ended, are dispatched or are requeued, for error and log messages.
     pub(crate) fn describe(&self) -> String {
         let needed = || self.outstanding.values().filter(|chunk| !chunk.superseded);
         let mut text = format!(

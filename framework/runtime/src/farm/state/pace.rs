@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Times of tasks by rank, from which the need for second copies and the work until a time limit are predicted.
+/// Times of tasks by rank, by which the farm chooses chunks for second copies, and predicts the number of tasks that end before a time limit.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Seconds for a task on each rank: a moving average in which the last result counts half.

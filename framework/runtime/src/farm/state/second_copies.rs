@@ -112,8 +112,8 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Returns true if rank 0 may run second copies. After the loss of a rank it may not, because a task may have caused the loss without being
-    /// suspected any more.
+    /// Returns true if rank 0 may run second copies. After the loss of a rank it may not, because the task that caused the loss may no longer be
+    /// suspected, and would end the job if it killed rank 0.
     fn rank_0_may_copy(&self) -> bool {
         self.deaths.last == 0 && self.counts.again == 0
     }
@@ -143,7 +143,8 @@ fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
     !chunk.has_copy && !chunk.attempts.is_suspect()
 }
 
-/// Returns the open tasks of a chunk without a record of copies: `tasks` if the chunk was never copied, and none if all tasks have ended in a copy.
+/// Returns the open tasks of a chunk that has no entry in [`SecondCopies`]: `tasks` if the chunk was never copied, and none if all tasks have ended
+/// in the copy.
 fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
     if chunk.has_copy { Vec::new() } else { vec![tasks] }
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::messages::ChunkHeader;
 use super::worker_table::{WorkerState, WorkerTable};
 
-/// A sub-master sends collected results to the master when their number reaches that of its active members divided by this number, or at once if a
-/// member is idle.
+/// A sub-master sends collected results to the master as soon as it has one result for each `PER_BUNDLE` active members, or at once if a member is
+/// idle.
 const PER_BUNDLE: usize = 8;
 
 #[derive(Debug)]

@@ -31,8 +31,8 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
         let place = task.checked_sub(chunk.first).and_then(|place| u32::try_from(place).ok());
         place.filter(|&place| place < chunk.count)
     };
-    // The rank was in the chunk with the index `at`, in the task at the position `from` or in a later one; `exact` is the end of these positions, if
-    // it is known. If `later` is true, the rank may also have been in a later chunk.
+    // The rank was in chunk number `at` of its list, in the task at position `from` or in a later task. If the task is known exactly, `exact` is the
+    // position after it. If `later` is true, the rank may also have been in a later chunk.
     let (at, from, exact, later) = match last_activity {
         LastActivity::Innocent => (chunks.len(), 0, None, false),
         LastActivity::Chunk { id, task } => {
@@ -72,7 +72,7 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
 }
 
 impl<K> TaskTable<K> {
-    /// Ensures that deaths from now on get numbers above `deaths`.
+    /// Ensures that the numbers of later deaths exceed `deaths`, because an earlier run of the job has used the numbers up to `deaths`.
     pub(crate) fn count_deaths_from(&mut self, deaths: u32) {
         self.deaths.last = self.deaths.last.max(deaths);
     }

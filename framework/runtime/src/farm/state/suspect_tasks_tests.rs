@@ -85,7 +85,7 @@ struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
     deadly: BTreeSet<u64>,
-    /// Deadly tasks that have killed a rank.
+    /// Tasks that kill every rank that runs them, and have already killed one.
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task.
+    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task (one that kills every rank that runs it).
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();

@@ -211,7 +211,7 @@ impl World {
                         self.lose(rank, WorkerState::Dead);
                     }
                 }
-                // A worker stops answering, or a suspected worker sends a message again.
+                // A worker stops answering, or a worker that counts as possibly dead sends a message again.
                 20 => {
                     let rank = self.dice.below(size);
                     match self.master.workers().state_of(rank) {

@@ -75,12 +75,12 @@ impl WorkerTable {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 
-    /// Returns the number of active ranks.
+    /// Returns the number of ranks that get tasks (active ranks); a sub-master counts as one rank.
     pub(crate) fn working(&self) -> usize {
         self.requesting.len()
     }
 
-    /// Returns the number of workers of the active ranks; a sub-master counts with its members.
+    /// Returns the number of workers of the ranks that get tasks (active ranks); a sub-master counts with its members.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -138,7 +138,7 @@ impl WorkerTable {
         self.state.len()
     }
 
-    /// Returns the number of workers of a rank.
+    /// Returns the number of workers that a rank supplies with chunks: its members if it is a sub-master, otherwise 1.
     pub(crate) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
@@ -188,7 +188,7 @@ impl WorkerTable {
         match state {
             WorkerState::Active => self.insert(rank),
             WorkerState::Parked => self.parked += 1,
-            // A rank in this state still holds the chunks that were sent to it earlier.
+            // A rank that has not joined yet or works for a sub-master keeps the chunks that were sent to it earlier.
             WorkerState::Expected | WorkerState::Delegated => {}
             WorkerState::TimedOut | WorkerState::Suspected | WorkerState::Dead | WorkerState::Left => {
                 (self.held[rank], self.exclusive[rank]) = (0, false);
