@@ -10,7 +10,7 @@ use super::store::SnapshotStore;
 use super::{LoadedPiece, Piece, SnapshotWriter, load};
 use crate::golden::{Messages, check_file, place};
 
-/// Identifier of the start of the job that has written the stored checkpoint.
+/// Identifier of the start of the job that has written the golden checkpoint, whose files are in the repository.
 const ATTEMPT: &str = "0123456789abcdef";
 const UNITS: u64 = 10;
 const PASS: u64 = 120;
@@ -59,7 +59,7 @@ fn checkpoint_format_is_unchanged() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
     let written = write(&new);
-    // The stored checkpoint is copied, because a job also writes to the directory from which it resumes.
+    // The test uses a copy of the golden checkpoint, because a job also writes to the directory from which it resumes.
     for name in files() {
         check_file(&format!("checkpoint/{name}"), &new.join(&name));
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Loading of a loop's units from a checkpoint.
+//! Loading of the units of a loop (rows or indices) from a checkpoint.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
 use crate::error::{Error, Result};
 
-/// Contiguous units of a loop, loaded from a checkpoint.
+/// Contiguous units (rows or indices) of a loop, loaded from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedPiece {
     pub(crate) units: Range<u64>,
@@ -65,11 +65,10 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the data that ranks have written in addition to their units, which are in a piece without units; empty for a rank that has written no
-/// such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
+/// Loads the extra data that each rank has stored beside its units of the loop, in a piece that contains no units; empty for a rank that
+/// has written no such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
-/// # Errors
-/// The errors of [`load`].
+/// # Errors The errors of [`load`].
 pub(crate) fn load_rank_data(
     dir: &Path,
     manifest: &Manifest,

@@ -1,5 +1,5 @@
-//! Rank 0's store of checkpoints: collects the reports of the ranks about their parts, completes checkpoints, and locks the directory of the
-//! checkpoints.
+//! Rank 0's store of checkpoints: collects the ranks' reports about the data that they have written, completes checkpoints, and locks the
+//! directory of the checkpoints.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -15,11 +15,11 @@ use super::writer::SnapshotWriter;
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Name of the file in the directory of the checkpoints whose lock the job holds.
+/// Name of the lock file in the directory of the checkpoints; the job holds its lock.
 const LOCK: &str = "lock";
 
-/// Collects the reports of the ranks about their parts of a checkpoint, and completes checkpoints. The directory of the checkpoints stays locked
-/// until the store is dropped.
+/// Collects the ranks' reports about the data that they have written for a checkpoint, and completes checkpoints. The directory of the
+/// checkpoints stays locked until the store is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     dir: PathBuf,
@@ -29,19 +29,19 @@ pub(crate) struct SnapshotStore {
     last: Option<Folder>,
     /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// Number of passes of the checkpoint that is being written, and the parts that its ranks have written.
+    /// For the checkpoint that is being written: number of completed passes of the loop, and the pieces that each rank has reported as
+    /// written.
     next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
     _lock: LockFile,
 }
 
 impl SnapshotStore {
-    /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
-    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning. Removes other
-    /// files that a dead job has left behind.
+    /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which
+    /// `load` succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning.
+    /// Removes other files that a dead job has left behind.
     ///
-    /// # Errors
-    /// If the directory holds a checkpoint of another owner, or damaged checkpoints only, or if another job holds the lock for ten seconds; errors
-    /// of the file system.
+    /// # Errors If the directory holds a checkpoint of another loop, number of units or identity, or damaged checkpoints only, or if
+    /// another job holds the lock for ten seconds; errors of the file system.
     pub(crate) fn open<T>(
         dir: &Path,
         name: &str,
@@ -87,8 +87,8 @@ impl SnapshotStore {
         self.next.is_some()
     }
 
-    /// Starts a checkpoint of the loop's units after `pass` passes, which `ranks` ranks write. Returns false, and starts nothing, if the current
-    /// checkpoint is of the same pass.
+    /// Starts a checkpoint of the loop's units after `pass` passes over them; `ranks` ranks write their units. Returns false, and starts
+    /// nothing, if the current checkpoint is of the same pass.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
@@ -128,11 +128,10 @@ impl SnapshotStore {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records that a rank has written its part of the checkpoint. Returns true if the part completes the checkpoint, which is the newest
+    /// Records that a rank has written its units for the checkpoint. Returns true if they complete the checkpoint, which is the newest
     /// checkpoint from now on.
     ///
-    /// # Errors
-    /// If the pieces do not contain each unit exactly once; errors of the file system.
+    /// # Errors If the pieces do not contain each unit exactly once; errors of the file system.
     pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {

@@ -26,7 +26,7 @@ fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the part of one rank in a checkpoint.
+/// Writes the units of one rank for a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -204,7 +204,7 @@ fn foreign_files_are_not_removed() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // A job that is not the owner of the checkpoints in a directory removes nothing there.
+    // A job for another loop, number of units or identity removes no checkpoints from the directory.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();
