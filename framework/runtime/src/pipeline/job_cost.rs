@@ -9,7 +9,8 @@ pub(crate) struct JobCost {
     pub(crate) took: Duration,
     /// Time of each stage, if the stages of this job were timed separately; otherwise empty. Only a sample of all jobs is timed in this way.
     pub(crate) stage_times: Vec<StageTime>,
-    /// For the event log, if the stages of this job were not timed separately: stages, numbers of items, and times; empty without a log.
+    /// Entries for the event log (stages, number of items, time) if the stages of this job were not timed separately; empty without an
+    /// event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
     /// Encoded sizes of batches that were measured in this job, by edge between stages.
     pub(crate) edge_sizes: Vec<EdgeSize>,

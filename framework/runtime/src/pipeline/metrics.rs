@@ -38,8 +38,8 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank that has a whole core. Counted are input items or, if the stage produces several items from one, input
-/// and output items: the output of one input item may take longer than the whole stream lasts.
+/// Service time of a stage per item on a rank that has a whole core. The items are the input items or, if the stage produces several items
+/// from one, the input and the output items, because the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Service time in seconds per item.

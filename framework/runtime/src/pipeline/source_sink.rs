@@ -193,7 +193,7 @@ pub(crate) enum Durability {
     Committed,
     /// The sink receives the items since the last snapshot again.
     None,
-    /// The sink keeps its items in memory, so that those before the snapshot are lost.
+    /// The sink keeps its items in memory, so a restart loses the items before the snapshot.
     InMemory,
 }
 
