@@ -212,8 +212,8 @@ impl Heartbeat {
                 pause = pause.min(limit - silent);
             }
         }
-        // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long, so that the
-        // error states the right limit.
+        // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long. The
+        // error then comes at the limit that it states.
         self.next = now + pause;
         // The check whether any rank makes progress follows the checks of silence, because the last reported state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }

@@ -32,7 +32,7 @@ pub(crate) trait UserCode: Send {
     /// Returns the time that the task took; `None` if this time does not predict the times of later tasks.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 
-    /// Adds the outcome of a task to the counts and times for the event log.
+    /// Adds an ended task to `tally`: the number and the times of the jobs of user code, for the event log.
     fn tally(outcome: &Self::Outcome, tally: &mut Tally) {
         if let Some(took) = Self::took(outcome) {
             tally.add(0, None, 1, took);
