@@ -65,10 +65,11 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the extra data that each rank has stored beside its units of the loop, in a piece that contains no units; empty for a rank that
+/// Loads the extra data that each rank has stored in addition to its units of the loop, in a piece that contains no units; empty for a rank that
 /// has written no such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
-/// # Errors The errors of [`load`].
+/// # Errors
+/// The errors of [`load`].
 pub(crate) fn load_rank_data(
     dir: &Path,
     manifest: &Manifest,

@@ -40,7 +40,8 @@ impl SnapshotStore {
     /// `load` succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning.
     /// Removes other files that a dead job has left behind.
     ///
-    /// # Errors If the directory holds a checkpoint of another loop, number of units or identity, or damaged checkpoints only, or if
+    /// # Errors
+    /// If the directory holds a checkpoint of another loop, number of units or identity, or damaged checkpoints only, or if
     /// another job holds the lock for ten seconds; errors of the file system.
     pub(crate) fn open<T>(
         dir: &Path,
@@ -108,7 +109,7 @@ impl SnapshotStore {
     /// If a manifest cannot be removed. The data of a checkpoint without a manifest is ignored.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.abandon();
-        // The older manifest is removed first: a job that starts between the two steps would otherwise continue from it.
+        // The older manifest is removed first: a job that starts between the two removals would otherwise continue from it.
         for name in [manifest::OLDER, manifest::NAME] {
             let path = self.dir.join(name);
             match fs::remove_file(&path) {
@@ -131,7 +132,8 @@ impl SnapshotStore {
     /// Records that a rank has written its units for the checkpoint. Returns true if they complete the checkpoint, which is the newest
     /// checkpoint from now on.
     ///
-    /// # Errors If the pieces do not contain each unit exactly once; errors of the file system.
+    /// # Errors
+    /// If the pieces do not contain each unit exactly once; errors of the file system.
     pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
@@ -229,7 +231,7 @@ fn tidy(dir: &Path, kept: &[&Option<Folder>]) {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
-            // A failure is ignored: a remaining file only occupies disk space.
+            // An error of the removal is ignored: a remaining file only occupies disk space.
             let _ = fs::remove_file(entry.path());
         } else if let Some(folder) = Folder::named(name)
             && !kept.iter().any(|kept| kept.as_ref() == Some(&folder))

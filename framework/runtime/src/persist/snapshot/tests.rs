@@ -122,13 +122,13 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // Step 2: the killed job has created the file of one rank, without data.
+            // Killed at step 2, the job has created the checkpoint file of one rank, without data.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // Steps 4 to 6: the killed job has written all data; in step 4 only a part of the manifest.
+                // Killed at steps 4 to 6, the job has written the data of all ranks; at step 4, only a part of the manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -136,7 +136,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                     }
                 }
                 if step == 5 {
-                    // Step 5: the killed job has completed its checkpoint, but not removed the data of an obsolete one.
+                    // Killed at step 5, the job has completed its checkpoint, but has not removed the data of an obsolete one.
                     Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
