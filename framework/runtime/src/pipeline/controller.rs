@@ -82,8 +82,8 @@ pub(crate) struct Controller {
     searched_with: Inputs,
     /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
-    /// True if the predicted gain of the candidate mapping exceeds the threshold, and the tuner waits until it has lasted long enough. Meanwhile, no
-    /// other mapping is searched for.
+    /// True if the predicted gain of the candidate mapping is large enough for a change, and the tuner waits until the gain has lasted long
+    /// enough. Meanwhile, no other mapping is searched for.
     persisting: bool,
     /// True if the last batch drawn from the source before the last change of the mapping has reached the sink.
     drained: bool,
@@ -231,7 +231,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough: a search may find a better mapping.
+        // Searches continue while the tuner waits whether a small predicted gain lasts: a search may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -276,7 +276,8 @@ impl Controller {
         &self.inputs
     }
 
-    /// Returns the measured effect of the last change of the mapping; `None` once it has been returned.
+    /// Returns the predicted and the measured effect of the last change of the mapping. `None` if it has not been measured yet, or has been
+    /// returned before.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.tuner.outcome()
     }

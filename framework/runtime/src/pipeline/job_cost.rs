@@ -25,9 +25,9 @@ pub(crate) struct StageTime {
     /// Number of output items of the stage.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
-    /// Part of the time in which the stage computed (processor time).
+    /// Part of `took` in which the stage computed (processor time).
     pub(crate) cpu: Duration,
-    /// Part of the time in which the stage was ready to compute, but other threads had the core.
+    /// Part of `took` in which the stage was ready to compute, but other threads had the core.
     pub(crate) lost: Duration,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Service {
     pub(crate) items: u64,
 }
 
-/// Collects the costs of a rank's jobs, which the rank reports to rank 0.
+/// Collects the times and sizes measured in a rank's jobs (calls of user code), which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,

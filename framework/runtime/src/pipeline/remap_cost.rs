@@ -118,7 +118,7 @@ impl RemapCostMeter {
         RemapCostMeter { phase: Phase::Unchanged, points: None }
     }
 
-    /// Returns the number of items at the sink before which [`see`](RemapCostMeter::see) need not be called.
+    /// Returns the number of items that must have reached the sink before the next call of [`see`](RemapCostMeter::see) is useful.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
         match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,

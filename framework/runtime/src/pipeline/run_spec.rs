@@ -1,4 +1,5 @@
-//! Data that rank 0 needs for a run of a pipeline: description of the pipeline, its first mapping, and what is known of the ranks.
+//! Data that rank 0 needs for a run of a pipeline: description of the pipeline, its first mapping, and the measured speeds and links of the
+//! ranks.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::Item;
 
-/// Batch drawn from the source, with the state of the source after it.
+/// Batch drawn from the source, and the number of items left in the source.
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
