@@ -385,7 +385,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Writes the number of completed items, tasks or units to the job status, the file that shows the state of the job.
+/// Writes the number of completed items (of a pipeline), tasks (of a farm or workflow) or units (rows or indices of a loop) to the job
+/// status, the file that shows the state of the job.
 fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.record_done(progress.done);

@@ -110,8 +110,8 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns true if user code that the protocol calls itself (for example a sink), and whose calls have been short so far, may block this
-    /// rank.
+    /// Returns true if user code that the protocol calls itself (for example a sink), and whose calls have been short so far, may keep this
+    /// rank from sending messages.
     fn is_interleaved(&self) -> bool {
         false
     }
@@ -132,7 +132,7 @@ pub(crate) trait Protocol: Sized {
         true
     }
 
-    /// Returns true if the rank is not needed for now; it then sleeps longer between two polls.
+    /// Returns true if the rank has no work until a message arrives (it is parked); it then sleeps longer between two polls.
     fn is_parked(&self) -> bool {
         false
     }

@@ -21,7 +21,8 @@ pub(crate) trait UserCode: Send {
     /// Returns true if the task has an outcome, which the protocol receives.
     fn answers(task: &Self::Task) -> bool;
 
-    /// Returns true if the task processes items, tasks or units of the skeleton, and false for other tasks, such as setting up a stage.
+    /// Returns true if the task is work of the skeleton: items of a pipeline, tasks of a farm or workflow, rows or indices of a loop. False
+    /// for other tasks, such as setting up a stage.
     fn is_work(_: &Self::Task) -> bool {
         true
     }
