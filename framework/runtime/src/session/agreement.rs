@@ -207,7 +207,8 @@ impl Endpoint {
     /// Waits for the first message of a run, and compares the description of the run in it with that of this rank. Returns the message and
     /// the dead ranks that rank 0 lists in it.
     ///
-    /// # Errors The errors of [`begin_run`](Endpoint::begin_run); the errors are not sent to the other ranks.
+    /// # Errors
+    /// The errors of [`begin_run`](Endpoint::begin_run); the errors are not sent to the other ranks.
     pub(super) fn await_opening(
         &mut self,
         mine: &Announcement,

@@ -235,7 +235,8 @@ impl Config {
         self
     }
 
-    /// Sets the file to which the job writes its state and its end, for [the program that started it](crate::job_status).
+    /// Sets the file to which the job writes its current state and, at last, how it has ended, for [the program that started
+    /// it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
         self

@@ -15,7 +15,8 @@ impl Course {
     /// Begins a collective operation in which rank 0 at first sends only the announcement (its description of the operation), without a
     /// value.
     ///
-    /// # Errors The errors of [`begin`](Course::begin).
+    /// # Errors
+    /// The errors of [`begin`](Course::begin).
     pub(super) fn begin_empty(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
         let mut course = Course::begin(endpoint, what, limits)?;
         course.descend_value(endpoint, Some(()))?;
