@@ -128,7 +128,7 @@ impl Attempts {
     }
 }
 
-/// Statement whether a dead rank was in a certain task.
+/// Judgement whether a dead rank was in a given task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// The dead rank was not in this task.
