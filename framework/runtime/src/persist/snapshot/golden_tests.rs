@@ -20,12 +20,12 @@ fn attempt() -> Attempt {
     ATTEMPT.to_string().try_into().unwrap()
 }
 
-/// Returns the data of units of a loop: two bytes for each unit.
+/// Returns the data of some units (rows or indices) of a loop: two bytes for each unit.
 fn data(units: std::ops::Range<u64>) -> Vec<u8> {
     units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
 }
 
-/// Returns the contiguous pieces of units that each of two ranks writes.
+/// Returns the pieces that each of two ranks writes; a piece holds contiguous units (rows or indices) of the loop.
 fn parts() -> [Vec<Piece>; 2] {
     let piece = |first: u64, end: u64| (first, end - first, data(first..end));
     [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]

@@ -88,8 +88,8 @@ impl SnapshotStore {
         self.next.is_some()
     }
 
-    /// Starts a checkpoint of the loop's units after `pass` passes over them; `ranks` ranks write their units. Returns false, and starts
-    /// nothing, if the current checkpoint is of the same pass.
+    /// Starts a checkpoint of the loop's units (rows or indices) after `pass` passes over them; `ranks` ranks write their units. Returns
+    /// false, and starts nothing, if the current checkpoint is of the same pass.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
@@ -129,8 +129,8 @@ impl SnapshotStore {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records that a rank has written its units for the checkpoint. Returns true if they complete the checkpoint, which is the newest
-    /// checkpoint from now on.
+    /// Records that a rank has written its units (rows or indices of the loop) for the checkpoint. Returns true if they complete the
+    /// checkpoint, which is the newest checkpoint from now on.
     ///
     /// # Errors
     /// If the pieces do not contain each unit exactly once; errors of the file system.

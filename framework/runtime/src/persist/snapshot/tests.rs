@@ -12,7 +12,7 @@ use crate::error::Result;
 
 const UNITS: u64 = 10;
 
-/// Returns the data of unit `n` of the loop after `pass` passes.
+/// Returns the data of unit (row or index) `n` of the loop after `pass` passes over all units.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -26,7 +26,7 @@ fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the units of one rank for a checkpoint.
+/// Writes the units (rows or indices of the loop) of one rank for a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,

@@ -62,7 +62,7 @@ impl SnapshotWriter {
         (writer, (to_do, finished))
     }
 
-    /// Starts to write the units of this rank after `pass` passes of the loop, and returns.
+    /// Starts to write the units (rows or indices) of this rank after `pass` passes of the loop, and returns at once.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -169,7 +169,7 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes the units of a rank to a file of the checkpoint, and syncs the file and its directories.
+/// Writes the units (rows or indices of the loop) of a rank to a file of the checkpoint, and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);
