@@ -40,7 +40,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// Starts a pipeline with an iterator that can begin at any item. `make` receives the number of items to leave out and creates the
     /// iterator on rank 0 only.
     ///
-    /// A job that continues from a [snapshot](Pipeline::snapshots) begins behind the items that are done. With
+    /// A job that continues from a [snapshot](Pipeline::snapshots) begins after the items that were processed before it. With
     /// [`source`](Pipeline::source), `Iterator::nth` skips them, which is immediate for ranges and slices but draws every item of most other
     /// iterators.
     ///
@@ -347,7 +347,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
 }
 
 impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
-    /// Sends the items behind the last added stage, or behind the source, as their memory.
+    /// Sends the items behind the last added stage, or behind the source, as a copy of their memory.
     ///
     /// Numbers and vectors of numbers are always sent as their memory. This option is for plain structs and arrays, on ranks with the same
     /// byte order. serde is not used, although the type must implement its traits like every [`Item`].

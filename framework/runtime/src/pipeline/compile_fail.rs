@@ -131,7 +131,7 @@ struct PlainText;
 /// ```
 struct SessionOnAnotherThread;
 
-/// A sink cannot start a skeleton, because the pipeline uses the session until it has ended.
+/// The function of a sink cannot start another parallel operation, such as a loop, because the pipeline uses the session until it has ended.
 ///
 /// ```compile_fail,E0277
 /// use armature::loops::map;
@@ -144,7 +144,7 @@ struct SessionOnAnotherThread;
 /// });
 /// ```
 ///
-/// A function that stays on its thread cannot do so either:
+/// A function that a loop calls on the thread of the rank cannot start another loop either:
 ///
 /// ```compile_fail
 /// use armature::loops::{ParallelFor, map};
@@ -156,7 +156,7 @@ struct SessionOnAnotherThread;
 /// });
 /// ```
 ///
-/// If the skeletons run one after the other, the program compiles:
+/// If the pipeline and the loop run one after the other, the program compiles:
 ///
 /// ```
 /// use armature::loops::map;

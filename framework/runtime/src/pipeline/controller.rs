@@ -27,14 +27,15 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 const QUIET: u32 = 5;
 /// Largest relative difference between two values of a rank's speed, or of a stage's time per item, that count as equal.
 const ALIKE: f64 = 0.1;
-/// Number of consecutive evaluations that must find a better mapping before it is adopted, if its gain is only half of the threshold. They take at
-/// least half a second.
+/// Number of consecutive evaluations that must find a better mapping before it is adopted, if its predicted gain is only half of the
+/// threshold for adopting a mapping at once. The evaluations take at least half a second.
 const PATIENCE: u32 = 10;
 /// Predicted gain with which two evaluations are enough to replace the first mapping of a stream: the new mapping makes the stream twice as fast.
 const DECISIVE: f64 = 0.5;
-/// Fraction of the tuner's threshold that the gain of a quick search for a mapping must reach to justify a thorough search.
+/// Gain that a quick search for a mapping must predict to justify a thorough search, as a fraction of the gain from which a mapping is
+/// adopted.
 const PROMISING: f64 = 0.5;
-/// Minimum pause in seconds after a change of the mapping, in addition to the tuner's pause, which is a multiple of the cost of the change.
+/// Minimum time in seconds between two changes of the mapping. The tuner also waits for a multiple of the cost of the last change.
 const COOL_DOWN: f64 = 0.5;
 /// Minimum assumed cost of a change of the mapping, as a multiple of the time of an item. This is the only estimate until the cost of a change has
 /// been measured.
@@ -51,18 +52,18 @@ struct Search {
     at: Duration,
     /// Processor time that the search took.
     took: Duration,
-    /// Production time of the current mapping at the search, in seconds.
+    /// Predicted time per item of the current mapping at the time of the search, in seconds.
     current_time: f64,
 }
 
 impl Search {
-    /// Returns true if the time from this search until `now` is long enough for another search; the processor time of this search counts `times`
-    /// times.
+    /// Returns true if the time from this search until `now` is long enough for another search: searches may take only a small fraction of
+    /// the time. The processor time of this search is multiplied by `times`.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Returns true if the predicted production time of the current mapping has grown by more than the fraction `worth` since this search.
+    /// Returns true if the predicted time per item of the current mapping has grown by more than the fraction `worth` since this search.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
@@ -81,14 +82,14 @@ pub(crate) struct Controller {
     searched_with: Inputs,
     /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
     candidate: Option<Mapping>,
-    /// True if the predicted gain of the candidate mapping exceeds the threshold, and the tuner waits until it has lasted long enough. Meanwhile, no
-    /// other mapping is searched for.
+    /// True if the predicted gain of the candidate mapping is large enough for a change, and the tuner waits until the gain has lasted long
+    /// enough. Meanwhile, no other mapping is searched for.
     persisting: bool,
     /// True if the last batch drawn from the source before the last change of the mapping has reached the sink.
     drained: bool,
     /// True while a new mapping is current and batches that were drawn from the source before the change are in flight.
     draining: bool,
-    /// Seconds that the stream lost by the last change of the mapping, compared with the pace before the change.
+    /// Seconds that the stream lost by the last change of the mapping, compared with the time per item before the change.
     last_cost: f64,
     /// Times of the stages and speeds of the ranks at the last evaluation of the mapping; empty if they are unknown.
     inputs: Inputs,
@@ -139,7 +140,8 @@ impl Controller {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Returns true if another search for a mapping may start at time `now`; `current_time` is the production time of the current mapping in seconds.
+    /// Returns true if another search for a mapping may start at time `now`; `current_time` is the predicted time per item of the current
+    /// mapping in seconds.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
@@ -177,8 +179,8 @@ impl Controller {
         Ok(plan)
     }
 
-    /// Compares the current mapping with another one, and returns the decision whether the other one is adopted. The first call returns `None`: it
-    /// only starts the measurement of the pace. `clock` reads the processor time of this thread.
+    /// Compares the current mapping with another one, and returns the decision whether the other one is adopted. The first call returns
+    /// `None`: it only starts the measurement of the time per item at the sink. `clock` reads the processor time of this thread.
     pub(crate) fn replan(
         &mut self,
         s: Progress,
@@ -229,7 +231,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // Searches continue while the tuner waits until a gain below the threshold has lasted long enough: a search may find a better mapping.
+        // Searches continue while the tuner waits whether a small predicted gain lasts: a search may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -247,14 +249,14 @@ impl Controller {
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
-            // The final cost of a change of the mapping is ignored. It is relative to the better pace after the change and mainly shows that items in
-            // flight keep the old pace, which says nothing about the next change.
+            // The final cost of a change of the mapping is ignored. It is computed with the better time per item after the change, and is
+            // therefore mostly the delay of the items in flight, which says nothing about the next change.
             CostUpdate::Settled(_) => {}
         }
     }
 
-    /// Registers that the last batch drawn before the change of the mapping has reached the sink. Compared with the pace before it, the change has
-    /// cost the stream `loss` seconds.
+    /// Registers that the last batch drawn before the change of the mapping has reached the sink. Compared with the time per item before
+    /// the change, the stream has lost `loss` seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
@@ -274,7 +276,8 @@ impl Controller {
         &self.inputs
     }
 
-    /// Returns the measured effect of the last change of the mapping; `None` once it has been returned.
+    /// Returns the predicted and the measured effect of the last change of the mapping. `None` if it has not been measured yet, or has been
+    /// returned before.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.tuner.outcome()
     }

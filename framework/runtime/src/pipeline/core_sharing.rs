@@ -109,8 +109,9 @@ impl CoreSharing {
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// Returns the groups of ranks that share cores, as input of the planner, with the loads by other programs that [`speeds`](Self::speeds)
-    /// estimated last. While a rank waits for a disk or a server, for example, another rank has the core.
+    /// Returns the groups of ranks that share cores, as input of the planner, with the loads by other programs that
+    /// [`speeds`](Self::speeds) estimated last. The number of cores is divided by the fraction of time in which the stages compute: while
+    /// they wait for a disk, for example, another rank has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
             let part =

@@ -73,7 +73,8 @@ impl<S: Stage> ErasedStage for S {
         let mut removed: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = user_code::call(|| {
-            // Takes a faster path for a batch without dropped items, which is the usual case: the positions of its items are consecutive numbers.
+            // A batch without dropped items, which is the usual case, is processed in a faster loop: the positions of its items are
+            // consecutive numbers.
             if range.is_full() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut removed)
             } else {

@@ -139,10 +139,8 @@ impl<T, I: Iterator> Rest<T, I> {
     }
 }
 
-/// Produces items from the rest of a batch until the piece is full or the batch is finished.
-///
-/// # Errors
-/// The first error of the function or of an iterator.
+/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits or the batch is
+/// finished. An error is the first one of the function or of an iterator.
 fn piece<F, T, I, K>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,
@@ -160,7 +158,7 @@ where
     // Position in the batch of the last input item from which an item was made.
     let mut last: Option<u32> = None;
     let (mut started, mut dropped) = (0, 0);
-    // The time limit of the piece begins only when the first item has been produced, which may take long.
+    // The time limit of a piece of output counts from its first item, because user code may take long until it produces that item.
     let mut start: Option<Duration> = None;
     let mut read_clock_at = 1;
     let is_last = loop {
@@ -180,7 +178,8 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // An input item counts as dropped until its first output. If it was started for an earlier piece, it was not counted in this one.
+                // An input item counts as dropped until its first output item. An input item that was started in an earlier piece is not in
+                // the count of this piece.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);

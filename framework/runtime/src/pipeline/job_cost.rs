@@ -9,7 +9,8 @@ pub(crate) struct JobCost {
     pub(crate) took: Duration,
     /// Time of each stage, if the stages of this job were timed separately; otherwise empty. Only a sample of all jobs is timed in this way.
     pub(crate) stage_times: Vec<StageTime>,
-    /// For the event log, if the stages of this job were not timed separately: stages, numbers of items, and times; empty without a log.
+    /// Entries for the event log (stages, number of items, time) if the stages of this job were not timed separately; empty without an
+    /// event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
     /// Encoded sizes of batches that were measured in this job, by edge between stages.
     pub(crate) edge_sizes: Vec<EdgeSize>,
@@ -24,9 +25,9 @@ pub(crate) struct StageTime {
     /// Number of output items of the stage.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
-    /// Part of the time in which the stage computed (processor time).
+    /// Part of `took` in which the stage computed (processor time).
     pub(crate) cpu: Duration,
-    /// Part of the time in which the stage was ready to compute, but other threads had the core.
+    /// Part of `took` in which the stage was ready to compute, but other threads had the core.
     pub(crate) lost: Duration,
 }
 

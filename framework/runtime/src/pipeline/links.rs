@@ -1,9 +1,9 @@
 //! Links as estimated from their traffic: every rank monitors its incoming batches, and rank 0 combines the results.
 //!
-//! A batch carries a reading of its sender's clock. The receiver measures the time until it has the batch, if it was polling: a rank that computed in
-//! the same thread meanwhile would measure its own lateness. (For the same reason, a sender that computes in the communicating thread does not stamp
-//! its batches: MPI may transfer them much later.) The planner's [`LinkTraffic::cautious`] handles what else the delays contain, and decides how far
-//! they are trusted.
+//! A batch carries a reading of its sender's clock. The receiver measures the time until it has the batch, if it was polling: a rank that
+//! computed in the same thread meanwhile would measure its own lateness. (For the same reason, a sender that computes in the communicating
+//! thread does not stamp its batches: MPI may transfer them much later.) The delays also contain the offset of the clocks and waiting
+//! times; the planner's [`LinkTraffic::cautious`] derives cautious estimates from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ struct Span {
 pub(crate) struct Arrival {
     pub(crate) from: usize,
     pub(crate) bytes: usize,
-    /// Time of sending by the sender's clock, if it is known.
+    /// Time at which the batch was sent, by the sender's clock; `None` if the batch carries no time.
     pub(crate) sent: Option<Duration>,
     /// Time at which this rank received the batch in a poll.
     pub(crate) now: Duration,
@@ -124,7 +124,7 @@ impl LinkTable {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
-    /// Registers the traffic over links into rank `to`, which this rank reported at time `now`.
+    /// Registers the traffic over the links into rank `to`, which rank `to` reported at time `now`.
     pub(crate) fn reported(
         &mut self,
         to: usize,

@@ -38,8 +38,8 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank that has a whole core. Counted are input items or, if the stage produces several items from one, input
-/// and output items: the output of one input item may take longer than the whole stream lasts.
+/// Service time of a stage per item on a rank that has a whole core. The items are the input items or, if the stage produces several items
+/// from one, the input and the output items, because the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Service time in seconds per item.
@@ -48,7 +48,7 @@ pub(crate) struct Service {
     pub(crate) items: u64,
 }
 
-/// Collects the costs of a rank's jobs, which the rank reports to rank 0.
+/// Collects the times and sizes measured in a rank's jobs (calls of user code), which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,

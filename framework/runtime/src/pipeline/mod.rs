@@ -74,7 +74,7 @@ mod steal_time;
 mod summary;
 mod worker;
 
-/// Name of this skeleton, for the message that a rank has waited for others to reach the skeleton.
+/// Name of pipelines in the error message that a rank has waited too long for other ranks to start the same operation.
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;

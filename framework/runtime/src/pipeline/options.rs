@@ -44,7 +44,7 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Sets how items are sent to the replicas of a stage. The default is on demand.
+    /// Sets how items are sent to the replicas of a stage. By default a replica requests its next items when it needs them (on demand).
     ///
     /// ```
     /// use armature::pipeline::{Dispatch, MappingChoice, Pipeline};
@@ -63,8 +63,8 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Sets whether the mapping changes while the stream runs. The default is [`Config::balance`](crate::Config::balance); without it, a
-    /// planned mapping changes whenever that pays and a given one never changes.
+    /// Sets whether the mapping changes while the stream runs. The default is [`Config::balance`](crate::Config::balance). If that is not
+    /// set either, a planned mapping changes when the predicted gain exceeds the cost of the change, and a given mapping never changes.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.def.options.balance = Some(balance);
         self
@@ -76,8 +76,8 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// Sets the computing time of a batch, summed over all stages, at which batches aim whose size is chosen automatically. The default is
-    /// `ARMATURE_BATCH_MICROSECONDS`, or 500 µs.
+    /// Sets the computing time of a batch, summed over all stages, from which the number of items per batch is computed unless it is fixed.
+    /// The default is `ARMATURE_BATCH_MICROSECONDS`, or 500 µs.
     pub fn batch_time(mut self, time: Duration) -> Self {
         self.def.options.batch_time = Some(time);
         self

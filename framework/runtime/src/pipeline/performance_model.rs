@@ -143,8 +143,8 @@ impl PerformanceModel {
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Returns the estimates of latency and bandwidth for links on which traffic up to time `now` shows more than the measurement at the start:
-    /// sender, receiver, estimate.
+    /// Returns the links whose latency and bandwidth are better estimated from the traffic up to time `now` than from the measurement at
+    /// the start: sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
@@ -306,8 +306,8 @@ impl PerformanceModel {
 }
 
 impl Model {
-    /// Returns the best mapping that the planner's thorough search finds. It is at least as good as every mapping in `starts`, except for the
-    /// tolerance of the planner if ranks share cores.
+    /// Returns the best mapping that the planner's thorough search finds. It is at least as good as every mapping in `starts`; if ranks
+    /// share cores, it may be worse by a small tolerance of the planner.
     pub(crate) fn plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(PlanOptions::default().budget, starts)
     }

@@ -118,7 +118,7 @@ impl RemapCostMeter {
         RemapCostMeter { phase: Phase::Unchanged, points: None }
     }
 
-    /// Returns the number of items at the sink before which [`see`](RemapCostMeter::see) need not be called.
+    /// Returns the number of items that must have reached the sink before the next call of [`see`](RemapCostMeter::see) is useful.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
         match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,
@@ -186,8 +186,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Registers the end of the stream. The cost of the last change of mapping is now computed from fewer items: as many as were in flight suffice
-    /// for the pace after it.
+    /// Registers the end of the stream. The cost of the last change of mapping is now computed, even if fewer items than usual have arrived
+    /// since: for the pace after the change, as many items suffice as were in flight.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -195,7 +195,8 @@ impl RemapCostMeter {
         }
     }
 
-    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since its last batch of the old mapping.
+    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since the last batch of the old
+    /// mapping reached it.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;

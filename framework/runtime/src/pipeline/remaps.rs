@@ -28,11 +28,13 @@ pub struct Remap {
     pub before: Option<f64>,
     /// Measured production time (seconds per item of the source) some time after the change of the mapping.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change of the mapping. The time until the mapping took effect is compared with the pace before it; the
-    /// time from then until the last batch drawn before the change reached the sink, with the better of the paces before and after. Slightly negative
-    /// if nothing was lost and the paces were measured a little too slow. `None` if another change, or the start or end of the stream, was too close.
+    /// Seconds that the stream lost by the change of the mapping. Until the mapping took effect, the loss is relative to the time per item
+    /// before the change; from then until the last batch drawn before the change reached the sink, to the shorter of the times per item
+    /// before and after. Slightly negative if nothing was lost and the times per item were measured a little too long. `None` if the times
+    /// per item are unknown, because another change, or the start or end of the stream, followed or preceded too soon.
     pub cost: Option<f64>,
-    /// Cost of the change as a multiple of the time that the items in flight take at the better of the paces before and after.
+    /// Cost of the change as a multiple of the time that the items in flight take, at the shorter of the times per item before and after
+    /// the change.
     pub cost_windows: Option<f64>,
     /// Number of batches in flight when the mapping took effect.
     pub in_flight: usize,

@@ -35,7 +35,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ///
     /// # Errors
     /// The first error or panic of the source, a stage or the sink, with rank, stage and item; an option that cannot be used; a mapping
-    /// that does not fit; another rank's failure.
+    /// that does not fit the pipeline or the ranks; another rank's failure.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
@@ -226,8 +226,8 @@ impl<'p> PipelineDef<'p> {
                     })
                 }
             };
-            // The failure is reported to the other ranks before the scope ends: its end waits for the compute thread, which may be in user code for a
-            // long time.
+            // An error is reported to the other ranks inside the thread scope. The end of the scope waits for the compute thread, which may
+            // be in user code for a long time.
             result.inspect_err(|error| endpoint.report(error))
         })
         .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))

@@ -1,4 +1,5 @@
-//! Data that rank 0 needs for a run of a pipeline: description of the pipeline, its first mapping, and what is known of the ranks.
+//! Data that rank 0 needs for a run of a pipeline: description of the pipeline, its first mapping, and the measured speeds and links of the
+//! ranks.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use super::remaps::Script;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed};
 
-/// Properties of the pipeline and the ranks that rank 0 needs. The user code of the stages belongs to the stage host.
+/// Properties of the pipeline and of the ranks that rank 0 needs to plan and control a run, without the user code.
 #[derive(Debug)]
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,

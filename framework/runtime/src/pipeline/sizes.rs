@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-/// Number of size measurements on each edge between two stages, in addition to the required ones. Items differ in size: this number makes the mean
-/// size as accurate as the mean service time.
+/// Number of optional size measurements on each edge between two stages, after the batches that must be measured. Items differ in size;
+/// with these measurements the mean size is as accurate as the mean service time.
 const MORE: usize = 61;
 /// Optional size measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
 const PARTS: u32 = 200;
 
-/// Number of size measurements that remain on each edge between two stages, and the time that they have taken so far.
+/// Number of required and of optional size measurements that remain on each edge between two stages, and the time that they have taken so
+/// far.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     must: Vec<usize>,

@@ -292,7 +292,8 @@ fn job_continues_when_a_snapshot_cannot_be_written() {
     assert!(dir.join("moved/manifest").exists(), "there was a snapshot before");
 }
 
-/// No snapshot can be written after the first one, because files have the names of their directories.
+/// No snapshot can be written after the first one: the test creates files whose names are those of the directories that later snapshots
+/// need.
 #[test]
 fn finished_job_whose_last_snapshot_is_missing_starts_from_the_beginning() {
     let dir = tempfile::tempdir().unwrap();

@@ -68,7 +68,7 @@ enum Progress {
     Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },
 }
 
-/// Number and cost of the snapshots of a run.
+/// Number of the snapshots of a run, the time that they took, and the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotCosts {

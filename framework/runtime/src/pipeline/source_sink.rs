@@ -13,7 +13,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::Item;
 
-/// Batch drawn from the source, with the state of the source after it.
+/// Batch drawn from the source, and the number of items left in the source.
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
@@ -193,7 +193,7 @@ pub(crate) enum Durability {
     Committed,
     /// The sink receives the items since the last snapshot again.
     None,
-    /// The sink keeps its items in memory, so that those before the snapshot are lost.
+    /// The sink keeps its items in memory, so a restart loses the items before the snapshot.
     InMemory,
 }
 

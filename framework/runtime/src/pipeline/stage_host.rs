@@ -102,7 +102,8 @@ impl<'p> StageHost<'p> {
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Returns the cost of a job of the source or the sink, which began at `begin` and processed `items` items, and adds it to the counters.
+    /// Returns the cost of a job of the source or the sink, which is its duration since `begin`, and adds the duration and `items` items to
+    /// the counters.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -322,7 +323,8 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // The time of the next stage begins after the items in front of it have been checked and measured.
+                // The measured time of the next stage starts after its input items have been checked for encoding and their size has been
+                // measured.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
@@ -514,7 +516,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // The creation of stages may take long although earlier jobs were short, because a stage's factory may load data.
+        // Creating a stage may block for long even if all earlier jobs were short, because the stage's factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::comm::run_delay::RunDelay;
 
-/// Minimum difference between elapsed time and processor time that is examined: shorter than a time slice of the scheduler, longer than an interrupt.
+/// Minimum difference between elapsed time and processor time for which steal time is looked for: shorter than a time slice of the
+/// scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// The difference between elapsed time and processor time is examined if it is at least one part in 64 of the elapsed time. Smaller differences
-/// change no decision about the mapping.
+/// Steal time is looked for only if the elapsed time exceeds the processor time by at least one part in 64. Less steal time changes no
+/// decision about the mapping.
 const GAP_PART: u32 = 64;
 /// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for a
 /// disk or a server, for example.
@@ -41,8 +42,8 @@ impl StealTime {
         let thread = std::thread::current().id();
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
-            // The kernel's account of this thread is opened when time is missing for the first time. The account then includes waits before this
-            // period, so the first result may be too large, but it never exceeds the missing time.
+            // The kernel's account of this thread is opened at the first gap between elapsed time and processor time. It then includes
+            // waits before this period, so the first result may be too large, but it never exceeds the gap.
             other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
         match account.delay.since_last() {

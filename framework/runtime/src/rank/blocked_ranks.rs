@@ -48,9 +48,9 @@ impl BlockedRanks {
         BlockedRanks { reminder: Reminder::new() }
     }
 
-    /// Returns the log message that is due, if any: the ranks that have waited for ten seconds or more, and a rank that they wait for. Ranks are
-    /// taken to wait for those ranks that compute, however short their jobs are, or that are silent; the message describes the rank among these
-    /// that has not changed its state for the longest time.
+    /// Returns the log message that is due, if any: the ranks that have waited for ten seconds or more, and one rank that they wait for.
+    /// Candidates are the ranks that compute, however short their jobs are, and the silent ranks. The message names the candidate that has
+    /// not changed its state for the longest time.
     pub(super) fn due_message(&mut self, ranks: &[LastState<'_>]) -> Option<String> {
         let waiting: Vec<&LastState<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
         let waited = waiting.iter().map(|rank| rank.heartbeat_state.unchanged_for).max()?;

@@ -29,7 +29,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// True on a real machine. In a simulator, messages progress without polls and no rank can be silent, so the driver does not send heartbeats.
     real_time: bool,
     backoff: Backoff,
-    /// True if `backoff` has the longer sleeps of a parked rank, which has no work until it is woken.
+    /// True if the pauses between polls (`backoff`) are those of a parked rank, which has no work until it is woken.
     is_parked: bool,
     heartbeat: Heartbeat,
     /// `activity_count` counts the rank's started and ended jobs of user code, and the turns of its loop with other work. `last_change` holds the
@@ -357,11 +357,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Waits until a message or the compute thread wakes the rank, or until its sleep has ended.
     ///
-    /// A thread that only communicates leaves the core to the compute thread, and sleeps instead of spinning even while the compute thread is
-    /// idle. The reason: a rank that others wait for has either short jobs of user code, which run on the communicating thread, or jobs of a
-    /// millisecond or more, compared with which a wake-up is short. A spinning rank would also keep compute threads of other ranks from waking
-    /// up on its core: a pipeline of one item on two ranks would take twice as long. While a job runs, the first sleep is longer, because this
-    /// rank rarely needs a message during a job: input is requested ahead.
+    /// If user code has a compute thread, the communicating thread leaves the core to it: it sleeps between polls instead of spinning, even
+    /// while the compute thread is idle. Jobs on a compute thread take a millisecond or more, compared with which a wake-up is short.
+    /// Spinning would also keep compute threads of other ranks from waking up on this core; a pipeline of one item on two ranks would take
+    /// twice as long. While a job runs, the first sleep is longer, because this rank rarely needs a message during a job: input is
+    /// requested ahead.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;
@@ -385,7 +385,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Writes the number of completed items, tasks or units to the job status, the file that shows the state of the job.
+/// Writes the number of completed items (of a pipeline), tasks (of a farm or workflow) or units (rows or indices of a loop) to the job
+/// status, the file that shows the state of the job.
 fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.record_done(progress.done);

@@ -57,7 +57,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     work_log: WorkLog,
 }
 
-/// Updates the counts and times of the event log on the thread that runs user code.
+/// Updates the event log's record of the jobs of user code (their number and times), on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -95,9 +95,9 @@ impl WorkLog {
         outcome
     }
 
-    /// Runs a task on the communicating thread. The times of a task that is an item or unit of the skeleton are not recorded, because its
-    /// outcome contains its duration and no other thread reads the records meanwhile. In a simulator nothing is recorded, because reading the
-    /// clock takes time.
+    /// Runs a task on the communicating thread. Start and end of a task that does work of the skeleton (such as a batch of items) are not
+    /// recorded: its outcome contains its duration, and no other thread reads the record meanwhile. In a simulator nothing is recorded,
+    /// because reading the clock takes time.
     fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         if W::is_work(&task) || self.clock.is_simulated() {
             user_code.run(task)
@@ -198,7 +198,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns the counts and times of user code, which are updated only if there is an event log.
+    /// Returns the record of this rank's jobs of user code (their number and times) for the event log. It is updated only if there is an
+    /// event log.
     pub(crate) fn tally(&self) -> SharedTally {
         self.work_log.tally.clone()
     }

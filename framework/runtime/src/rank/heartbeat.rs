@@ -64,7 +64,7 @@ pub(crate) struct Heartbeat {
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// True if user code may block this rank, as its heartbeats report; `None` until it is known.
+    /// True if user code may keep this rank from sending messages, as its heartbeats report; `None` until it is known.
     is_interleaved: Option<bool>,
     /// Last heartbeat of each rank in this run.
     heartbeat_states: Vec<Option<HeartbeatState>>,
@@ -108,8 +108,8 @@ impl Heartbeat {
         self.every = every;
     }
 
-    /// Sets whether user code may block this rank. Returns true if a heartbeat must report a change at once. The first call returns false, because a
-    /// rank that has sent no heartbeat yet may be silent for longer anyway.
+    /// Sets whether user code may keep this rank from sending messages. Returns true if a heartbeat must report a change at once. The first
+    /// call returns false, because a rank that has sent no heartbeat yet may be silent for longer anyway.
     pub(crate) fn replace_interleaved(&mut self, is_interleaved: bool) -> bool {
         self.is_interleaved.replace(is_interleaved).is_some_and(|replaced| replaced != is_interleaved)
     }
@@ -136,8 +136,8 @@ impl Heartbeat {
             Watch::Usual => match &self.heartbeat_states[other] {
                 // A rank that has sent no heartbeat may be silent for `join_limit`, because it may still run the program's code before the skeleton.
                 None => Watch::Within { limit: self.join_limit, has_joined: false },
-                // A rank that user code may block may be silent for the longer of `peer_limit` and `join_limit`, because a call of user code may take
-                // longer than earlier calls.
+                // A rank that user code may keep from sending messages may be silent for the longer of `peer_limit` and `join_limit`,
+                // because a call of user code may take longer than earlier calls.
                 Some(heartbeat_state) if heartbeat_state.is_interleaved && !endpoint.is_stopped(other) => {
                     Watch::Within { limit: self.peer_limit.max(self.join_limit), has_joined: true }
                 }
@@ -212,8 +212,8 @@ impl Heartbeat {
                 pause = pause.min(limit - silent);
             }
         }
-        // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long, so that the
-        // error states the right limit.
+        // The next exchange of heartbeats is due no later than the first moment at which a rank may have been silent for too long. The
+        // error then comes at the limit that it states.
         self.next = now + pause;
         // The check whether any rank makes progress follows the checks of silence, because the last reported state of a silent rank is outdated.
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }

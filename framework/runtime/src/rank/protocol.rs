@@ -36,8 +36,9 @@ pub(crate) trait Protocol: Sized {
     /// continue as soon as it has the reply; it is higher for protocols whose decisions need messages of many ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
-    /// Number of turns of the rank's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. Reading the clock costs a
-    /// fraction of a turn with tiny jobs, and 256 such turns take about a millisecond. The number is lower for protocols with long turns.
+    /// Number of turns of the rank's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. With jobs of a few
+    /// microseconds, 256 turns take about a millisecond, and reading the clock in each turn would cost a part of it. The number is lower
+    /// for protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
     /// True if outcomes of user code are fetched before messages are received, for a protocol whose messages need the data that an outcome
@@ -70,7 +71,7 @@ pub(crate) trait Protocol: Sized {
         Ok(())
     }
 
-    /// Called before each wait of a rank whose user code is idle and has no further task.
+    /// Notifies the protocol before each wait that user code is idle and has no further task.
     fn on_idle(&mut self, _at: &Moment) {}
 
     /// Handles a heartbeat of another rank.
@@ -109,13 +110,14 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns true if user code that the protocol calls itself (for example a sink), and whose calls have been short so far, may block this
-    /// rank.
+    /// Returns true if user code that the protocol calls itself (for example a sink), and whose calls have been short so far, may keep this
+    /// rank from sending messages.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Does other work of the rank in each turn of its loop, after messages and outcomes of user code. Returns true if there was other work.
+    /// Does work of the protocol that is neither a message nor user code, in each turn of the rank's loop. Returns true if there was such
+    /// work to do.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
@@ -130,7 +132,7 @@ pub(crate) trait Protocol: Sized {
         true
     }
 
-    /// Returns true if the rank is not needed for now; it then sleeps longer between two polls.
+    /// Returns true if the rank has no work until a message arrives (it is parked); it then sleeps longer between two polls.
     fn is_parked(&self) -> bool {
         false
     }
@@ -138,8 +140,8 @@ pub(crate) trait Protocol: Sized {
     /// Returns the state of the rank for its heartbeats.
     fn heartbeat_state(&self) -> HeartbeatState;
 
-    /// Adds to `tally`, the record of times and counts for the event log, the work that the protocol has measured itself since the last call, and the
-    /// running commands.
+    /// Adds work to `tally`, the counts and times of user-code calls for the event log: calls that the protocol has measured itself since
+    /// the last call of this function, and the running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
     /// Returns the progress of the run, if it is known. Called on rank 0 when the progress is displayed.

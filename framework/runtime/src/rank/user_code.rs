@@ -21,7 +21,8 @@ pub(crate) trait UserCode: Send {
     /// Returns true if the task has an outcome, which the protocol receives.
     fn answers(task: &Self::Task) -> bool;
 
-    /// Returns true if the task processes items, tasks or units of the skeleton, and false for other tasks, such as setting up a stage.
+    /// Returns true if the task is work of the skeleton: items of a pipeline, tasks of a farm or workflow, rows or indices of a loop. False
+    /// for other tasks, such as setting up a stage.
     fn is_work(_: &Self::Task) -> bool {
         true
     }
@@ -32,7 +33,7 @@ pub(crate) trait UserCode: Send {
     /// Returns the time that the task took; `None` if this time does not predict the times of later tasks.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 
-    /// Adds the outcome of a task to the counts and times for the event log.
+    /// Adds an ended task to `tally`: the number and the times of the jobs of user code, for the event log.
     fn tally(outcome: &Self::Outcome, tally: &mut Tally) {
         if let Some(took) = Self::took(outcome) {
             tally.add(0, None, 1, took);

@@ -51,12 +51,13 @@ impl Write for Hashed {
 }
 
 impl Announcement {
-    /// Creates the announcement of a collective operation; `what` describes the operation in words that follow "rank 1".
+    /// Creates the announcement (description of the next run) of a collective operation; `what` describes the operation in words that
+    /// follow "rank 1".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Announcement { what: what.into(), details: Vec::new(), survives: false }
     }
 
-    /// Returns the announcement of a run that continues without ranks that have died.
+    /// Returns this announcement (description of the next run) for a run that continues without ranks that have died.
     pub(crate) fn without_the_dead(self) -> Self {
         Announcement { survives: true, ..self }
     }
@@ -79,8 +80,8 @@ impl Announcement {
         self
     }
 
-    /// Returns the first difference from the announcement of rank 0, as a sentence that follows "rank 1: "; `None` if both announcements are
-    /// equal.
+    /// Returns the first difference between this rank's description of the run and that of rank 0, as a sentence that follows "rank 1: ";
+    /// `None` if both announcements are equal.
     pub(super) fn differs_from(&self, root: &Announcement) -> Option<String> {
         if self == root {
             return None;
@@ -92,8 +93,8 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Names with their values are compared in their order first: several names may be equal, such as those of two stages of a pipeline, and only
-        // the order tells them apart.
+        // Settings at equal positions of both lists are compared first, because a name may occur several times, such as a setting of each
+        // stage of a pipeline.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));
@@ -168,7 +169,7 @@ impl Endpoint {
             return self.check_run_stopped().map(|()| run);
         }
         let run = self.next_run_of(mine).inspect_err(|error| self.report(error))?;
-        // Other ranks begin the run on its announcement, so the notice of a stop is sent before it.
+        // Other ranks begin the run as soon as they receive its announcement, so a request to stop is sent before the announcement.
         let is_stopped =
             self.is_stop_requested(self.clock().now()).and_then(|is_requested| match is_requested {
                 true => self.stop_run(&format!("the job {} when it is continued", mine.what)),
@@ -203,10 +204,11 @@ impl Endpoint {
         (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, &opening))
     }
 
-    /// Waits for the first message of a run and compares its announcement. Returns the message and the dead ranks that rank 0 lists in it.
+    /// Waits for the first message of a run, and compares the description of the run in it with that of this rank. Returns the message and
+    /// the dead ranks that rank 0 lists in it.
     ///
     /// # Errors
-    /// The errors of [`begin_run`](Endpoint::begin_run); they are not reported.
+    /// The errors of [`begin_run`](Endpoint::begin_run); the errors are not sent to the other ranks.
     pub(super) fn await_opening(
         &mut self,
         mine: &Announcement,

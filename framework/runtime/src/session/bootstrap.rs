@@ -104,7 +104,8 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // In a group of ranks the number of cores is limited by the group's settings, which know of ranks of the node outside of the group.
+    // A rank of a group has at most the number of cores in the group's settings, which also account for ranks of the node outside of the
+    // group.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);

@@ -1,12 +1,12 @@
 //! End of a failed job whose ranks are processes: every rank that can answer returns the error.
 //!
-//! The rank on which the error arose has printed it and sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its user
-//! code has ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all ranks finalise MPI together.
-//! A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others: `MPI_Abort` ends the
-//! job then. Ranks that have died are not waited for; MPI is not finalised without them.
+//! The rank on which the error arose has printed it and sent it to all ranks ([`Endpoint::report`]). Each rank reports to rank 0 when its
+//! user code has ended and its messages have been received. When all ranks have reported, rank 0 dismisses them, and all ranks finalise MPI
+//! together. A rank that does not report, because its user code is still running or because it hangs, cannot be ended by the others:
+//! `MPI_Abort` ends the job then. Ranks that have died are not waited for; MPI is not finalised without them.
 //!
-//! If the program has started MPI and runs on some of its processes, the others know of no failure and may wait for these ranks in a call of
-//! MPI. The job is aborted at once.
+//! If the program has initialised MPI itself and only some of its processes are ranks, the other processes do not learn of the failure and
+//! may wait for the ranks in a call of MPI. The job is then aborted at once.
 
 use std::time::Duration;
 

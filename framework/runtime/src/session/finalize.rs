@@ -15,7 +15,7 @@ use crate::comm::message::Control;
 use crate::comm::{Backoff, HEARTBEAT_PERIOD};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the announcement of the end of the program, which every rank must reach.
+/// Describes the end of the program as a run that every rank must reach, so that ranks can compare it with the next run of rank 0.
 pub(super) fn end() -> Announcement {
     Announcement::new("ends the program").without_the_dead()
 }
@@ -121,8 +121,8 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
             watch.record_message(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return message.expect(Control::Dismiss)?.value(),
-                // From the first heartbeat of rank 0 on, rank 0 may be silent only for the shorter of the two limits, because it waits as well and
-                // sends a heartbeat every second.
+                // Once rank 0 has sent a heartbeat, it also waits for the end of the job and sends a heartbeat every second. From then on
+                // it may be silent only for `peer_limit`, because it runs no code of the program.
                 Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }

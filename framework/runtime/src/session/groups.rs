@@ -62,7 +62,7 @@ impl Session {
         };
         let left = on_rank(transport, &config, Ok(Prepared::default()), &mut once);
         let Left { lost, stopped } = left.map_err(|(_, error)| {
-            // The group has already printed the error, and the ranks of the other groups have to be informed of it.
+            // The ranks of the group have already printed the error; the ranks of the other groups still have to be informed.
             let error = if self.endpoint.is_process() { error.printed() } else { error };
             self.endpoint.report(&error);
             error

@@ -18,7 +18,7 @@ pub(super) fn start(process_rank: Option<usize>) {
         PROCESS_RANK.get_or_init(|| rank);
     }
     let filter = env_logger::Env::default().default_filter_or("warn,armature=info");
-    // A failure means that the program or an earlier run has set up a logger already, so it is ignored.
+    // A failure to set up the logger means that the program or an earlier run has already set one up, so the failure is ignored.
     let _ = env_logger::Builder::from_env(filter)
         .format(|out, record| {
             let rank = THREAD_RANK.get().or(PROCESS_RANK.get().copied());

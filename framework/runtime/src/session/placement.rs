@@ -57,8 +57,8 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         }
         for (own, &rank) in allowed.iter().zip(ranks) {
             let share: f64 = own.iter().map(|core| 1.0 / f64::from(users[core])).sum();
-            // Without enough cores for all ranks of the node, the value is 0. Otherwise a rank gets at least 1 core, even if it shares all of its
-            // cores. The small addend compensates for rounding, for example of the sum of three thirds.
+            // A node with fewer cores than ranks has 0 cores for each rank. Otherwise a rank gets at least 1 core, even if it shares all of
+            // its cores. The small addend compensates for rounding, for example of the sum of three thirds.
             places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
         }
     }

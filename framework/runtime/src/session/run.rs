@@ -111,7 +111,8 @@ fn run_local(config: &Config, body: &Body) -> Result<()> {
         }
         let mine = rank(0);
         for other in others {
-            // Ranks catch panics of user code, so this is a panic of the framework. This thread continues it.
+            // Ranks catch panics of user code, so a panic that ends the thread of a rank is one of the framework. The calling thread
+            // propagates it.
             if let Err(payload) = other.join() {
                 std::panic::resume_unwind(payload);
             }

@@ -1,4 +1,4 @@
-//! Failed attempts of a task and deaths of ranks that the task may have caused: their numbers, and which ranks may retry the task.
+//! Failed attempts of a task and deaths of ranks that the task may have caused: how many there are, and which ranks may retry the task.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,14 @@ pub(crate) struct Suspicion {
     pub(crate) certain: u32,
     /// Number of ranks that died either in this task or in another task.
     pub(crate) shared: u32,
-    /// Number of the last death of a rank that was either in this task or in another task; all such deaths of a job are numbered.
+    /// Identifying number of the last death of a rank that was either in this task or in another task.
     pub(crate) death: u32,
     /// Maximum number of tasks in a chunk in which the task may be retried; 0 if no rank died that may have been in the task.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// Suspicion of a task that was created, in an exploration, by a task in which a rank may have died.
+    /// Suspicion of a task that was created by another task (in an exploration), if a rank may have died in that other task.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -68,8 +68,8 @@ impl Attempts {
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the deaths that this task or another one has caused, if the last of these is among the deaths with the numbers `explained`, whose cause
-    /// has turned out to be another task. Returns true if deaths were cleared.
+    /// Clears the deaths that this task or another one has caused, if the last of them is one of the numbered deaths in `explained`:
+    /// another task was their cause. Returns true if deaths were cleared.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {
@@ -128,7 +128,7 @@ impl Attempts {
     }
 }
 
-/// Statement whether a dead rank was in a certain task.
+/// Judgement whether a dead rank was in a given task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// The dead rank was not in this task.
@@ -139,19 +139,19 @@ pub(crate) enum Blame {
     Guilty,
 }
 
-/// Numbers of the deaths of ranks that tasks may have caused.
+/// Identifying numbers of the deaths of ranks that tasks may have caused; the deaths of a job are numbered in order.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
-    /// Number of the last death. Deaths of earlier runs of the job are numbered too.
+    /// Identifying number of the last death. Deaths of earlier runs of the job are numbered too.
     pub(crate) last: u32,
-    /// Numbers of earlier deaths whose cause has become known through the last death. They are kept until the caller has [cleared](Attempts::clear)
-    /// the suspicion of the other tasks.
+    /// Identifying numbers of earlier deaths whose cause has become known through the last death. They are kept until the caller has
+    /// [cleared](Attempts::clear) the suspicion of the other tasks.
     pub(crate) explained: Vec<u32>,
 }
 
 impl Deaths {
-    /// Returns the attempts of a task after the last death. If the dead rank was in the task, or may have been, the task also counts as the cause of
-    /// the earlier death of which it was suspected.
+    /// Returns the attempts of a task after the last death of a rank. If that rank was or may have been in the task, an earlier death that
+    /// the task may have caused counts as explained by the task.
     pub(crate) fn judge(&mut self, was: Attempts, blame: Blame) -> Attempts {
         if blame != Blame::Innocent && was.suspicion.shared > 0 {
             self.explained.push(was.suspicion.death);

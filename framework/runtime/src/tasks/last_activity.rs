@@ -14,7 +14,8 @@ pub(crate) enum LastActivity {
     /// The rank was in this task, which its last heartbeat named, or in a later one. If no task is named, the rank may have been in any of
     /// its tasks.
     Behind(Option<u64>),
-    /// The rank was in this chunk, and in this task of the chunk if the task is known. A workflow's chunk is a closure.
+    /// The rank was in this chunk of tasks, and in this task of the chunk if the task is known. In a workflow, a chunk is one call of a
+    /// closure.
     Chunk { id: u64, task: Option<u64> },
     /// The rank was in this task, which its last heartbeat named, or in a later one; if no task is named, in any of its tasks. The flight record of
     /// the rank names no chunk, so the rank had not begun any task in which a rank may have died before: such a task is written to the flight record

@@ -10,7 +10,7 @@ use super::store::SnapshotStore;
 use super::{LoadedPiece, Piece, SnapshotWriter, load};
 use crate::golden::{Messages, check_file, place};
 
-/// Identifier of the start of the job that has written the stored checkpoint.
+/// Identifier of the start of the job that has written the golden checkpoint, whose files are in the repository.
 const ATTEMPT: &str = "0123456789abcdef";
 const UNITS: u64 = 10;
 const PASS: u64 = 120;
@@ -20,12 +20,12 @@ fn attempt() -> Attempt {
     ATTEMPT.to_string().try_into().unwrap()
 }
 
-/// Returns the data of units of a loop: two bytes for each unit.
+/// Returns the data of some units (rows or indices) of a loop: two bytes for each unit.
 fn data(units: std::ops::Range<u64>) -> Vec<u8> {
     units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
 }
 
-/// Returns the contiguous pieces of units that each of two ranks writes.
+/// Returns the pieces that each of two ranks writes; a piece holds contiguous units (rows or indices) of the loop.
 fn parts() -> [Vec<Piece>; 2] {
     let piece = |first: u64, end: u64| (first, end - first, data(first..end));
     [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]
@@ -59,7 +59,7 @@ fn checkpoint_format_is_unchanged() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
     let written = write(&new);
-    // The stored checkpoint is copied, because a job also writes to the directory from which it resumes.
+    // The test uses a copy of the golden checkpoint, because a job also writes to the directory from which it resumes.
     for name in files() {
         check_file(&format!("checkpoint/{name}"), &new.join(&name));
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();

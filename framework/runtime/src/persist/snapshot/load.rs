@@ -1,4 +1,4 @@
-//! Loading of a loop's units from a checkpoint.
+//! Loading of the units of a loop (rows or indices) from a checkpoint.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
 use crate::error::{Error, Result};
 
-/// Contiguous units of a loop, loaded from a checkpoint.
+/// Contiguous units (rows or indices) of a loop, loaded from a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedPiece {
     pub(crate) units: Range<u64>,
@@ -26,7 +26,7 @@ impl Checkpoint {
 }
 
 impl LoadedPiece {
-    /// Checks that each loaded unit has `bytes` bytes.
+    /// Checks that each loaded unit (row or index of the loop) has `bytes` bytes.
     ///
     /// # Errors
     /// If the sizes differ, because the checkpoint belongs to another program.
@@ -41,8 +41,8 @@ impl LoadedPiece {
     }
 }
 
-/// Loads all pieces of the checkpoint (contiguous units, as a rank has written them) that contain units of `range`, which is not empty, in the order
-/// of the units. The first and the last piece may contain units outside of the range.
+/// Loads all pieces of the checkpoint (contiguous rows or indices of the loop, its units, as a rank has written them) that contain units of
+/// `range`, which is not empty, in the order of the units. The first and the last piece may contain units outside of the range.
 ///
 /// # Errors
 /// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
@@ -65,8 +65,9 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the data that ranks have written in addition to their units, which are in a piece without units; empty for a rank that has written no
-/// such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
+/// Loads the extra data that each rank has stored in addition to its units (rows or indices) of the loop, in a piece that contains no
+/// units; empty for a rank that has written no such data. Only the data of ranks of the earlier job for which `is_mine` returns true are
+/// loaded.
 ///
 /// # Errors
 /// The errors of [`load`].

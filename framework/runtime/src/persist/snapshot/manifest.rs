@@ -28,13 +28,13 @@ pub(super) enum Read {
     Damaged(Error),
 }
 
-/// Description of a piece of a rank's checkpoint file: contiguous units of the loop.
+/// Description of one piece of a rank's checkpoint file. A piece holds contiguous units (rows or indices) of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
-    /// First unit of the loop in the piece.
+    /// First unit (row or index of the loop) in the piece.
     pub(crate) first: u64,
-    /// Number of units of the loop in the piece.
+    /// Number of units (rows or indices of the loop) in the piece.
     pub(crate) count: u64,
     /// Offset of the piece in the rank's checkpoint file, in bytes.
     pub(crate) at: u64,
@@ -49,9 +49,9 @@ pub(crate) struct Saved {
 #[serde(deny_unknown_fields)]
 pub(super) struct Owner {
     pub(super) name: String,
-    /// Identity of the run, as JSON text, which names everything else that the units depend on.
+    /// JSON text that identifies the run: its parameters, seeds and input, on which the result of the loop depends.
     pub(super) identity: String,
-    /// Total number of units of the loop.
+    /// Total number of units (rows or indices) of the loop.
     pub(super) units: u64,
 }
 
@@ -60,11 +60,11 @@ pub(super) struct Owner {
 pub(crate) struct Manifest {
     version: u32,
     pub(super) owner: Owner,
-    /// Number of completed passes of the loop.
+    /// Number of passes over its rows or indices that the loop had completed.
     pub(crate) pass: u64,
     /// Identifier of the start of the job that has written the checkpoint.
     attempt: Attempt,
-    /// Pieces of units that each rank has written.
+    /// Pieces of contiguous units (rows or indices of the loop) that each rank has written.
     pub(super) ranks: Vec<Vec<Saved>>,
 }
 
@@ -72,7 +72,7 @@ impl Manifest {
     /// Creates the manifest of a checkpoint, from the pieces that each rank has written.
     ///
     /// # Errors
-    /// If the pieces do not contain each unit exactly once.
+    /// If the pieces do not contain each unit (row or index of the loop) exactly once.
     pub(super) fn new(owner: Owner, folder: &Folder, ranks: Vec<Vec<Saved>>) -> Result<Self, String> {
         let (pass, attempt) = (folder.pass, folder.attempt.clone());
         let manifest = Manifest { version: VERSION, owner, pass, attempt, ranks };
@@ -89,7 +89,7 @@ impl Manifest {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the pieces contain each unit of the loop exactly once.
+    /// Checks that the pieces contain each unit (row or index) of the loop exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);

@@ -1,8 +1,8 @@
-//! Checkpoints: files with the units of a loop at the end of a pass, from which a restarted job resumes.
+//! Checkpoints: files with the units of a loop (rows or indices) after a pass over all units, from which a restarted job resumes.
 //!
-//! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the manifest, and
-//! thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded by any number of ranks.
-//! All ranks must have access to the directory.
+//! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the
+//! manifest, and thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded
+//! by any number of ranks. All ranks must have access to the directory.
 //!
 //! `README.md` in this directory describes the files, the states and the invariants.
 
@@ -33,19 +33,20 @@ use serde::Serialize;
 use super::identity::RunIdentity;
 use crate::error::{Error, ErrorKind};
 
-/// Directory, identity and period of the checkpoints of a loop.
+/// Settings of the checkpoints of a loop or the snapshots of a pipeline: their directory, the time between them, and the identity of the
+/// run (its parameters, seeds and input).
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub(crate) dir: PathBuf,
-    /// Fixed period; `None` if the period follows from the cost of a checkpoint.
+    /// Fixed time between the starts of two checkpoints; `None` if it follows from the cost of a checkpoint.
     pub(crate) every: Option<Duration>,
     pub(crate) identity: RunIdentity,
 }
 
 impl Checkpoint {
-    /// Creates the settings of a job that writes checkpoints to this directory. All ranks must have access to the directory, and no other job may
-    /// use it. `identity` names everything on which the result depends besides the skeleton itself: parameters, seeds, the input or a checksum
-    /// of it.
+    /// Creates the settings of a job that writes checkpoints to this directory. All ranks must have access to the directory, and no other
+    /// job may use it. `identity` names everything on which the result depends besides the loop or pipeline itself: parameters, seeds, the
+    /// input or a checksum of it.
     ///
     /// The first checkpoint is written after ten seconds. Then the period follows from the measured cost of a checkpoint,
     /// [`Config::mean_time_between_failures`](crate::Config::mean_time_between_failures) and

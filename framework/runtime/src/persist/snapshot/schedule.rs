@@ -7,7 +7,7 @@ use crate::session::Config;
 /// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which is not known before. A shorter
 /// time would spend an unknown cost in runs of seconds; a longer time delays the knowledge of the cost.
 const FIRST: Duration = Duration::from_secs(10);
-/// Weight of the newest cost in the average of the costs. Costs vary with the load of the file system, so no single cost decides.
+/// Weight of the newest checkpoint in the mean cost of checkpoints. Costs vary with the load of the file system, so no single cost decides.
 const NEWEST: f64 = 0.25;
 
 /// Period of checkpoints.
@@ -19,7 +19,7 @@ const NEWEST: f64 = 0.25;
 pub(crate) struct Schedule {
     fixed: Option<Duration>,
     mean_time_between_failures: Duration,
-    /// Maximum part of the time that checkpoints may take; greater than 0.
+    /// Maximum fraction of the run time that checkpoints may take; greater than 0.
     overhead: f64,
     /// Decayed mean of the costs of the last checkpoints in seconds; `None` before the first checkpoint.
     cost: Option<f64>,

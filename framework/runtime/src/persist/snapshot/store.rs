@@ -1,5 +1,5 @@
-//! Rank 0's store of checkpoints: collects the reports of the ranks about their parts, completes checkpoints, and locks the directory of the
-//! checkpoints.
+//! Rank 0's store of checkpoints: collects the ranks' reports about the data that they have written, completes checkpoints, and locks the
+//! directory of the checkpoints.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -15,11 +15,11 @@ use super::writer::SnapshotWriter;
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Name of the file in the directory of the checkpoints whose lock the job holds.
+/// Name of the lock file in the directory of the checkpoints; the job holds its lock.
 const LOCK: &str = "lock";
 
-/// Collects the reports of the ranks about their parts of a checkpoint, and completes checkpoints. The directory of the checkpoints stays locked
-/// until the store is dropped.
+/// Collects the ranks' reports about the data that they have written for a checkpoint, and completes checkpoints. The directory of the
+/// checkpoints stays locked until the store is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     dir: PathBuf,
@@ -29,19 +29,20 @@ pub(crate) struct SnapshotStore {
     last: Option<Folder>,
     /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// Number of passes of the checkpoint that is being written, and the parts that its ranks have written.
+    /// For the checkpoint that is being written: number of completed passes of the loop, and the pieces that each rank has reported as
+    /// written.
     next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
     _lock: LockFile,
 }
 
 impl SnapshotStore {
-    /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which `load`
-    /// succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning. Removes other
-    /// files that a dead job has left behind.
+    /// Opens the directory of a loop's checkpoints, which is created if it does not exist, and returns the newest checkpoint for which
+    /// `load` succeeds, with the result of `load`. If the newest checkpoint is damaged, the checkpoint before it is used, with a warning.
+    /// Removes other files that a dead job has left behind.
     ///
     /// # Errors
-    /// If the directory holds a checkpoint of another owner, or damaged checkpoints only, or if another job holds the lock for ten seconds; errors
-    /// of the file system.
+    /// If the directory holds a checkpoint of another loop, number of units or identity, or damaged checkpoints only, or if
+    /// another job holds the lock for ten seconds; errors of the file system.
     pub(crate) fn open<T>(
         dir: &Path,
         name: &str,
@@ -87,8 +88,8 @@ impl SnapshotStore {
         self.next.is_some()
     }
 
-    /// Starts a checkpoint of the loop's units after `pass` passes, which `ranks` ranks write. Returns false, and starts nothing, if the current
-    /// checkpoint is of the same pass.
+    /// Starts a checkpoint of the loop's units (rows or indices) after `pass` passes over them; `ranks` ranks write their units. Returns
+    /// false, and starts nothing, if the current checkpoint is of the same pass.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
@@ -108,7 +109,7 @@ impl SnapshotStore {
     /// If a manifest cannot be removed. The data of a checkpoint without a manifest is ignored.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.abandon();
-        // The older manifest is removed first: a job that starts between the two steps would otherwise continue from it.
+        // The older manifest is removed first: a job that starts between the two removals would otherwise continue from it.
         for name in [manifest::OLDER, manifest::NAME] {
             let path = self.dir.join(name);
             match fs::remove_file(&path) {
@@ -128,8 +129,8 @@ impl SnapshotStore {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records that a rank has written its part of the checkpoint. Returns true if the part completes the checkpoint, which is the newest
-    /// checkpoint from now on.
+    /// Records that a rank has written its units (rows or indices of the loop) for the checkpoint. Returns true if they complete the
+    /// checkpoint, which is the newest checkpoint from now on.
     ///
     /// # Errors
     /// If the pieces do not contain each unit exactly once; errors of the file system.
@@ -230,7 +231,7 @@ fn tidy(dir: &Path, kept: &[&Option<Folder>]) {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if is_left_over(name, manifest::NAME) {
-            // A failure is ignored: a remaining file only occupies disk space.
+            // An error of the removal is ignored: a remaining file only occupies disk space.
             let _ = fs::remove_file(entry.path());
         } else if let Some(folder) = Folder::named(name)
             && !kept.iter().any(|kept| kept.as_ref() == Some(&folder))

@@ -12,7 +12,7 @@ use crate::error::Result;
 
 const UNITS: u64 = 10;
 
-/// Returns the data of unit `n` of the loop after `pass` passes.
+/// Returns the data of unit (row or index) `n` of the loop after `pass` passes over all units.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -26,7 +26,7 @@ fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the part of one rank in a checkpoint.
+/// Writes the units (rows or indices of the loop) of one rank for a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -122,13 +122,13 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // Step 2: the killed job has created the file of one rank, without data.
+            // Killed at step 2, the job has created the checkpoint file of one rank, without data.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // Steps 4 to 6: the killed job has written all data; in step 4 only a part of the manifest.
+                // Killed at steps 4 to 6, the job has written the data of all ranks; at step 4, only a part of the manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -136,7 +136,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                     }
                 }
                 if step == 5 {
-                    // Step 5: the killed job has completed its checkpoint, but not removed the data of an obsolete one.
+                    // Killed at step 5, the job has completed its checkpoint, but has not removed the data of an obsolete one.
                     Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
@@ -204,7 +204,7 @@ fn foreign_files_are_not_removed() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // A job that is not the owner of the checkpoints in a directory removes nothing there.
+    // A job for another loop, number of units or identity removes no checkpoints from the directory.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();

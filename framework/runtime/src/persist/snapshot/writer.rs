@@ -1,4 +1,4 @@
-//! Writing of a rank's part of checkpoints, concurrently with the computation.
+//! Writing of one rank's units (rows or indices of the loop) to checkpoint files, concurrently with the computation.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,10 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// delays the end of the job by no more.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Contiguous units of a loop to be written: the first unit, the number of units, and their data.
+/// Contiguous units (rows or indices) of a loop to be written: the first unit, the number of units, and their data.
 pub(crate) type Piece = (u64, u64, Vec<u8>);
 
-/// Writer of one rank's part of checkpoints. The writer starts a thread for the first checkpoint, except under the simulator, whose ranks have
+/// Writer of one rank's checkpoint files. The writer starts a thread for the first checkpoint, except under the simulator, whose ranks have
 /// no threads.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
@@ -34,7 +34,7 @@ pub(crate) struct SnapshotWriter {
     done: Vec<Outcome>,
 }
 
-/// Result of writing a rank's part of a checkpoint: the number of completed passes of the loop, and the written pieces.
+/// Result of writing one rank's file of a checkpoint: the number of completed passes of the loop, and the written pieces.
 type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl SnapshotWriter {
         (writer, (to_do, finished))
     }
 
-    /// Starts to write the units of this rank after `pass` passes of the loop, and returns.
+    /// Starts to write the units (rows or indices) of this rank after `pass` passes of the loop, and returns at once.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -169,7 +169,7 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes the units of a rank to a file of the checkpoint, and syncs the file and its directories.
+/// Writes the units (rows or indices of the loop) of a rank to a file of the checkpoint, and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A rank that holds a finished batch and also runs the next stage keeps the batch if it would finish it within this factor times the time of the
-/// fastest receiver, because sending has a cost; a larger factor would leave faster receivers idle.
+/// A rank that holds a finished batch and also runs the next stage keeps the batch, if it would finish within this factor times the time of
+/// the fastest receiver: sending costs time. A larger factor would leave faster receivers idle.
 const KEEP: f64 = 2.0;
 /// Number of standard deviations that are added to the mean time of a batch near the end of the stream, because all ranks wait for a batch that takes
 /// longer than most.
@@ -101,9 +101,9 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the next assignment, if a batch is offered and one of the receivers that requested a batch should get it. A receiver that is the
-    /// sender itself, has no other batch waiting and does not finish much later takes precedence over receivers that finish earlier, because nothing
-    /// has to be sent.
+    /// Returns the next assignment, if a batch is offered and a receiver that requested a batch should get it. The sender itself takes
+    /// precedence over receivers that would finish the batch earlier, if it has no other batch waiting and would not finish much later,
+    /// because nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
@@ -140,7 +140,7 @@ impl Dispatcher {
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Number of items in the complete batches that this other receiver finishes within `by` seconds.
+            // Number of items in the whole batches that the receiver `other` finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });

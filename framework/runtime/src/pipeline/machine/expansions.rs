@@ -69,8 +69,9 @@ impl Expansions {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns those of `stages` that a batch passes in one job. If one of them makes several items from one, and it or a later one is serial, the
-    /// job ends behind that stage, because a serial stage takes the pieces of its output one after the other.
+    /// Returns the first of `stages` that one job (call of user code) can run on a batch. If one of them makes several items from one, and
+    /// it or a later one is serial, the job ends behind that stage, because a serial stage takes the pieces of its output one after the
+    /// other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,

@@ -42,7 +42,7 @@ impl Job {
     }
 }
 
-/// Result of a job for the thread that runs stages.
+/// Result of a [`Job`] that the thread that runs stages has done.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of

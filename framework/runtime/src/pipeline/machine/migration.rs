@@ -7,7 +7,7 @@ use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::Token;
 
-/// Serial stages that this rank is saving or restoring.
+/// Serial stages that migrate to or from this rank, and that this rank is saving or restoring.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
     /// Serial stages that the current mapping assigns to another rank and whose state this rank has not saved yet.

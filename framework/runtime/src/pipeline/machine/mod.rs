@@ -62,7 +62,7 @@ pub(crate) struct Machine {
     /// Jobs that the coordinator or the worker of this rank has requested, such as the set-up of stages. They run before all jobs that process
     /// batches.
     jobs: VecDeque<Job>,
-    /// Number of jobs in `jobs`, or started, for whose result the coordinator or worker of this rank waits.
+    /// Number of queued or started jobs (calls of user code) whose result the coordinator or worker of this rank waits for.
     unanswered: usize,
     /// Next mapping, for which this rank creates or has created its stages, until the rank switches to it.
     prepared: Option<Table>,
@@ -242,10 +242,11 @@ impl Machine {
         }
     }
 
-    /// Returns the most useful next job for user code. Jobs that only this rank can do come first, because other ranks wait for them: serial stages
-    /// that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of expanding stages, then new
-    /// items while the window permits. Replicated blocks follow, again from the last to the first. A block that only this rank runs has to wait while
-    /// a far older batch of a replicated block waits on this rank, because all ranks wait for that older batch.
+    /// Returns the most useful next job for user code. Jobs that only this rank can do come first, because other ranks wait for them:
+    /// serial stages that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of
+    /// expanding stages, then new items if another batch may be in flight. Replicated blocks follow, again from the last to the first. A
+    /// block that only this rank runs has to wait while a far older batch of a replicated block waits on this rank, because all ranks wait
+    /// for that older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -523,8 +524,8 @@ impl Machine {
         self.grant(out)
     }
 
-    /// Permits ranks to make further pieces of a stage's output, oldest batch first, as far as the window permits. The piece that the sink waits for
-    /// is always permitted.
+    /// Permits ranks to make further pieces of a stage's output, oldest batch first, within the limit of the batches in flight. The piece
+    /// that the sink waits for is always permitted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {

@@ -20,8 +20,8 @@ pub(crate) struct Resequencer {
 }
 
 impl Resequencer {
-    /// Creates the resequencer of rank `me` at the start of a run, when every serial stage is with the rank that owns it. `first` holds the sequence
-    /// number of the first batch of each stage, with the sink last.
+    /// Creates the resequencer of rank `me` at the start of a run, when no state of a serial stage is in transit between ranks. `first`
+    /// holds the sequence number of the first batch of each stage, with the sink last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
         // The sink counts as a serial stage only in an ordered stream; in an unordered stream it takes batches in any order and needs no owner.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// Minimum weight of the newest batch in the mean service time per item.
 const FRESH: f64 = 1.0 / 8.0;
-/// Service time of a batch above which a replica needs only one batch in reserve: the next batch arrives while the replica processes this one, even
-/// over a slow link.
+/// Service time of a batch above which a replica requests only one batch in advance: the next batch arrives while the replica processes
+/// this one, even over a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
 /// Service time per item: time between the starts of consecutive batches of a block of stages on this rank. It includes the rank's work for other
@@ -30,7 +30,7 @@ impl ServiceTime {
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // No time has passed if a second batch is started before the first one is finished.
+            // The computing time has not grown if a second batch is started before the first one is finished.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
@@ -59,7 +59,7 @@ impl ServiceTime {
         self.batches == 1 && !self.first_done
     }
 
-    /// Returns true if batches are known to be so short that a rank needs more than one in reserve.
+    /// Returns true if batches are known to be so short that a rank must request more than one in advance.
     pub(super) fn is_short(&self) -> bool {
         let items = self.last.map_or(1, |(_, items)| items.max(1));
         (self.first_done || self.batches > 1) && self.mean * f64::from(items) < LONG.as_secs_f64()

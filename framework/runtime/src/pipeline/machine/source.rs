@@ -89,7 +89,7 @@ impl Source {
         self.markers.is_due = true;
     }
 
-    /// Returns the job that draws the next batch, if there is one and the window permits another batch in flight.
+    /// Returns the job that draws the next batch, if there is one and another batch may be in flight.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
@@ -185,8 +185,9 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next permission to make pieces of a stage's output, if a request can be granted: receiving rank, batch, and number of pieces. The
-    /// piece that the sink waits for is permitted even if the window is full, because no other batch can reach the sink before it.
+    /// Returns the next permission to make pieces of a stage's output, if a request can be granted: receiving rank, batch, and number of
+    /// pieces. The piece that the sink waits for is permitted even if the limit of the batches in flight is reached, because no other batch
+    /// can reach the sink before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
@@ -217,7 +218,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the window, and the requests for pieces of a stage's output that have not been granted.
+    /// Describes the limit of the batches in flight, and the requests for pieces of a stage's output that have not been granted.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
@@ -240,7 +241,7 @@ impl Source {
         self.left.map(|left| left + self.next_item - self.done)
     }
 
-    /// Returns true if no batch may be drawn because the window is full.
+    /// Returns true if no batch may be drawn because the limit of the batches in flight is reached.
     pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }

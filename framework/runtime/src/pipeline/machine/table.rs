@@ -99,7 +99,8 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // A sender that is the only one knows all offered batches and is the dispatcher. With several senders, one of the receivers is.
+                // The only sender of an edge knows all offered batches and is the dispatcher. With several senders, one of the receivers is
+                // the dispatcher.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
@@ -108,10 +109,9 @@ impl Table {
         }
     }
 
-    /// Returns the receiver that assigns batches to receivers on an edge with several senders: the lowest one, so that all ranks agree without
-    /// communication, among the receivers that send no batches to the senders. Messages of a rank arrive in order, so a decision of rank 0, or of a
-    /// rank that runs an earlier stage, could wait behind all batches in flight. If all receivers send batches to the senders, the lowest one
-    /// dispatches.
+    /// Returns the rank that dispatches the batches of an edge with several senders: the lowest of the receivers that run no earlier stage,
+    /// so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank 0, or of a rank that runs
+    /// an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver dispatches.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {

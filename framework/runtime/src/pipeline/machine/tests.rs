@@ -30,7 +30,7 @@ use crate::pipeline::stage_host::expand;
 use crate::session::BatchMode;
 use crate::wire;
 
-/// Time of sending of all messages of the simulation: the smallest value other than 0, which means that a message carries no time of sending.
+/// Time of sending in all messages of the simulation: 1 ns, because a message with time 0 carries no time of sending.
 const SENT: Duration = Duration::from_nanos(1);
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ enum Step {
         to: usize,
     },
     Finish(usize),
-    /// The rank switches to its next mapping.
+    /// Step of the simulation: the rank switches to its next mapping.
     Switch(usize),
 }
 
@@ -458,8 +458,8 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The number of batches in flight may exceed the window by three pieces of a stage's output: the one that the sink waits for, which is always
-    // permitted, and those of the two jobs that a rank may hold.
+    // The number of batches in flight may exceed its limit by three pieces of a stage's output: the one that the sink waits for, which is
+    // always permitted, and those of the two jobs that a rank may hold.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let (all_seen, out) = expected(setting, setting.items, true);

@@ -114,7 +114,7 @@ impl Window {
         }
     }
 
-    /// Adopts the window settings of a new mapping.
+    /// Adopts the limits of the batches in flight and of the number of items per batch that follow from a new mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -129,8 +129,8 @@ impl Window {
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // Batches in flight that do not wait for an older one may become as large as the largest recent items suggest, and at least as large as the
-        // mean waiting batch.
+        // The remaining batches in flight, which do not wait for an older one, are assumed to be as large as a batch of the largest recent
+        // items, and at least as large as the mean waiting batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -234,8 +234,8 @@ impl Window {
             // At a replica, a batch waits for the batches that the replica requested before it, so its time from source to sink is a multiple of its
             // processing time.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
-            // If the window limits the stream, the rate at the sink only shows how small the window is. The rate that all ranks could reach together
-            // does not depend on the window.
+            // If the stream is slow because few batches may be in flight, the rate at the sink says nothing about the rate that the ranks
+            // could reach together, which is computed instead.
             let possible = self.plan.ranks as f64 / self.mean_service.max(1e-9);
             let wanted = (per_second * residence).max(possible * self.slowest);
             self.little = (wanted * MARGIN).ceil().min(MOST_BATCHES) as usize;

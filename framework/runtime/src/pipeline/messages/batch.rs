@@ -1,5 +1,6 @@
-//! Wire format of a batch: a header behind the message's own header, the piece numbers, then either the positions of dropped items, the number of
-//! items for each position, or the states of stages, and finally the items.
+//! Wire format of a batch: the header of the message, the header of the batch, a header for each expanding stage that the batch has passed,
+//! then either the positions of dropped items, the number of items made from each source item, or the states of stages, and finally the
+//! items.
 
 use std::time::Duration;
 

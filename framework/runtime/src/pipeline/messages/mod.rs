@@ -86,7 +86,7 @@ messages! {
     }
 }
 
-/// Batch with the data of the message in which it arrived.
+/// Received batch, with the size and the time of sending of the message in which it arrived.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) epoch: u32,

@@ -133,8 +133,8 @@ impl Root<'_, '_> {
     /// Updates the cost of the last change of the mapping, because items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // The check is not delayed until the next interval during the calibration, which should be short, and if the user has requested a mapping
-        // after a certain number of items.
+        // A change of the mapping is checked for at once, without waiting for the next interval, in two cases: during the calibration,
+        // which must be short, and if the user has requested a mapping after a certain number of items.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
@@ -146,8 +146,8 @@ impl Root<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // The calibration ends when enough items have reached the sink, even if few source items are finished: a stage may make many items from
-            // the first source item.
+            // The calibration run ends when enough items have reached the sink, even if few items of the source are finished, because a
+            // stage may make many items from the first one.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -160,7 +160,8 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Compares the current mapping with another one, and starts the preparation of the other one if the change pays.
+    /// Compares the current mapping with another one, and starts the preparation of the other one if the predicted gain of the change
+    /// exceeds its cost.
     fn control(&mut self, progress: Progress, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let mine = self.observer.metrics.measurements(self.machine.volumes());
         self.performance_model.measured(0, mine, progress.now)?;

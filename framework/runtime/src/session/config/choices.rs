@@ -57,7 +57,8 @@ pub enum Progress {
     Off,
 }
 
-/// Changes of the mapping of a pipeline, the number of workers of a farm, or the units of a loop during a run.
+/// Changes, during a run, of the mapping of a pipeline, of the number of workers of a farm, or of the distribution of a loop's rows or
+/// indices over ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[non_exhaustive]

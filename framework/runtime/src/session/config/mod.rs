@@ -175,22 +175,23 @@ impl Config {
         self
     }
 
-    /// Sets how long another rank may be silent before the job ends. Time in which this rank did not run either does not count. For a rank
-    /// whose user code has been short, and therefore runs on the thread that communicates, the limit is [`join_limit`](Config::join_limit).
+    /// Sets how long another rank may be silent before the job ends. Only time in which this rank itself polls for messages counts. For a
+    /// rank whose user code has been short, and therefore runs on the thread that communicates, the limit is
+    /// [`join_limit`](Config::join_limit).
     pub fn peer_limit(mut self, limit: Duration) -> Self {
         self.peer_limit = limit;
         self
     }
 
-    /// Sets how long ranks wait for a rank that is silent because it runs the code of the program: before it has reached a skeleton and after the
-    /// last one; also within a skeleton, while user code runs on the thread that communicates, unless [`Driver::Inline`](crate::Driver::Inline) was
-    /// chosen. The death of a process on the same host is detected earlier.
+    /// Sets how long ranks wait for a rank that is silent because it runs code of the program, before or after a skeleton (farm, loop,
+    /// pipeline or workflow). The limit also holds within a skeleton while user code runs on the thread that communicates, unless
+    /// [`Driver::Inline`](crate::Driver::Inline) was chosen. The death of a process on the same host is detected earlier.
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
         self
     }
 
-    /// Returns the silences after which a rank counts as dead while ranks wait for each other between skeletons.
+    /// Returns the times without a message after which a rank counts as dead while ranks wait for each other outside of skeletons.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
@@ -234,7 +235,8 @@ impl Config {
         self
     }
 
-    /// Sets the file to which the job writes its state and its end, for [the program that started it](crate::job_status).
+    /// Sets the file to which the job writes its current state and, at last, how it has ended, for [the program that started
+    /// it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
         self

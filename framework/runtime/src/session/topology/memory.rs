@@ -46,7 +46,8 @@ pub(super) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
         } else {
             continue;
         };
-        // In a container the path of the cgroup may lie outside of the mounted cgroup files. Of its directories, only the top one then exists.
+        // In a container the path of the cgroup may not exist below the mounted cgroup files, except for their top directory. Directories
+        // that do not exist impose no limit.
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
         for top in tops {
             for depth in 0..=parts.len() {

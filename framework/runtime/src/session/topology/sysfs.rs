@@ -65,7 +65,8 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // The limit protects from a damaged file that would exhaust memory. No machine has more processing units.
+        // No machine has more processing units. A larger number comes from a damaged file, and a list of that length would exhaust
+        // memory.
         if last > 1 << 16 {
             return None;
         }

@@ -18,7 +18,7 @@ use crate::wire::{self, Codec, Item, weigh_some};
 /// addition to the values, much smaller pieces send too many messages.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// Encoded piece of a broadcast value, whose large blocks of data are separate parts.
+/// Encoded piece of a broadcast value: bytes, and large blocks of data that are sent as separate parts of the message.
 pub(crate) type Encoded = (Vec<u8>, Vec<Part>);
 
 /// Function that returns the next piece of a broadcast value, and true if it is the last piece.
@@ -58,8 +58,8 @@ impl Course {
                 opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
             }
         } else {
-            // Only rank 0 detects deaths, and it lists the dead ranks in its first piece. Until a rank receives this piece, it knows its parent only
-            // in the tree of the ranks that it takes for alive; the sender of the piece is the real parent.
+            // Only rank 0 detects deaths, and its first piece lists the dead ranks. Until this piece arrives, a rank may take a dead rank
+            // for its parent in the tree; the sender of the piece is the real parent.
             let tree = Tree::new(size, &lost);
             let (rank, heartbeats_to) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
             let (message, dead) = endpoint.await_opening(&what, &Waits { rank, limits, heartbeats_to })?;
@@ -136,14 +136,14 @@ impl Course {
     }
 }
 
-/// Returns the parts of a message with a piece of a value. The head of the piece becomes the first part, so that ranks can forward the parts
-/// unchanged.
+/// Returns the parts of the message that carries a piece of a value: the encoded bytes, then the large blocks of data. Ranks can forward
+/// these parts unchanged.
 pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts.insert(0, Part::Bytes(head.into()));
     parts
 }
 
-/// Returns the head and the bulk data of a piece that rank `from` has sent.
+/// Returns the encoded bytes and the large blocks of data of a piece that rank `from` has sent.
 pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
     if parts.is_empty() {
         return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent an empty piece of a value")));

@@ -12,7 +12,8 @@ use crate::session::Announcement;
 use crate::wire::{Codec, Item};
 
 impl Course {
-    /// Begins a collective operation in which rank 0 at first sends only the announcement, without a value.
+    /// Begins a collective operation in which rank 0 at first sends only the announcement (its description of the operation), without a
+    /// value.
     ///
     /// # Errors
     /// The errors of [`begin`](Course::begin).

@@ -26,7 +26,8 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{Codec, Item, weigh_some};
 
-/// Returns the announcement of a collective operation on values of type `T`; `what` describes the operation in words that follow "rank 1".
+/// Returns the description of a collective operation on values of type `T`, which all ranks compare with that of rank 0; `what` describes
+/// the operation in words that follow "rank 1".
 fn announced<T>(what: &str) -> Announcement {
     Announcement::new(what).with("values of type", type_name::<T>())
 }
