@@ -3,11 +3,10 @@
 //! The two implementations may disagree. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive counts the skipped variant
 //! when it writes, and does not count it when it reads, so that a line becomes a disc. The bytes do not show the mistake.
 //!
-//! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. The
-//! format has no names, so whether a derived type is read wrongly depends on the contents of an item and not on its values: on its
-//! variants, structs and omitted fields (its [`Shape`](super::shapes::Shape)s). An item with a shape that is new to its type and process is
-//! always examined. For implementations written by hand the result may also depend on values. For these, the first items are examined
-//! whatever they contain, and later items at increasing intervals.
+//! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. For a derived
+//! type, a mistake depends only on the variants, structs and omitted fields that an item contains (its [`Shape`](super::shapes::Shape)s), not on the
+//! values of its fields. An item with a shape that is new to its type and process is always examined. For implementations written by hand the result
+//! may also depend on values. For these, the first items are examined whatever they contain, and later items at increasing intervals.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -28,8 +27,8 @@ use crate::user_code;
 /// to write it, read it and write it again, which takes about as long as two or three encodings. A smaller number finds fewer mistakes that
 /// depend on values.
 const FIRST: u64 = 64;
-/// Maximum time for examining items because of their number (instead of their new structure), for each type and process; the first item is
-/// always examined. The limit bounds the cost of large items: a megabyte takes some milliseconds.
+/// Maximum time, for each type and process, for examining items at the fixed intervals (first 64, then powers of two), so that large items, of which
+/// a megabyte takes some milliseconds, do not delay the program. The first item is always examined.
 const MOST_TIME: Duration = Duration::from_millis(20);
 
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
@@ -37,7 +36,7 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 pub(crate) struct Agreement {
     /// Number of items that were encoded, or checked without being sent, so far.
     items: AtomicU64,
-    /// Nanoseconds spent on items that were examined because of their number, not because of a new structure.
+    /// Nanoseconds spent on examining items at the fixed intervals (first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
     /// Structs, enum variants and omitted fields that have occurred in an item. An item with a new one is always examined.
     shapes: Mutex<Arc<Shapes>>,

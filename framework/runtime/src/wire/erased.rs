@@ -103,7 +103,7 @@ impl Shape {
     }
 }
 
-/// Function that receives the encoded bytes of an item: the head of a message, and its parts.
+/// Function that receives the encoded form of one item: its small data (the head of a message) and its large data (the parts of the message).
 type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 
 /// Codec for batches of one type of items. Panics of user code, which may implement `Serialize`, are returned as errors.

@@ -13,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Maximum run time of a command that counts as short. While commands are short, a rank starts the next command before a core is free. A rank
-/// notices the end of a command within a millisecond, so that after a longer command its core is idle for less than 2 % of the command's time. On
-/// the other hand, a command that was passed to a rank early may wait this long although another rank could run it.
+/// Run time up to which a command counts as short. While commands are short, a rank passes the next command to the starter before a core is free, so
+/// that no core is idle until the rank notices the end of a command (up to a millisecond). After longer commands this costs less than 2 %, and a
+/// command that was passed early may wait although another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Commands of one rank's tasks, and the starter: the process that starts commands for the rank.
@@ -156,7 +156,8 @@ impl<'s> Commands<'s> {
             .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
     }
 
-    /// Returns the time for which the running commands have used the rank, each in proportion to the cores that it uses.
+    /// Returns how long the running commands have occupied this rank: the sum of their run times so far, each times the fraction of the rank's cores
+    /// that the command uses.
     pub(super) fn running_time(&self, now: Duration) -> Duration {
         let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
@@ -188,7 +189,7 @@ impl<'s> Commands<'s> {
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns for each command that has started or ended since the last call what has happened to it.
+    /// Returns the commands that have started or ended since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.

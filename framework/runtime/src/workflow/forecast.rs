@@ -10,8 +10,8 @@ use armature_planner::estimate::Running;
 use super::graph::Graph;
 use crate::observe::number_format::short;
 
-/// Minimum number of measured tasks from which the plan's assumptions are corrected. With fewer tasks the variation of the measurements is not
-/// known.
+/// Minimum number of measured tasks of a kind before their mean is used to correct the plan's assumption. The variation of fewer measurements is not
+/// known well enough.
 const LEAST_TASKS: u64 = 3;
 /// Minimum relative deviation of a measured mean from the plan's assumption that leads to a new plan. Run times in a description are seldom more
 /// accurate, and smaller deviations hardly change a plan.
@@ -21,8 +21,8 @@ const LEAST_PART: f64 = 0.1;
 const CERTAIN: f64 = 2.0;
 /// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
 const SMALL: u64 = 64 << 10;
-/// Weight of a rank's speed as known before the run, in the estimate of its speed: that of this number of measured tasks. It prevents one unusual
-/// first task from dominating the estimate.
+/// Weight of the speed that was known for a rank before the run, when it is combined with measurements: it counts like this number of measured tasks.
+/// It prevents one unusual first task from dominating the estimate.
 const TASKS_OF_PRIOR: f64 = 4.0;
 /// Number of iterations that fit two sets of factors alternately: the run time factor of each kind of task, and the slowness of each rank. Each
 /// iteration at least halves the remaining error.

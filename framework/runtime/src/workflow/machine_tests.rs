@@ -38,7 +38,7 @@ pub(super) struct Setting {
     pub(super) deaths: usize,
     /// Number of a task that kills every rank on which it runs, except rank 0.
     pub(super) deadly: Option<usize>,
-    /// True if a dead rank leaves a flight record, which names the task in which it died.
+    /// True if a dead rank leaves a file that names the task in which it died (its flight record).
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
     /// True if a simulated planner computes new plans while the workflow runs.

@@ -180,7 +180,8 @@ messages! {
         /// First message of a rank to the master. It contains the location of the rank's flight record, if there is one: its last activity, in
         /// memory that the master can read if the rank dies.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
-        /// Message to the master that the rank has begun this task, in which other ranks may have died.
+        /// Message to the master that the rank has begun a task which is suspected of having killed ranks that ran it. If this rank dies too, the
+        /// master knows the cause.
         Started(task: usize) = 48,
         /// Message of the master to the other ranks that a rank has died.
         Lost(rank: usize) = 41,

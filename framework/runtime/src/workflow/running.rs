@@ -48,11 +48,11 @@ pub(super) struct Running<'c, 'w> {
     /// next one is set when it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
-    /// Location of this rank's flight record, until it is sent to rank 0.
+    /// Location of the memory in which this rank records its running closure (its flight record), until the location is sent to rank 0.
     pub(super) flight_recorder: Option<FlightRecordLocation>,
     /// Run time of tasks that have ended and are not yet reported to the master.
     unreported: Duration,
-    /// Run times of ended commands, each in proportion to the rank's cores that it used, which are not yet counted in the event log.
+    /// Run times of ended commands, multiplied by the fraction of the rank's cores that each used; not yet counted in the event log.
     untallied: Vec<Duration>,
     /// Description, for messages, of what user code does at present if it does not run a task, such as planning or reading from disk.
     in_hand: Option<&'static str>,
@@ -449,7 +449,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
-    /// Returns true if the rank may poll without sleeping while it waits: polling would take a core from the commands of the rank.
+    /// Returns true if no command runs on this rank. Then the rank may poll without sleeping while it waits; otherwise polling would take a core from
+    /// a command.
     fn leaves_the_core(&self) -> bool {
         self.commands.none_runs()
     }

@@ -241,7 +241,8 @@ impl Transfers {
         }
     }
 
-    /// Handles the death of a rank. Input files that it was to send are requested from rank 0, which has copies. Rank 0 itself abandons them.
+    /// Handles the death of `rank`. Each file that this rank was receiving from it is requested from rank 0, which has copies of all files; rank 0
+    /// itself abandons the transfer.
     pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
         self.lost.insert(rank);
         let from_it = self.transfers.iter().filter(|(_, transfer)| transfer.from == rank);
@@ -356,7 +357,7 @@ mod tests {
         arrives(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
-        // The try has failed with the death of rank 1. The task is repeated on rank 2, from which rank 0 fetches the output files again.
+        // The try has failed because rank 1 died. The task is repeated on rank 2, from which rank 0 fetches the output files again.
         assert!(!transfers.fetch_outputs(2, 7, &[0, 1]));
         transfers.take_requests();
         transfers.fail(0, "no room");

@@ -187,7 +187,7 @@ impl Master {
         self.at_once = tasks.max(1);
     }
 
-    /// Sets the maximum number of bytes that each rank may hold.
+    /// Sets the maximum number of bytes that values and running tasks may occupy on each rank.
     pub(super) fn has_memory(&mut self, memory: &[u64]) {
         self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
@@ -221,8 +221,7 @@ impl Master {
         self.supply.plan(&self.graph, processor_of, sequence);
     }
 
-    /// Recounts for each task the parents that are not done and those that are not dispatched, and adds all tasks that can be dispatched to the
-    /// supply.
+    /// Recounts, for each task, the parents that are not done and those that are not dispatched, and collects again the tasks that can be dispatched.
     fn recount(&mut self) {
         self.supply.clear();
         let graph = self.graph.clone();

@@ -252,7 +252,8 @@ impl Supply {
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from the supply, and returns its number. `rank` is the rank to which the task belongs, if it belongs to one.
+    /// Removes a task from the tasks that can be dispatched, and returns its number. `rank` is the rank to which the task belongs; `None` if any rank
+    /// may run it.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);

@@ -58,7 +58,8 @@ impl Master {
         }
     }
 
-    /// Returns true if a task needs more than the remaining time. The task is then considered again after further reports.
+    /// Returns true if a task needs more than the remaining time. Such a task is not dispatched now; it is checked again when measured run times have
+    /// changed the estimate.
     pub(super) fn is_too_long(&mut self, task: usize) -> bool {
         let (needs, left) = (self.run_time(task), self.seconds_left());
         let is_too_long = needs.is_some_and(|needs| left.is_some_and(|left| needs > left));
