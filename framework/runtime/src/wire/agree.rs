@@ -38,7 +38,7 @@ pub(crate) struct Agreement {
     items: AtomicU64,
     /// Nanoseconds spent on examining items at the fixed intervals (first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
-    /// Structs, enum variants and omitted fields that have occurred in an item. An item with a new one is always examined.
+    /// Structs, enum variants and omitted fields that have occurred in an item. An item that contains one that is not in this set is always examined.
     shapes: Mutex<Arc<Shapes>>,
 }
 
@@ -53,7 +53,7 @@ impl Agreement {
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Starts the encoding of a batch of `count` further items.
+    /// Starts the encoding of a batch of `count` items, which are numbered after all earlier items of the type.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());
@@ -135,7 +135,8 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // After a failure the items are counted from 0 again: if the process continues, the next 64 items of the type are examined.
+            // After an item has failed the check, items are counted from 0 again: if the process continues, the next 64 items of the type are
+            // examined.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));

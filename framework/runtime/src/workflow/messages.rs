@@ -128,7 +128,7 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-/// Results of a rank since its last report to the master.
+/// Tasks that a rank has completed, failed or returned since its last report to the master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) done: Vec<Done>,
@@ -157,7 +157,7 @@ messages! {
     pub(super) enum Tag {}
     /// Message between two ranks of a workflow.
     pub(super) enum Content {
-        /// Orders, from the master to a rank.
+        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the places of their inputs.
         Orders(orders: Orders) = 32,
         /// Message of the master to a rank that all tasks have ended.
         End = 33,

@@ -31,7 +31,7 @@ use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
-/// Name of this skeleton in messages to the user.
+/// Name of this kind of parallel operation in messages to the user.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {

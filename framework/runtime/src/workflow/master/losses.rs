@@ -167,8 +167,8 @@ impl Master {
         }
     }
 
-    /// Records that a suspect task has begun on a rank. If it is a closure, all other closures dispatched to the rank are marked as not running,
-    /// because a rank runs one closure at a time.
+    /// Records that a suspect task (one that may have killed an earlier rank) has begun on a rank. If it is a closure, all other closures dispatched
+    /// to the rank are marked as not running, because a rank runs one closure at a time.
     pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -206,8 +206,8 @@ impl Master {
             if self.tasks[task].state == State::Waiting {
                 let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);
                 let attempts = if is_exhausted { attempts.renewed(others) } else { attempts };
-                // A suspect task becomes urgent, so that the master chooses a rank that may run it. Otherwise the next idle rank, which may be rank
-                // 0, would get it.
+                // A suspect task (one that may have killed an earlier rank) becomes urgent, so that the master chooses a rank that may run it.
+                // Otherwise the next idle rank, which may be rank 0, would get it.
                 (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
         }

@@ -68,7 +68,8 @@ struct Task {
     is_urgent: bool,
     /// Rank on which the last try of the task failed.
     failed_on: Option<usize>,
-    /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for suspect tasks.
+    /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for tasks that may have killed
+    /// an earlier rank.
     has_started: bool,
     /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is dispatched, the real size when it is
     /// done.
@@ -92,7 +93,7 @@ struct Rank {
     outstanding: BTreeSet<usize>,
     /// Number of tasks that are announced to the rank (the rank knows that it will run them) and not dispatched.
     announced: usize,
-    /// Orders that have not been sent to the rank yet.
+    /// Orders of the master that have not been sent to the rank yet: tasks to run, to return or to cancel.
     orders: Orders,
 }
 

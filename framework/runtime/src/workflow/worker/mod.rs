@@ -258,7 +258,8 @@ impl WorkflowWorker {
         };
         self.queue.remove(task);
         if is_suspect {
-            // The beginning of a suspect task is reported before it runs, because the task may kill the process.
+            // The master is informed before a task runs that is suspected of having killed an earlier rank, because the task may kill this process
+            // too.
             self.exchange.send(0, Content::Started(task), out)?;
         }
         self.values.occupy(memory);
