@@ -33,7 +33,7 @@ pub enum LaunchError {
     JobStatus(armature::Error),
     /// The event log cannot be read or parsed.
     Events(armature::Error),
-    /// A file that the user has named cannot be read.
+    /// A file that the user has named on the command line cannot be read.
     Unreadable {
         /// Expected content of the file, as in "workflow".
         what: &'static str,
@@ -55,7 +55,7 @@ pub enum LaunchError {
         /// File of the workflow.
         file: PathBuf,
     },
-    /// The event log contains no run of a skeleton at the given time.
+    /// The event log contains no parallel operation (such as a pipeline or a farm) that ran at the given time.
     NoMoment {
         /// The time, in seconds since the beginning of the run.
         at: f64,
@@ -67,7 +67,7 @@ pub enum LaunchError {
         /// Directory without a run.
         directory: PathBuf,
     },
-    /// The text with which the user has named a run names none.
+    /// The text by which the user has selected a run (on the command line) does not match any run.
     UnknownRun(String),
     /// A run has no attempt of this number.
     NoAttempt {

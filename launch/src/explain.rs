@@ -92,7 +92,8 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for an event that changes the distribution of work, and that is shown even if the log does not contain the decision.
+/// Returns true for an event that changes the distribution of work. Such an event is shown even if the log does not contain the decision that led to
+/// it.
 fn is_change(event: &Event) -> bool {
     match event {
         // The mapping of epoch 1 is the mapping at the start, which is not a change.

@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), JobState::Running);
         assert_eq!(of(State::Running, 0, 99), JobState::Killed);
         assert_eq!(of(State::Starting, 0, 99), JobState::Killed);
-        // The process that started the job is still alive: it will record the exit code, or restart the job.
+        // The process that started the job (`armature run`) is still alive: it will record the exit code, or restart the job.
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);

@@ -35,7 +35,7 @@ pub(crate) struct BatchState {
     pub(crate) has_lost_nodes: bool,
     /// True if the batch system has put the job back into the queue since the start of the attempt.
     pub(crate) is_requeued: bool,
-    /// True if the batch system did not answer the question for the state.
+    /// True if the batch system did not reply when it was asked for the state of the job.
     pub(crate) is_missing: bool,
     /// Time until the batch system ends the job, in seconds.
     pub(crate) seconds_left: Option<u64>,

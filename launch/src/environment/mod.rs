@@ -1,6 +1,7 @@
 //! Environment of a start: the machine, its launchers, and the batch job that contains this process.
 //!
-//! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for other environments.
+//! [`Environment`] is plain data, so that tests can pass simulated environments to [`command_line`](mod@crate::command_line), which chooses the
+//! command that starts a job.
 
 mod launchers;
 pub(crate) mod slurm;
