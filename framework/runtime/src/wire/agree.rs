@@ -27,8 +27,8 @@ use crate::user_code;
 /// to write it, read it and write it again, which takes about as long as two or three encodings. A smaller number finds fewer mistakes that
 /// depend on values.
 const FIRST: u64 = 64;
-/// Maximum time, for each type and process, for examining items at the fixed intervals (first 64, then powers of two), so that large items, of which
-/// a megabyte takes some milliseconds, do not delay the program. The first item is always examined.
+/// Maximum time, for each type and process, for examining items because of their number (the first 64, then powers of two), so that large items, of
+/// which a megabyte takes some milliseconds, do not delay the program. The first item is always examined.
 const MOST_TIME: Duration = Duration::from_millis(20);
 
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
@@ -36,7 +36,7 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 pub(crate) struct Agreement {
     /// Number of items that were encoded, or checked without being sent, so far.
     items: AtomicU64,
-    /// Nanoseconds spent on examining items at the fixed intervals (first 64, then powers of two), which [`MOST_TIME`] limits.
+    /// Nanoseconds spent on examining items because of their number (the first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
     /// Structs, enum variants and omitted fields that have occurred in an item. An item that contains one that is not in this set is always examined.
     shapes: Mutex<Arc<Shapes>>,

@@ -33,7 +33,7 @@ pub(super) trait Block: Sized + Send {
 
     fn open(inline: Bytes) -> Self::Rest;
 
-    /// Returns the next item of `length` bytes, which the caller has checked to be present; `None` if the bytes are not a value of the type.
+    /// Returns the next item, whose `length` bytes the caller has found to be in the buffer; `None` if the bytes are not a value of the type.
     fn next(rest: &mut Self::Rest, length: usize) -> Option<Self>;
 
     /// Returns all items of a batch as one buffer without a copy, if the items are contiguous in memory.

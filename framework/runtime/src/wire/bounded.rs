@@ -16,10 +16,10 @@ use serde::de::{
     Visitor,
 };
 
-/// Maximum number of elements that take no bytes (such as units) in an input.
+/// Maximum number of elements that take no bytes (such as `()`) in an input.
 const EMPTY_ELEMENTS: usize = 1 << 20;
 
-/// Maximum nesting depth of decoded values: the limit of serde_json.
+/// Maximum nesting depth of decoded values, equal to that of serde_json.
 const MOST_NESTED: u8 = 128;
 
 /// Returns the maximum number of elements that the sequences, tuples and maps of an input of `size` bytes may announce, all together.
@@ -307,7 +307,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // bincode encodes `count` values without a length prefix like a tuple, so they are read as one.
+        // bincode encodes `count` values without a length prefix in the same way as a tuple, so they are read as a tuple.
         deserializer.deserialize_tuple(self.1, self)
     }
 }

@@ -190,7 +190,7 @@ impl<T: Item> Codec<T> {
     /// one rank too. Returns true if any item was checked.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its own code panics.
+    /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its `Serialize` or `Deserialize` panics.
     #[inline]
     pub(crate) fn check(&self, items: &[T]) -> Result<bool> {
         self.agreement.map_or(Ok(false), |agreement| agreement.check(items))

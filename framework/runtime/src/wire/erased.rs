@@ -1,7 +1,7 @@
 //! Type erasure: batches of items whose type is known only where user code runs, and their codecs.
 //!
-//! One virtual call and one downcast serve a whole batch; loops over its items are compiled for their type. The skeletons move batches
-//! without knowing the types of their items, and are compiled once.
+//! One virtual call and one downcast serve a whole batch; loops over its items are compiled for their type. Pipelines, farms and the other parallel
+//! operations move batches without knowing the types of their items, and are compiled once.
 
 use std::any::{Any, type_name};
 use std::fmt;

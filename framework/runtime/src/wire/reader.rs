@@ -114,7 +114,7 @@ impl Reader {
         Ok(numbers)
     }
 
-    /// Returns the next part of the message.
+    /// Returns the next part of the message: a block of memory that was sent in addition to the message's head.
     pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }

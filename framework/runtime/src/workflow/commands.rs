@@ -15,7 +15,7 @@ use crate::session::RankCommands;
 
 /// Run time up to which a command counts as short. While commands are short, a rank passes the next command to the starter (the process that starts
 /// commands) before a core is free, so that no core is idle until the rank notices the end of a command (up to a millisecond). After longer commands
-/// this costs less than 2 %, and a command that was passed early may wait although another rank could run it.
+/// the idle time is below 2 %, and a command that was passed early may wait although another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Commands of one rank's tasks, and the starter: the process that starts commands for the rank.
@@ -148,7 +148,7 @@ impl<'s> Commands<'s> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// Returns the time by which a command of `task` that ran for `took` counts as computing time of the rank: `took` times the fraction of the
+    /// Returns the computing time that a command of `task` which ran for `took` adds to the total of the rank: `took` times the fraction of the
     /// rank's cores that the command uses.
     pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
         self.rank

@@ -152,7 +152,7 @@ impl Graph {
     }
 
     /// Returns the memory limit of a task's processes, doubled for each earlier try that exceeded its memory limit (counted in `exceeded`), up to the
-    /// memory of the largest rank; `None` if the description has no memory for the task.
+    /// memory of the rank that has the most; `None` if the description has no memory for the task.
     pub(super) fn memory_limit(&self, task: usize, exceeded: Exceeded) -> Option<u64> {
         let memory = self.dag.memory(task);
         let doubled = memory.saturating_mul(1 << exceeded.memory().min(MOST_DOUBLINGS));

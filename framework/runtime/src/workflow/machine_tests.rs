@@ -263,7 +263,7 @@ impl World {
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
         self.act(rank, WorkflowWorker::release_sent)?;
-        // Values whose receiver has died are not counted as memory in use, although they are never sent.
+        // A value that is being sent to a dead rank never reaches it, but is not counted as memory in use.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
         // A value in transit already occupies memory on its receiver. Values that rank 0 gets for the caller or the journal are not counted, because
         // its worker does not hold them.

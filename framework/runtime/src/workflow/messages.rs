@@ -14,7 +14,7 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 /// larger one, values occupy memory long before they are read.
 pub(super) const ANNOUNCED: usize = 64;
 
-/// Order of the master that a rank run a task, or announcement that it will probably run the task later.
+/// Order of the master to a rank to run a task, or announcement that the rank will probably run the task later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) task: usize,
@@ -27,7 +27,7 @@ pub(super) struct Order {
     pub(super) place: Option<usize>,
     /// True for an announcement: the rank may fetch the inputs, but must not begin the task before the master orders it.
     pub(super) is_announced: bool,
-    /// True if a rank may have died because of this task. Another rank that runs the task reports its beginning to the master.
+    /// True if a rank may have died because of this task. Another rank that runs the task reports to the master that the task has begun.
     pub(super) is_suspect: bool,
     /// For each input, in the order of the task's parents: rank from which the input is read, when it has been computed.
     pub(super) sources: Vec<usize>,
@@ -39,7 +39,8 @@ pub(super) struct Order {
 pub(super) struct Exceeded(u32);
 
 impl Exceeded {
-    /// Number of low bits for the number of tries that exceeded the memory limit. The other bits are for tries that exceeded the time limit.
+    /// Number of low bits that count tries which exceeded the memory limit. One number contains both counts: its other bits count tries which
+    /// exceeded the time limit.
     const BITS: u32 = 16;
 
     pub(super) fn memory(self) -> u32 {

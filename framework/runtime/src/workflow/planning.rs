@@ -15,17 +15,17 @@ use crate::balance::probe::Probed;
 /// variation of run times.
 const WORTH: f64 = 0.01;
 
-/// Maximum ratio of a link's bandwidth to the mean bandwidth up to which the links count as equal: repeated measurements of one link differ by as
-/// much.
+/// Maximum factor by which the bandwidths of links may differ from their mean if all links are to count as equal: repeated measurements of one link
+/// differ by as much.
 const ALIKE: f64 = 1.5;
 
 /// Ranks as the planner models them: once without disks, and once with disks for spilled values. The speed of the disks is not known, so a plan that
 /// uses them is computed only if there is no plan without them.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
-    /// Ranks that keep all values in memory.
+    /// Ranks without disks: all values have to fit into memory.
     pub(super) in_memory: Cluster,
-    /// Ranks with disks of unlimited size.
+    /// Ranks with disks of unlimited size, to which values can be moved from memory.
     pub(super) with_disk: Cluster,
 }
 

@@ -35,7 +35,8 @@ use crate::tasks::FlightRecords;
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
-    /// Runs all tasks. On rank 0, returns the values of final tasks, if the method `collect` collects them, and the summary.
+    /// Runs all tasks. On rank 0, returns the summary and, if the program called a method that collects them (named `collect`), the values of final
+    /// tasks.
     pub(super) fn run_on_ranks(
         &mut self,
         session: &mut Session,

@@ -145,7 +145,8 @@ impl<'c, 'w> Running<'c, 'w> {
             out.endpoint().stop_run(&root.kept())?;
         }
         for rank in 1..out.ranks() {
-            // A rank that is considered dead gets this message too if its process may still run, so that the process can end.
+            // The message that the run has ended is also sent to a rank that is considered dead if its process may still run, so that the process can
+            // end.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End)?;
             }

@@ -81,7 +81,7 @@ impl ClosureFlightRecorder {
     /// Content of the flight record while short closures run: recording each of them would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
-    /// Creates an empty flight record; `None` if the system has no anonymous files.
+    /// Creates an empty record of the running closure (flight record); `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
         Some(ClosureFlightRecorder {
             flight_recorder: FlightRecorder::new()?,
@@ -177,7 +177,7 @@ impl TaskCode<'_, '_> {
     }
 }
 
-/// Returns the error text about a task that has exceeded its time limit. `runs` is the verb of the sentence, such as "ran".
+/// Returns the error text about a task that has exceeded its time limit. `runs` is the verb of the sentence, such as "took".
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
     format!("{runs} {took}, longer than its limit of {limit}")

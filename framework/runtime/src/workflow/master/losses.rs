@@ -96,8 +96,9 @@ impl Master {
     }
 
     /// Withdraws dispatched tasks that occupy shared resources (named limits) but cannot run because inputs were lost: the tasks that recompute the
-    /// inputs may need the same resources. Returns the tasks whose orders had not been sent yet; they are withdrawn at once. Other ranks may have
-    /// begun the task with copies of its inputs, so they are asked to return it, and the resources stay occupied until they reply.
+    /// inputs may need the same resources. Returns the tasks whose orders had not been sent yet; they are withdrawn at once. A rank that has received
+    /// its order may have begun the task with copies of the inputs, so it is asked to return the task, and the resources stay occupied until it
+    /// replies.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -136,7 +137,8 @@ impl Master {
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
             LastActivity::Unrecorded(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
-            // A closure that is suspect because of an earlier death had not begun on the dead rank: the rank would have reported its beginning.
+            // A closure that is suspected because of an earlier death had not begun on the dead rank, which would otherwise have reported that the
+            // closure began.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspect_tasks.is_empty() {

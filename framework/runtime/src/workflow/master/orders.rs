@@ -302,7 +302,7 @@ impl Master {
 
     /// Asks busy ranks to return tasks that they have not begun, as many as idle ranks could begin at once.
     fn recall(&mut self) {
-        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
+        // Short tasks end before their rank could return them to the master. With a plan, the plan decides which rank waits.
         if self.supply.is_planned() || self.are_short() {
             return;
         }

@@ -79,8 +79,8 @@ impl Supply {
         supply
     }
 
-    /// Activates a plan: each task belongs to its rank in the plan, in the sequence of the plan. Removes all tasks from the supply; the caller adds
-    /// them again.
+    /// Activates a plan: each task belongs to its rank in the plan, in the sequence of the plan. Forgets which tasks can be dispatched; the caller
+    /// adds them again.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
         let mut rest = vec![BTreeSet::new(); self.pools.len()];

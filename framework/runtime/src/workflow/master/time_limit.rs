@@ -14,7 +14,8 @@ impl Master {
         self.time_left = Some(TimeLeft { end_by, now, times, held_back: Vec::new() });
     }
 
-    /// Sets the present time. If no rank has a task, because each waiting task needs more than the remaining time, returns this reason as a text.
+    /// Sets the present time. If no task runs and each waiting task needs more than the remaining time, so that the run cannot continue, returns a
+    /// text about the shortest of these tasks; otherwise `None`.
     pub(in crate::workflow) fn check_time(&mut self, now: Duration) -> Option<String> {
         let time = self.time_left.as_mut()?;
         time.now = now;
@@ -78,7 +79,8 @@ impl Master {
         before / self.at_once as f64 + needs > left
     }
 
-    /// Considers tasks for dispatch again that needed more than the remaining time: the estimates of their run times may have changed.
+    /// Reconsiders the tasks that were not dispatched because they needed more than the remaining time: the estimates of their run times may have
+    /// changed.
     pub(super) fn consider_held_back(&mut self) {
         let held_back = self.time_left.as_mut().map(|time| std::mem::take(&mut time.held_back));
         held_back.into_iter().flatten().for_each(|task| self.consider(task));

@@ -80,8 +80,8 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Completes the try of a command that has ended, after `after_command`, if the program has set it, was called for it. If the command ran on
-    /// another rank, rank 0 sends that rank the result ([`Content::Kept`]).
+    /// Completes the try of a command that has ended. It is called after the program's function `after_command`, if there is one, has returned. If
+    /// the command ran on another rank, rank 0 sends that rank the result ([`Content::Kept`]).
     pub(super) fn conclude(
         &mut self,
         ended: &Try,

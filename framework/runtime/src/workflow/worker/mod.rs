@@ -210,7 +210,7 @@ impl WorkflowWorker {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Sends the request that was held back so that further values could be added.
+    /// Sends the request for values that was held back because further values could be added to it.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.exchange.send_request(out)
     }
