@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// Maximum number of bytes of a command's output that are read.
 const LONGEST: u64 = 16 << 20;
 
-/// Output of a command of a batch system that has ended.
+/// Output of a completed command of a batch system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// True if the command has ended with exit code 0.

@@ -61,8 +61,8 @@ pub enum Batch {
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has
-    /// named the hosts. The node file of a batch job is not read, because it is not used and need not exist.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has named the hosts, and the node file of a
+    /// batch job, which need not exist, is not read.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
