@@ -37,7 +37,7 @@ pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
 const SOME: usize = 8;
 
 /// Returns the estimated memory of a batch in bytes. In a batch of more than [`SOME`] items, only about [`SOME`] evenly spaced items are measured,
-/// because the items of such a batch are usually small and of similar size.
+/// because a batch is assumed to have many items only if they are small.
 pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     if !std::mem::needs_drop::<T>() || items.len() <= SOME {
         return weigh(items);
