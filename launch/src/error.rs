@@ -33,9 +33,9 @@ pub enum LaunchError {
     JobStatus(armature::Error),
     /// The event log cannot be read or parsed.
     Events(armature::Error),
-    /// A file that the user has named cannot be read.
+    /// A file that the user has named on the command line cannot be read.
     Unreadable {
-        /// Expected content of the file, as in "workflow".
+        /// Expected content of the file, such as "workflow".
         what: &'static str,
         /// Path of the file.
         file: PathBuf,
@@ -55,7 +55,7 @@ pub enum LaunchError {
         /// File of the workflow.
         file: PathBuf,
     },
-    /// The event log contains no run of a skeleton at the given time.
+    /// The event log contains no parallel operation (such as a pipeline or a farm) that ran at the given time.
     NoMoment {
         /// The time, in seconds since the beginning of the run.
         at: f64,
@@ -67,7 +67,7 @@ pub enum LaunchError {
         /// Directory without a run.
         directory: PathBuf,
     },
-    /// The text with which the user has named a run names none.
+    /// The text by which the user has selected a run (on the command line) does not match any run.
     UnknownRun(String),
     /// A run has no attempt of this number.
     NoAttempt {
@@ -99,7 +99,7 @@ pub enum LaunchError {
     },
     /// An option or a file that the user has named cannot be used.
     Usage(String),
-    /// An event log does not contain the data of a figure.
+    /// An event log does not contain the data that a requested figure shows.
     NoFigure {
         /// Name of the figure.
         figure: String,
@@ -125,8 +125,8 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Returns the exit code for this error: 2 for errors that the user can correct on the command line or in an input file, 127 if a
-    /// program is missing, 3 if no plan fits or the batch system refuses, 4 if there is no batch system, and 1 otherwise.
+    /// Returns the exit code for this error: 2 for errors that the user can correct on the command line or in an input file, 127 if a program is
+    /// missing, 3 if no plan fits or the batch system refuses a request, 4 if there is no batch system, and 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Hostfile(_)

@@ -21,13 +21,14 @@ use crate::run_directory::end_reason::Evidence;
 use crate::run_directory::recorder::Recorder;
 use crate::supervise::{adopt_orphans, clear};
 
-/// Exit code of a job that exceeded its time limit, as of coreutils' `timeout`.
+/// Exit code of a job that exceeded its time limit; coreutils' `timeout` uses the same.
 pub const TIMED_OUT: u8 = 124;
 
 /// Time after SIGTERM until a launcher that has not ended is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time after SIGTERM for ranks that stop in order, until SIGTERM is forwarded to the launcher. Batch systems end a job earlier than that by default.
+/// Time that ranks which stop at a checkpoint have after SIGTERM, until SIGTERM is forwarded to the launcher. Batch systems by default kill a job
+/// earlier.
 pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
 /// Time within which several signals count as one request to stop, because a batch system signals several processes of a job.
@@ -134,7 +135,8 @@ impl Call {
         }
     }
 
-    /// Replaces the command of later starts, and sets variables of the batch job. The new command must not need a hostfile.
+    /// Sets the launcher command that the following starts of the job use, after nodes were lost, and the new values of the batch job's environment
+    /// variables. The new command must not need a hostfile, because none is written for it.
     pub(crate) fn replace(&mut self, line: CommandLine, overrides: Overrides) {
         (self.line, self.overrides) = (line, overrides);
     }

@@ -71,7 +71,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             event if is_change(event) => kept += 1,
             _ => {}
         }
-        // Events of rank activity are shown as pictures in reports, not here.
+        // Events of rank activity are shown in the figures of reports; the text omits them.
         if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
@@ -92,10 +92,11 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for an event that changes the distribution of work, and that is shown even if the log does not contain the decision.
+/// Returns true for an event that changes the distribution of work. Such an event is shown even if the log does not contain the decision that led to
+/// it.
 fn is_change(event: &Event) -> bool {
     match event {
-        // The mapping of epoch 1 is the mapping at the start, which is not a change.
+        // A mapping with epoch 1 is the initial mapping, which is not a change.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,

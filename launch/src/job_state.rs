@@ -29,7 +29,7 @@ pub(crate) enum JobState {
         /// Reason of the error, if the job status states one.
         message: String,
     },
-    /// The job has stopped in order, because it was asked to. The same command continues it.
+    /// The job has stopped on request and its results so far are kept. If the same command is started again, the job continues.
     Stopped {
         /// Sentence about the stop and the results that are kept.
         kept: String,
@@ -100,7 +100,7 @@ pub(crate) fn status_in(directory: &Path) -> Result<Option<JobStatus>, LaunchErr
     JobStatus::read(&newest_attempt(directory).join(EVENTS_COPY)).map_err(LaunchError::JobStatus)
 }
 
-/// Record of the exit code in the job status of a job that logs its events.
+/// Recorder of the launcher's exit code in the job status, which is in the directory of the job's event log.
 #[derive(Debug)]
 pub(crate) struct ExitCodeRecord {
     directory: PathBuf,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), JobState::Running);
         assert_eq!(of(State::Running, 0, 99), JobState::Killed);
         assert_eq!(of(State::Starting, 0, 99), JobState::Killed);
-        // The process that started the job is still alive: it will record the exit code, or restart the job.
+        // The process that started the job (`armature run`) is still alive: it will record the exit code, or restart the job.
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);

@@ -103,7 +103,7 @@ pub enum Forward {
     File {
         /// The file that the task wrote.
         source: String,
-        /// The file to which it is appended.
+        /// The file to which the written file is appended.
         destination: String,
     },
 }

@@ -21,7 +21,7 @@ pub(crate) struct Draft {
     pub(crate) limits: BTreeMap<String, u64>,
 }
 
-/// A dependency between two tasks, with the number of bytes that the second reads from the first besides files.
+/// A dependency between two tasks, with the number of bytes that the second task reads from the first one in addition to files.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) from: End,

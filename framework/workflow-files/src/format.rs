@@ -49,8 +49,8 @@ impl Format {
         })
     }
 
-    /// Returns the meaning of a task's memory in files of this format. WfFormat records the measured memory of whole processes, which
-    /// includes files.
+    /// Returns whether the memory that a file of this format states for a task includes the task's input and output files. In WfFormat it does,
+    /// because the format records the measured memory of whole processes.
     pub fn task_memory(self) -> TaskMemory {
         match self {
             Format::WfFormat => TaskMemory::IncludesIo,

@@ -146,8 +146,8 @@ impl<'a> At<'a> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    // A key is written without quotation marks if it has only usual characters and is short. [`shown`] puts no quotation mark at the
-                    // end of a text that it has cut.
+                    // A short key of letters, digits, `_` and `-` is written without quotation marks. The key is short if [`shown`] ends with a
+                    // quotation mark, because after a text that was cut it writes the length instead.
                     let plain = !key.is_empty()
                         && shown(key).ends_with('"')
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));

@@ -91,7 +91,7 @@ fn round_trip(
     Ok(best)
 }
 
-/// Sends the value `mine` of the rank with the lower number to `other`, so that both ranks return the same value.
+/// Makes both ranks of a connection take the same decision: the rank with the lower number sends its decision `mine` to `other`, and both return it.
 fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, BoxError> {
     let peer = world.process_at_rank(i32::try_from(other)?);
     if rank < other {

@@ -22,7 +22,7 @@ struct Report {
     rank: usize,
     size: usize,
     host: String,
-    /// Number that the kernel chose when the host was started: two hosts differ in it.
+    /// Random number that the kernel chose when the host was started. Two hosts with the same name differ in this number.
     boot: String,
     cores: Vec<usize>,
     memory: u64,

@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// Maximum number of bytes of a command's output that are read.
 const LONGEST: u64 = 16 << 20;
 
-/// Output of a command of a batch system that has ended.
+/// Output of a completed command of a batch system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// True if the command has ended with exit code 0.
@@ -35,7 +35,7 @@ pub(crate) struct BatchState {
     pub(crate) has_lost_nodes: bool,
     /// True if the batch system has put the job back into the queue since the start of the attempt.
     pub(crate) is_requeued: bool,
-    /// True if the batch system did not answer the question for the state.
+    /// True if the batch system did not reply when it was asked for the state of the job.
     pub(crate) is_missing: bool,
     /// Time until the batch system ends the job, in seconds.
     pub(crate) seconds_left: Option<u64>,

@@ -26,7 +26,7 @@ pub(super) struct Probe {
     pub(super) launcher: String,
     pub(super) size: usize,
     pub(super) host: String,
-    /// Number that the kernel chose when the host was started: two hosts differ in it.
+    /// Random number that the kernel chose when the host was started. Two hosts with the same name differ in this number.
     pub(super) boot: String,
     /// Hardware threads on which the rank may run.
     pub(super) cores: Vec<usize>,

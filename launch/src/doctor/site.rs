@@ -1,6 +1,6 @@
 //! Access of checks to a machine: variables, files, programs and a few facts of the system.
 //!
-//! Checks use [`Site`] only, so that each of them can be tested for a machine that does not exist.
+//! Checks use [`Site`] only, so that tests can run each check on a simulated machine.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{Mpi, detect};
 /// Time limit of a program that a check starts. A batch system that takes longer counts as unavailable.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Interval at which this process checks if the program has ended.
+/// Interval at which this process checks if a program that a check has started has ended.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Machine and environment that checks examine.

@@ -1,6 +1,7 @@
 //! Environment of a start: the machine, its launchers, and the batch job that contains this process.
 //!
-//! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for other environments.
+//! [`Environment`] is plain data, so that tests can pass simulated environments to [`command_line`](mod@crate::command_line), which chooses the
+//! command that starts a job.
 
 mod launchers;
 pub(crate) mod slurm;
@@ -60,8 +61,8 @@ pub enum Batch {
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has
-    /// named the hosts. The node file of a batch job is not read, because it is not used and need not exist.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has named the hosts, and the node file of a
+    /// batch job, which need not exist, is not read.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);

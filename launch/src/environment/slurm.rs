@@ -41,8 +41,9 @@ impl Allocation {
         Some(Allocation { nodes, node_list })
     }
 
-    /// Returns new values of Slurm's variables if the allocation has fewer nodes than the variables of `get` state. Each remaining node has as many
-    /// tasks as before. If nodes had different numbers of tasks, each gets the average, rounded down.
+    /// Returns new values of Slurm's environment variables if the allocation has fewer nodes than its present variables state (`get` returns a
+    /// variable by name). Each remaining node has as many tasks as before. If nodes had different numbers of tasks, each gets the average, rounded
+    /// down.
     pub(super) fn overrides(&self, get: impl Fn(&str) -> Option<String>) -> Option<Overrides> {
         let before: usize =
             get("SLURM_JOB_NUM_NODES").or_else(|| get("SLURM_NNODES"))?.trim().parse().ok()?;

@@ -86,7 +86,7 @@ impl Hostfile {
         &self.hosts
     }
 
-    /// Returns true if two hosts have the same name up to the first dot. Addresses are not names.
+    /// Returns true if two host names in the file (not IP addresses) are equal up to the first dot.
     pub(crate) fn needs_full_names(&self) -> bool {
         let is_name = |host: &&Host| host.name.parse::<std::net::IpAddr>().is_err();
         let mut short = std::collections::BTreeSet::new();

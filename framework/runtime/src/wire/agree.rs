@@ -3,11 +3,10 @@
 //! The two implementations may disagree. In `enum Shape { Dot, #[serde(skip)] Cached, Line, Disc }`, serde's derive counts the skipped variant
 //! when it writes, and does not count it when it reads, so that a line becomes a disc. The bytes do not show the mistake.
 //!
-//! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. The
-//! format has no names, so whether a derived type is read wrongly depends on the contents of an item and not on its values: on its
-//! variants, structs and omitted fields (its [`Shape`](super::shapes::Shape)s). An item with a shape that is new to its type and process is
-//! always examined. For implementations written by hand the result may also depend on values. For these, the first items are examined
-//! whatever they contain, and later items at increasing intervals.
+//! Therefore items are *examined*: an item is written, read, and written again, and both writings are compared by their [`digest`]. For a derived
+//! type, a mistake depends only on the variants, structs and omitted fields that an item contains (its [`Shape`](super::shapes::Shape)s), not on the
+//! values of its fields. An item with a shape that is new to its type and process is always examined. For implementations written by hand the result
+//! may also depend on values. For these, the first items are examined whatever they contain, and later items at increasing intervals.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -28,8 +27,8 @@ use crate::user_code;
 /// to write it, read it and write it again, which takes about as long as two or three encodings. A smaller number finds fewer mistakes that
 /// depend on values.
 const FIRST: u64 = 64;
-/// Maximum time for examining items because of their number (instead of their new structure), for each type and process; the first item is
-/// always examined. The limit bounds the cost of large items: a megabyte takes some milliseconds.
+/// Maximum time, for each type and process, for examining items because of their number (the first 64, then powers of two), so that large items, of
+/// which a megabyte takes some milliseconds, do not delay the program. The first item is always examined.
 const MOST_TIME: Duration = Duration::from_millis(20);
 
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
@@ -37,9 +36,9 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 pub(crate) struct Agreement {
     /// Number of items that were encoded, or checked without being sent, so far.
     items: AtomicU64,
-    /// Nanoseconds spent on items that were examined because of their number, not because of a new structure.
+    /// Nanoseconds spent on examining items because of their number (the first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
-    /// Structs, enum variants and omitted fields that have occurred in an item. An item with a new one is always examined.
+    /// Structs, enum variants and omitted fields that have occurred in an item. An item that contains one that is not in this set is always examined.
     shapes: Mutex<Arc<Shapes>>,
 }
 
@@ -54,7 +53,7 @@ impl Agreement {
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Starts the encoding of a batch of `count` further items.
+    /// Starts the encoding of a batch of `count` items, which are numbered after all earlier items of the type.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());
@@ -136,7 +135,8 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // After a failure the items are counted from 0 again: if the process continues, the next 64 items of the type are examined.
+            // After an item has failed the check, items are counted from 0 again: if the process continues, the next 64 items of the type are
+            // examined.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));

@@ -9,7 +9,7 @@ use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// Value in place of an item's length: the item is sent as the next part of the message.
+/// Written in place of an item's length if the item is sent as a separate part of the message.
 const APART: u32 = u32::MAX;
 
 /// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.
@@ -33,7 +33,7 @@ pub(super) trait Block: Sized + Send {
 
     fn open(inline: Bytes) -> Self::Rest;
 
-    /// Returns the next item of `length` bytes, which the caller has checked to be present; `None` if the bytes are not a value of the type.
+    /// Returns the next item, whose `length` bytes the caller has found to be in the buffer; `None` if the bytes are not a value of the type.
     fn next(rest: &mut Self::Rest, length: usize) -> Option<Self>;
 
     /// Returns all items of a batch as one buffer without a copy, if the items are contiguous in memory.

@@ -16,20 +16,21 @@ use serde::de::{
     Visitor,
 };
 
-/// Maximum number of elements that take no bytes (such as units) in an input.
+/// Maximum number of elements that take no bytes (such as `()`) in an input.
 const EMPTY_ELEMENTS: usize = 1 << 20;
 
-/// Maximum nesting depth of decoded values: the limit of serde_json.
+/// Maximum nesting depth of decoded values, equal to that of serde_json.
 const MOST_NESTED: u8 = 128;
 
 /// Returns the maximum number of elements that the sequences, tuples and maps of an input of `size` bytes may announce, all together.
 ///
-/// In nested values, such as a vector of tuples of tuples of `u8`, one byte is an element on each level.
+/// One byte can count as an element once per nesting level, as in a vector of tuples of tuples of `u8`; hence the product with the maximum nesting
+/// depth.
 pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// Limits for the rest of an input: number of elements, and levels of nesting.
+/// Limits for decoding the rest of an input: number of elements that may still be announced, and number of nesting levels that may still be entered.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,
@@ -37,7 +38,7 @@ pub(super) struct Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
-    /// Returns the bounds at the start of an input whose [`budget`] of elements is `elements`.
+    /// Returns the limits at the start of an input; `elements` is the number of elements that the input may announce (see [`budget`]).
     pub(super) fn new(elements: &'b Cell<usize>) -> Self {
         Bounds { elements, levels: MOST_NESTED }
     }
@@ -59,7 +60,7 @@ impl<'b> Bounds<'b> {
     }
 }
 
-/// A serde object that checks [`Bounds`] for the values that it contains.
+/// Wrapper of a serde object (deserializer, visitor, seed or access) that checks [`Bounds`] for the values that are read through it.
 pub(super) struct Bounded<'b, T> {
     pub(super) inner: T,
     pub(super) bounds: Bounds<'b>,
@@ -306,7 +307,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
-        // bincode encodes `count` values without a length prefix like a tuple, so they are read as one.
+        // bincode encodes `count` values without a length prefix in the same way as a tuple, so they are read as a tuple.
         deserializer.deserialize_tuple(self.1, self)
     }
 }

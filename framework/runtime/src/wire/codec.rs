@@ -115,7 +115,7 @@ fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
         .ok_or_else(|| Error::new(ErrorKind::Wire, "a codec was used for items of another type"))
 }
 
-/// Appends a batch to a message: small values to `head`, after the bytes that it already has, and large ones to `parts`.
+/// Encodes a batch: small values are appended to `head` (the first bytes of a message), large ones to `parts` (memory that is sent without a copy).
 ///
 /// # Errors
 /// If serde cannot encode an item, or the batch has more than 2^26 items.
@@ -127,11 +127,11 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
     }
 }
 
-/// Decodes the `count` items of a batch; `head` starts where [`encode`] began to write.
+/// Decodes a batch of `count` items; `head` starts with the first byte that [`encode`] wrote.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if `head` and `parts` are not such a batch. The function never panics, and allocates at most the size of one item for
-/// each byte of the message.
+/// [`ErrorKind::Wire`] if `head` and `parts` are not an encoded batch of `count` items of type `T`. The function never panics, and allocates at most
+/// the size of one item for each byte of the message.
 pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     let name = type_name::<T>();
     check_count(count, name)?;
@@ -148,8 +148,8 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     }
 }
 
-/// Returns the number of bytes before the content of a batch of one item that [`encode`] has written: the header of the batch and, except for
-/// scalars, the item's length or the fingerprint of its type.
+/// Returns the number of bytes at the start of `head` that are not content, if [`encode`] wrote a batch of one item: the header of the batch and,
+/// except for scalars, the item's length or the fingerprint of its type.
 pub(crate) fn header_length(head: &[u8]) -> usize {
     let is_scalar = head.get(1).is_some_and(|&codec| codec <= Id::Char as u8);
     START + if is_scalar { 0 } else { size_of::<u32>() }
@@ -180,7 +180,7 @@ type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
 type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
-    /// Returns the codec that the type determines, with the functions [`encode`] and [`decode`].
+    /// Returns the codec for type `T` with its default encoding ([`encode`] and [`decode`]).
     pub(crate) fn of_type() -> Self {
         let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
@@ -190,7 +190,7 @@ impl<T: Item> Codec<T> {
     /// one rank too. Returns true if any item was checked.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its own code panics.
+    /// [`ErrorKind::Wire`] if an item is not equal after encoding and decoding; [`ErrorKind::Panic`] if its `Serialize` or `Deserialize` panics.
     #[inline]
     pub(crate) fn check(&self, items: &[T]) -> Result<bool> {
         self.agreement.map_or(Ok(false), |agreement| agreement.check(items))
@@ -206,7 +206,8 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
 }
 
 impl<T> Codec<T> {
-    /// Returns the name of the type, with the encoding if the program has chosen it. Sender and receiver of the items must have the same name.
+    /// Returns the name of the item type, with the addition "sent as plain memory" for [`plain`](Self::plain). Sender and receiver compare these
+    /// names, which must be equal.
     pub(crate) fn item(&self) -> String {
         let name = type_name::<T>();
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }

@@ -1,7 +1,7 @@
 //! Type erasure: batches of items whose type is known only where user code runs, and their codecs.
 //!
-//! One virtual call and one downcast serve a whole batch; loops over its items are compiled for their type. The skeletons move batches
-//! without knowing the types of their items, and are compiled once.
+//! One virtual call and one downcast serve a whole batch; loops over its items are compiled for their type. Pipelines, farms and the other parallel
+//! operations move batches without knowing the types of their items, and are compiled once.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -103,7 +103,7 @@ impl Shape {
     }
 }
 
-/// Function that receives the encoded bytes of an item: the head of a message, and its parts.
+/// Function that receives the encoded form of one item: its small data (the head of a message) and its large data (the parts of the message).
 type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 
 /// Codec for batches of one type of items. Panics of user code, which may implement `Serialize`, are returned as errors.

@@ -1,4 +1,4 @@
-//! Malformed frames that no rank sends: decoding returns an error, without a panic or excessive memory.
+//! Tests with malformed frames (encoded batches): decoding returns an error, without a panic or excessive memory.
 //!
 //! The directory `corpus/` holds frames that show one weakness each; property tests search for more such frames.
 
@@ -97,7 +97,7 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns a message part that consists of the 32-bit numbers in `bytes`, without the bytes of an incomplete number at the end.
+/// Returns the complete 32-bit words of `bytes` as a part of a message; the remaining bytes are omitted.
 fn words32(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }

@@ -1,7 +1,7 @@
 //! Creation of values from unaligned bytes, with one copy.
 #![allow(unsafe_code)]
 
-/// Returns the values in `bytes`. An incomplete value at the end is omitted; types without a size yield no values.
+/// Copies `bytes` to values of type `P`. An incomplete value at the end is omitted; zero-sized types yield no values.
 ///
 /// The new memory is written only once: it is not zeroed before the values are copied.
 pub(super) fn copy<P: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<P> {

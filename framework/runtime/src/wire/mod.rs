@@ -1,8 +1,8 @@
 //! Encoding and decoding of items and control messages.
 //!
-//! A [`Codec`] encodes a batch of items of one type as the rest of a message: small data is appended to the head, bulk data is moved (not
-//! copied) into the parts. Its `decode` is the inverse operation and validates all input. The `README.md` in this directory describes the
-//! format and the rules that keep it stable.
+//! A [`Codec`] encodes a batch of items of one type as the content of a message: small data is appended to the head (the first bytes of the message),
+//! bulk data is moved (not copied) into the parts, which are sent separately. Its `decode` is the inverse operation and validates all input. The
+//! `README.md` in this directory describes the format and the rules that keep it stable.
 //!
 //! The encoding of a type depends only on the type:
 //!

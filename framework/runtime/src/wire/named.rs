@@ -75,7 +75,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Named<T> {
     }
 }
 
-/// Maximum nesting of a value: the limit of items that are sent without names. A deeper value could exceed the stack of a thread.
+/// Maximum nesting depth of a value, as for items that are sent without names. A deeper value could overflow the stack of a thread.
 const DEEPEST: usize = 128;
 
 struct MessagePack<T>(std::marker::PhantomData<T>);

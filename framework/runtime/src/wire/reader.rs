@@ -16,7 +16,7 @@ header! {
     /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
-        /// 1 if the large block of data of the batch is the first part of the message, 0 if it follows in the message's head.
+        /// 1 if the items' memory is the first part of the message, 0 if it follows this header in the message's head.
         in_part: u8,
     }
 }
@@ -29,8 +29,8 @@ pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
-/// Appends to `head` the header of a batch, the additional bytes `extra` of its codec, and the memory of `items`. If the items are large, they become
-/// a part of the message instead, without a copy.
+/// Appends to `head` the header of a batch, the bytes `extra` (data that the codec needs in addition), and the memory of `items`. If the items take
+/// [`OWN_PART`] bytes or more, their memory becomes a part of the message instead, without a copy.
 pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,
@@ -114,7 +114,7 @@ impl Reader {
         Ok(numbers)
     }
 
-    /// Returns the next part of the message.
+    /// Returns the next part of the message: a block of memory that was sent in addition to the message's head.
     pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }

@@ -10,7 +10,8 @@ use super::{Codec, Item, OWN_PART, Plain, codec, raw};
 use crate::comm::Part;
 use crate::error::ErrorKind;
 
-/// Encodes a batch and returns it as a receiver gets it: other data precede the batch in the head, and no buffer has a second owner.
+/// Encodes a batch and returns it in the form in which a receiver gets it. The batch is written to a buffer that already contains other bytes, as in
+/// a message, and each buffer has only one owner.
 fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     let mut head = b"header".to_vec();
     let mut parts = Vec::new();

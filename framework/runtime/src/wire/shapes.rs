@@ -1,4 +1,5 @@
-//! Shapes of an item: the structs, enum variants and omitted fields that serde writes, and which of them are new.
+//! Recording of the structs, enum variants and omitted fields ("shapes") that serde writes for an item and that no earlier item of its type
+//! contained.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,9 +17,9 @@ pub(super) struct Shape {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A struct with this number of fields.
+    /// A struct; the value is its number of fields.
     Struct(usize),
-    /// An enum variant with this number.
+    /// An enum variant; the value is its number in the enum.
     Variant(u32),
     /// A field that was omitted, for example by `skip_serializing_if`.
     LeftOut,
@@ -123,7 +124,7 @@ impl Shapes {
     }
 }
 
-/// Recorder of the structs, enum variants and omitted fields that serde writes for an item, as far as they are new.
+/// Recorder of the structs, enum variants and omitted fields that serde writes for an item and that are not in `known`.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,
@@ -158,7 +159,7 @@ impl Watch {
         self.has_new.get()
     }
 
-    /// Removes and returns the new shapes (structs, enum variants and omitted fields), in the order in which they were first written.
+    /// Removes and returns the recorded shapes (structs, enum variants and omitted fields), in the order in which serde first wrote them.
     pub(super) fn take_new(&self) -> Vec<Shape> {
         self.has_new.set(false);
         self.new.take()

@@ -32,7 +32,7 @@ struct Watching<'w, S> {
 }
 
 impl<'w, S> Watching<'w, S> {
-    /// Returns this wrapper around the serializer that `next` creates from the wrapped one.
+    /// Calls `next`, which turns the wrapped serializer into another one, and wraps the result so that its calls are recorded too.
     #[inline]
     fn continue_with<C, E>(
         self,

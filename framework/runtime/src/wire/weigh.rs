@@ -1,4 +1,5 @@
-//! Size of items in bytes: encoded or in memory, whichever is larger. Memory limits count items that are not encoded with this size.
+//! Estimates of the memory that items take: their size in memory, and for the data that they own on the heap, its encoded size. Memory limits use
+//! these estimates for items that are not encoded.
 
 use crate::user_code;
 use std::any::Any;
@@ -22,8 +23,8 @@ impl Write for Counter {
     }
 }
 
-/// Returns the size of `items` in bytes. The memory that an item owns is counted as its encoded size, which is a little less than its
-/// actual size if the item consists of many small allocations. Items that serde cannot encode count without the memory that they own.
+/// Returns the estimated memory of `items` in bytes. For the data that an item owns on the heap, its encoded size is used, which is a little too
+/// small for many small allocations. Heap data of items that serde cannot encode is not counted.
 pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
     let bare = size_of_val(items);
     if !std::mem::needs_drop::<T>() {
@@ -35,8 +36,8 @@ pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
 /// Number of items whose size is measured to estimate the size of their batch.
 const SOME: usize = 8;
 
-/// Returns the approximate size of a batch, which is assumed to have many items only if they are small. In a batch of more than a few items,
-/// only the sizes of some evenly spaced items are measured.
+/// Returns the estimated memory of a batch in bytes. In a batch of more than [`SOME`] items, only about [`SOME`] evenly spaced items are measured,
+/// because a batch is assumed to have many items only if they are small.
 pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     if !std::mem::needs_drop::<T>() || items.len() <= SOME {
         return weigh(items);
@@ -49,7 +50,7 @@ pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
     size_of_val(items) + bytes * items.len() / weighed
 }
 
-/// Returns the size in bytes of the memory that an item owns on the heap.
+/// Returns the encoded size in bytes of an item, as an estimate of the memory that the item owns on the heap.
 fn owned<T: Item>(item: &T) -> usize {
     macro_rules! blocks {
         ($($block:ty),*) => {

@@ -126,11 +126,11 @@ impl<'w> Workflow<'w> {
 
     /// Sets the maximum number of bytes that values and running tasks occupy on a rank. By default it is not limited.
     ///
-    /// A task starts only if the needs in its description fit in addition to all values held. Values that wait are [spilled](Workflow::spill) to disk
-    /// when their space is needed. A task that does not fit even then is an error; if the description shows this, no task is run. The limit may be
-    /// exceeded for a moment by at most one sixteenth, by small values from other ranks, and by the value of a task whose description has no size. A
-    /// value that is being sent counts until it has been sent. While a limit is set, the process returns freed memory to the system at once, which
-    /// takes time if values are large.
+    /// A task starts only if the memory that its description states is free on the rank. Values that wait for tasks which read them are
+    /// [spilled](Workflow::spill) to disk when their memory is needed. A task that needs more memory than the limit is an error, before the run if
+    /// the description shows it. The limit may be exceeded for a moment by at most one sixteenth, by small values from other ranks, and by the value
+    /// of a task whose description has no size. A value occupies memory until it has been sent. While a limit is set, the process returns freed
+    /// memory to the system at once, which takes time if values are large.
     ///
     /// The inputs of a task count once, as encoded bytes. The memory that a task's code uses in addition is part of the description:
     /// [`Task::memory`](super::Task::memory). The limit does not cover the memory of the process before the run, the results of
@@ -163,8 +163,8 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Sets how many times a failed task is retried, on another rank if there is one. The default is 0. A number of tries in the description of a
-    /// task takes precedence.
+    /// Sets how many times a failed task is retried, on another rank if there is one. The default is 0. If the description of a task states a number
+    /// of tries, that number is used for the task.
     ///
     /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue.
     pub fn retries(mut self, retries: u32) -> Self {
@@ -236,16 +236,17 @@ impl<'w> Workflow<'w> {
         self
     }
 
-    /// Sets what the memory of a task in the description includes, for plans and for starting tasks. The default is that of
-    /// [`plan`](Workflow::plan), or [`TaskMemory::Additive`].
+    /// Sets whether the memory that the description states for a task includes the task's input and output files, which decides how much memory a
+    /// task needs when the run is planned and when the task is started. The default is the setting in [`plan`](Workflow::plan), or
+    /// [`TaskMemory::Additive`].
     pub fn task_memory(mut self, task_memory: TaskMemory) -> Self {
         self.options.task_memory = Some(task_memory);
         self
     }
 
-    /// Sets the options of the planner. By default a plan is computed if the description contains run times, memory or sizes, and the time
-    /// for it is limited to a few seconds: the more tasks, the fewer plans are compared. With this option the planner does all the work
-    /// that is requested, however long the run waits for it.
+    /// Sets the options of the planner. By default a plan is computed if the description contains run times, memory or sizes, and planning takes at
+    /// most a few seconds: for many tasks, fewer plans are compared. With this method the planner does all the work that `options` request, without a
+    /// time limit.
     pub fn plan(mut self, options: PlanOptions) -> Self {
         (self.options.plan, self.options.is_planned) = (Some(options), true);
         self
@@ -282,7 +283,8 @@ impl<'w> Workflow<'w> {
     /// Runs tasks according to this plan, on its processors and in its sequence, instead of a plan that the planner computes. The plan is
     /// discarded when a rank dies.
     ///
-    /// Processors are ranks; tasks are numbered as in the description. The memory in the plan is not used: ranks count what they hold.
+    /// Processors are ranks; tasks are numbered as in the description. The plan's figures for memory are ignored: each rank counts the memory of the
+    /// values that it has.
     pub fn follow(mut self, plan: Plan) -> Self {
         self.options.fixed_plan = Some(plan);
         self
@@ -297,8 +299,8 @@ impl<'w> Workflow<'w> {
     /// Runs all tasks and drops the values of final tasks, which no task reads. Returns when all ranks have finished.
     ///
     /// # Errors
-    /// A description that cannot be run; more failed tasks than [allowed](Workflow::max_failures), with rank, task and tries; the death of
-    /// a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit).
+    /// A description that cannot be run; more failed tasks than [allowed](Workflow::max_failures) (the message names the rank, the task and the
+    /// number of tries); the death of a rank that the job needs, or its silence for longer than [`Config::peer_limit`](crate::Config::peer_limit).
     pub fn run(&mut self, session: &mut Session) -> Result<Outcome<(), Summary>> {
         Ok(Outcome::of(self.run_on_ranks(session, None)?.map(|(_, summary)| summary)))
     }

@@ -13,9 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Moment;
 use crate::session::RankCommands;
 
-/// Maximum run time of a command that counts as short. While commands are short, a rank starts the next command before a core is free. A rank
-/// notices the end of a command within a millisecond, so that after a longer command its core is idle for less than 2 % of the command's time. On
-/// the other hand, a command that was passed to a rank early may wait this long although another rank could run it.
+/// Run time up to which a command counts as short. While commands are short, a rank passes the next command to the starter (the process that starts
+/// commands) before a core is free, so that no core is idle until the rank notices the end of a command (up to a millisecond). After longer commands
+/// the idle time is below 2 %, and a command that was passed early may wait although another rank could run it.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Commands of one rank's tasks, and the starter: the process that starts commands for the rank.
@@ -24,13 +24,13 @@ pub(super) struct Commands<'s> {
     number: usize,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// By task: commands that were passed to the starter and have not ended.
+    /// By task: commands that were passed to the process that starts commands and that have not ended.
     running: HashMap<usize, Dispatched>,
     /// True if the last command that ended was short: it ran for less than [`SHORT`].
     are_short: bool,
 }
 
-/// Command that was passed to the starter.
+/// Command that was passed to the process that starts commands.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,
@@ -120,9 +120,9 @@ impl<'s> Commands<'s> {
         self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
 
-    /// Returns true if the rank may pass another command to the starter, in addition to the commands that it has passed and to `starting` commands
-    /// that wait for their input files. While commands are short, twice as many commands as cores are passed, so that no core waits for the next
-    /// command.
+    /// Returns true if the rank may pass another command to the process that starts commands, in addition to the commands that were passed and to
+    /// `starting` commands that wait for their input files. While commands are short, twice as many commands as cores are passed, so that no core
+    /// waits for the next command.
     pub(super) fn have_room(&self, starting: usize) -> bool {
         let ahead = if self.are_short { 2 } else { 1 };
         self.running.len() + starting < ahead * self.cores()
@@ -148,7 +148,7 @@ impl<'s> Commands<'s> {
         self.rank.as_ref()?.collected.as_deref()
     }
 
-    /// Returns the time by which a command of `task` that ran for `took` counts as computing time of the rank: `took` times the fraction of the
+    /// Returns the computing time that a command of `task` which ran for `took` adds to the total of the rank: `took` times the fraction of the
     /// rank's cores that the command uses.
     pub(super) fn share(&self, task: usize, took: Duration) -> Duration {
         self.rank
@@ -156,13 +156,14 @@ impl<'s> Commands<'s> {
             .map_or(took, |rank| took * self.tasks[task].cores.clamp(1, rank.cores) / rank.cores)
     }
 
-    /// Returns the time for which the running commands have used the rank, each in proportion to the cores that it uses.
+    /// Returns how long the running commands have occupied this rank: the sum of their run times so far, each times the fraction of the rank's cores
+    /// that the command uses.
     pub(super) fn running_time(&self, now: Duration) -> Duration {
         let began = self.running.iter().filter_map(|(task, command)| Some((*task, command.began?)));
         began.map(|(task, began)| self.share(task, now.saturating_sub(began))).sum()
     }
 
-    /// Passes the command of a task to the starter, which starts it.
+    /// Passes the command of a task to the process that starts commands.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.
@@ -188,7 +189,7 @@ impl<'s> Commands<'s> {
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
-    /// Returns for each command that has started or ended since the last call what has happened to it.
+    /// Returns the commands that have started or ended since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the process that starts commands has died.

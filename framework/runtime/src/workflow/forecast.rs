@@ -10,19 +10,20 @@ use armature_planner::estimate::Running;
 use super::graph::Graph;
 use crate::observe::number_format::short;
 
-/// Minimum number of measured tasks from which the plan's assumptions are corrected. With fewer tasks the variation of the measurements is not
-/// known.
+/// Minimum number of measured tasks of a kind, or on a rank, before their deviation from the plan's assumption counts. The variation of fewer
+/// measurements is not known well enough.
 const LEAST_TASKS: u64 = 3;
-/// Minimum relative deviation of a measured mean from the plan's assumption that leads to a new plan. Run times in a description are seldom more
-/// accurate, and smaller deviations hardly change a plan.
+/// Minimum relative deviation of measured run times or sizes (their mean) from the plan's assumption that leads to a new plan. Run times in a
+/// description are seldom more accurate, and smaller deviations hardly change a plan.
 const LEAST_PART: f64 = 0.1;
-/// Minimum deviation of a measured mean from the plan's assumption that leads to a new plan, in standard errors. Chance causes a deviation of two
-/// standard errors in one of twenty cases. With a smaller value plans are computed in vain; with a larger one they are computed later.
+/// Minimum deviation of measured run times or sizes (their mean) from the plan's assumption that leads to a new plan, in standard errors. Chance
+/// causes a deviation of two standard errors in one of twenty cases. With a smaller value plans are computed in vain; with a larger one they are
+/// computed later.
 const CERTAIN: f64 = 2.0;
 /// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
 const SMALL: u64 = 64 << 10;
-/// Weight of a rank's speed as known before the run, in the estimate of its speed: that of this number of measured tasks. It prevents one unusual
-/// first task from dominating the estimate.
+/// Weight of the speed that was known for a rank before the run, when it is combined with measurements: it counts like this number of measured tasks.
+/// It prevents one unusual first task from dominating the estimate.
 const TASKS_OF_PRIOR: f64 = 4.0;
 /// Number of iterations that fit two sets of factors alternately: the run time factor of each kind of task, and the slowness of each rank. Each
 /// iteration at least halves the remaining error.
@@ -46,8 +47,8 @@ pub(super) struct Sample {
 struct Factor {
     /// Factor by which the assumed values are multiplied for the next plan.
     value: f64,
-    /// Statistics of measured values divided by corrected assumptions (assumed value times `value`), over the tasks that have ended since `value`
-    /// was set.
+    /// Mean and variation of the ratio of measured values to corrected assumptions (assumed value times `value`), over the tasks that have ended
+    /// since `value` was set.
     since: Running,
 }
 
@@ -56,7 +57,7 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if the mean of measured values over corrected assumptions differs from 1 by more than chance explains.
+    /// Returns true if measured values differ from the corrected assumptions by more than chance explains: the mean of their ratios is not 1.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())

@@ -1,4 +1,4 @@
-//! Graph of a workflow, equal on every rank: the tasks with their needs, and their dependencies.
+//! Graph of a workflow, equal on every rank: the tasks, the memory and other resources that each task needs, and the dependencies between tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
-    /// Memory of the rank with the most memory, in bytes.
+    /// Memory in bytes of the rank that has the most memory.
     most_memory: u64,
     /// Run time of each task in the description, in seconds.
     run_times: Vec<Option<f64>>,
@@ -88,10 +88,7 @@ impl Graph {
         })
     }
 
-    /// Records the memory in bytes of the rank that has the most, after a check that every task fits into it according to the description.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] if a task does not fit.
+    /// Checks that every task fits into `budget`, the memory in bytes of the rank that has the most memory, and records `budget`.
     pub(super) fn has_memory(&mut self, budget: u64) -> Result<()> {
         self.most_memory = budget;
         let need = |task: usize| {
@@ -155,7 +152,7 @@ impl Graph {
     }
 
     /// Returns the memory limit of a task's processes, doubled for each earlier try that exceeded its memory limit (counted in `exceeded`), up to the
-    /// memory of the largest rank; `None` if the description has no memory for the task.
+    /// memory of the rank that has the most; `None` if the description has no memory for the task.
     pub(super) fn memory_limit(&self, task: usize, exceeded: Exceeded) -> Option<u64> {
         let memory = self.dag.memory(task);
         let doubled = memory.saturating_mul(1 << exceeded.memory().min(MOST_DOUBLINGS));

@@ -39,7 +39,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Name of a task whose value has type `T`: a [`Handle`], or a `&str` if the program states the type of the value otherwise.
+/// Name of a task whose value has type `T`: a [`Handle`], which knows the type, or a string, if the caller states the type in another way.
 pub trait TaskName<T> {
     /// Returns the name of the task.
     fn task_name(&self) -> &str;
@@ -149,10 +149,11 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Returns the description of the workflow, made from the added tasks.
+    /// Returns a description of the workflow with the tasks that the program has added.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the tasks are no workflow, because two have the same name for example, or if there is a description already.
+    /// [`ErrorKind::Config`] if the tasks do not form a workflow (two have the same name, for example), or if the workflow was created from a
+    /// complete description.
     pub(super) fn describe(&self, name: &str) -> Result<Description> {
         if self.is_described {
             let text = "tasks were added to a workflow that has a description, expected only one of the two";

@@ -38,7 +38,7 @@ pub(super) struct Setting {
     pub(super) deaths: usize,
     /// Number of a task that kills every rank on which it runs, except rank 0.
     pub(super) deadly: Option<usize>,
-    /// True if a dead rank leaves a flight record, which names the task in which it died.
+    /// True if a dead rank leaves a file that names the task in which it died (its flight record).
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
     /// True if a simulated planner computes new plans while the workflow runs.
@@ -263,7 +263,7 @@ impl World {
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
         self.act(rank, WorkflowWorker::release_sent)?;
-        // Values whose receiver has died are not counted as memory in use, although they are never sent.
+        // A value that is being sent to a dead rank never reaches it, but is not counted as memory in use.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
         // A value in transit already occupies memory on its receiver. Values that rank 0 gets for the caller or the journal are not counted, because
         // its worker does not hold them.

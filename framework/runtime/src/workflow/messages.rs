@@ -14,7 +14,7 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 /// larger one, values occupy memory long before they are read.
 pub(super) const ANNOUNCED: usize = 64;
 
-/// Order of the master that a rank run a task, or announcement that it will probably run the task later.
+/// Order of the master to a rank to run a task, or announcement that the rank will probably run the task later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) task: usize,
@@ -27,7 +27,7 @@ pub(super) struct Order {
     pub(super) place: Option<usize>,
     /// True for an announcement: the rank may fetch the inputs, but must not begin the task before the master orders it.
     pub(super) is_announced: bool,
-    /// True if a rank may have died because of this task. Another rank that runs the task reports its beginning to the master.
+    /// True if a rank may have died because of this task. Another rank that runs the task reports to the master that the task has begun.
     pub(super) is_suspect: bool,
     /// For each input, in the order of the task's parents: rank from which the input is read, when it has been computed.
     pub(super) sources: Vec<usize>,
@@ -39,7 +39,8 @@ pub(super) struct Order {
 pub(super) struct Exceeded(u32);
 
 impl Exceeded {
-    /// Number of low bits for the number of tries that exceeded the memory limit. The other bits are for tries that exceeded the time limit.
+    /// Number of low bits that count tries which exceeded the memory limit. One number contains both counts: its other bits count tries which
+    /// exceeded the time limit.
     const BITS: u32 = 16;
 
     pub(super) fn memory(self) -> u32 {
@@ -128,7 +129,7 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-/// Results of a rank since its last report to the master.
+/// Tasks that a rank has completed, failed or returned since its last report to the master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) done: Vec<Done>,
@@ -157,7 +158,7 @@ messages! {
     pub(super) enum Tag {}
     /// Message between two ranks of a workflow.
     pub(super) enum Content {
-        /// Orders, from the master to a rank.
+        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the places of their inputs.
         Orders(orders: Orders) = 32,
         /// Message of the master to a rank that all tasks have ended.
         End = 33,
@@ -180,7 +181,8 @@ messages! {
         /// First message of a rank to the master. It contains the location of the rank's flight record, if there is one: its last activity, in
         /// memory that the master can read if the rank dies.
         Join(flight_recorder: Option<FlightRecordLocation>) = 47,
-        /// Message to the master that the rank has begun this task, in which other ranks may have died.
+        /// Message to the master that the rank has begun a task which is suspected of having killed ranks that ran it. If this rank dies too, the
+        /// master knows the cause.
         Started(task: usize) = 48,
         /// Message of the master to the other ranks that a rank has died.
         Lost(rank: usize) = 41,

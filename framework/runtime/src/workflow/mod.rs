@@ -24,12 +24,11 @@
 //! advance. By default rank 0 runs tasks too. The value of a task goes directly from the rank that computed it to the ranks that read it.
 //! Without a plan, tasks go to free ranks, near their inputs.
 //!
-//! A task may also be a command ([`Config::commands`](crate::Config::commands)). Commands read and write files in a
-//! [directory](Workflow::directory) that all ranks share, or in directories of each rank between which files are
-//! [sent](Workflow::send_files). Several commands run at a time on a rank, and their run time and peak memory are
-//! [measured](Summary::measured). A command gets information about its task in variables: `ARMATURE_TASK_NAME`, `ARMATURE_TASK_CPUS`,
-//! `ARMATURE_TASK_MEMORY` (bytes, if known), `ARMATURE_TASK_RANK` and `ARMATURE_TASK_TRY` (from 1), and the variables of
-//! pegasus-mpi-cluster, `PMC_TASK`, `PMC_CPUS`, `PMC_MEMORY` and `PMC_RANK`.
+//! A task may also be a command ([`Config::commands`](crate::Config::commands)). Commands read and write files in a [directory](Workflow::directory)
+//! that all ranks share, or in directories of each rank between which files are [sent](Workflow::send_files). Several commands run at a time on a
+//! rank, and their run time and peak memory are [measured](Summary::measured). A command gets information about its task in environment variables:
+//! `ARMATURE_TASK_NAME`, `ARMATURE_TASK_CPUS`, `ARMATURE_TASK_MEMORY` (bytes, if known), `ARMATURE_TASK_RANK` and `ARMATURE_TASK_TRY` (from 1), and
+//! the variables of pegasus-mpi-cluster, `PMC_TASK`, `PMC_CPUS`, `PMC_MEMORY` and `PMC_RANK`.
 //!
 //! # Failures
 //! - A task that returns an error or panics is retried on another rank, as often as its description or [`Workflow::retries`] allows. Then
@@ -37,7 +36,7 @@
 //!   [`Summary`] names the task.
 //! - A command is ended at its time limit. A closure cannot be ended: if it returns after its limit it has failed, and if it takes twice
 //!   its limit the job ends.
-//! - A rank holds at most [`Workflow::memory`], if the needs of tasks in the description are right.
+//! - The values and running tasks on a rank take at most [`Workflow::memory`] bytes, if the description states the memory of tasks correctly.
 //! - If a rank dies and the launcher lets the other ranks continue, the job continues without it and repeats its tasks. The death counts as
 //!   a try of the closure in which the rank was, so that the closure is repeated only if [`Workflow::retries`] allows it; rank 0 does not
 //!   run that closure.

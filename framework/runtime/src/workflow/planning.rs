@@ -15,17 +15,17 @@ use crate::balance::probe::Probed;
 /// variation of run times.
 const WORTH: f64 = 0.01;
 
-/// Maximum ratio of a link's bandwidth to the mean bandwidth up to which the links count as equal: repeated measurements of one link differ by as
-/// much.
+/// Maximum factor by which the bandwidths of links may differ from their mean if all links are to count as equal: repeated measurements of one link
+/// differ by as much.
 const ALIKE: f64 = 1.5;
 
 /// Ranks as the planner models them: once without disks, and once with disks for spilled values. The speed of the disks is not known, so a plan that
 /// uses them is computed only if there is no plan without them.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
-    /// Ranks that keep all values in memory.
+    /// Ranks without disks: all values have to fit into memory.
     pub(super) in_memory: Cluster,
-    /// Ranks with disks of unlimited size.
+    /// Ranks with disks of unlimited size, to which values can be moved from memory.
     pub(super) with_disk: Cluster,
 }
 
@@ -81,7 +81,7 @@ pub(super) const PLANS: u32 = 7;
 /// task.
 pub(super) const PLACEMENTS: usize = 300_000;
 
-/// Time of all planners together, without local search, in units of the time of one list schedule.
+/// Number of list schedules that take as long as all planners together, without local search.
 const LISTS: usize = 20;
 
 /// Name of the planner that is used if there are too many tasks for the other planners.
@@ -100,8 +100,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Returns the best plan of all planners. Local search uses the number of `placements` that they leave. If there are too many tasks for that,
-    /// only the fast planner runs, which also computes plans during a run.
+    /// Returns the best plan of all planners. Local search then uses the rest of the maximum number of placements. If there are too many tasks for
+    /// all planners, only the fast planner runs, which also computes plans during a run.
     ///
     /// # Errors
     /// There is no plan.
@@ -119,7 +119,7 @@ impl Question {
         Ok((best.plan, best.planner.to_string()))
     }
 
-    /// Computes one schedule, for a measurement of the time. Planning during a run takes [`PLANS`] times as long.
+    /// Computes one schedule, so that the caller can measure how long planning takes during a run: [`PLANS`] times as long.
     pub(super) fn rehearse(&self, dag: &Dag, found: &Result<Found>) {
         let cluster = &self.clusters.with_disk;
         if let Ok((plan, _)) = found {
@@ -203,8 +203,8 @@ impl ReplanQuestion {
     }
 }
 
-/// In the planner's model, moves the largest files of each rank to its disk until the others fit into its memory. They may exceed the memory because
-/// a plan counts a value once for each task that reads it, while a rank holds it once for all of them.
+/// In the planner's model, moves the largest files of each rank to its disk until the others fit into its memory. The files may not fit because a
+/// plan counts a value once for each task that reads it, while a rank has one copy for all these tasks.
 fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
     let mut held = vec![Vec::new(); cluster.len()];
     for (number, edge) in dag.edges().iter().enumerate() {

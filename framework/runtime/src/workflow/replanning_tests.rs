@@ -107,7 +107,7 @@ fn unexpectedly_slow_rank_gets_less_work() {
     let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
     assert_eq!(kept, 30 * takes[1]);
     let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
-    // Rank 0 takes 1 s per task and rank 1 takes 4 s, together 1.25 tasks per second. With known speeds, 60 tasks would end after 48 s.
+    // Rank 0 takes 1 s per task and rank 1 takes 4 s, together 1.25 tasks per second. If the planner knew the speeds, 60 tasks would end after 48 s.
     assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.requested);
     assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
     assert!(run.requested[0].1.ends_with(" times the assumed value"), "{:?}", run.requested);

@@ -63,7 +63,7 @@ pub(super) struct Root {
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// Send this message to this rank.
+    /// Send this message to this rank, to measure its speed or its link.
     Send(usize, Frame),
     /// The measurement has ended. The event describes its result for the log.
     Done(Event),

@@ -31,11 +31,12 @@ use crate::rank::protocol::Outgoing;
 use crate::session::{Config, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
-/// Name of this skeleton in messages to the user.
+/// Name of this kind of parallel operation in messages to the user.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
-    /// Runs all tasks. On rank 0, returns the values of final tasks, if the method `collect` collects them, and the summary.
+    /// Runs all tasks. On rank 0, returns the summary and, if the program called a method that collects them (named `collect`), the values of final
+    /// tasks.
     pub(super) fn run_on_ranks(
         &mut self,
         session: &mut Session,
@@ -139,7 +140,8 @@ impl Workflow<'_> {
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });
-        // Only rank 0 reads flight records, when other ranks have died. It keeps none itself, because its own death ends the job.
+        // A rank records its running closure in memory that survives it (its flight record), from which rank 0 learns what killed the rank. Rank 0
+        // records nothing, because its own death ends the job.
         let flight_recorder = (rank > 0 && endpoint.is_process()).then(ClosureFlightRecorder::new).flatten();
         let flight_record = flight_recorder.as_ref().map(ClosureFlightRecorder::place);
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
@@ -221,7 +223,7 @@ impl Workflow<'_> {
         Ok(())
     }
 
-    /// Returns true if the run is long enough for a measurement of ranks and links before it.
+    /// Returns true if the run is so long that it pays to measure the speeds of the ranks and the links between them before the run.
     fn is_worth_probing(&self, ranks: usize) -> bool {
         let work: f64 = self.description.tasks().iter().filter_map(|task| task.run_time).sum();
         let time = Duration::try_from_secs_f64(work / ranks as f64).unwrap_or(Duration::MAX);
@@ -255,10 +257,7 @@ impl Workflow<'_> {
         Some(Box::new(Question { clusters, options, placements }))
     }
 
-    /// Returns for each rank the maximum number of bytes that it may hold.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] if the number of processors in the program's [`Cluster`] differs from the number of ranks.
+    /// Returns for each rank the maximum number of bytes that values and running tasks may occupy on it.
     fn memory_of_ranks(&self, ranks: usize) -> Result<Vec<u64>> {
         let budget = self.options.memory.unwrap_or(u64::MAX);
         let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };

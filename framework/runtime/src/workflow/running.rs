@@ -48,11 +48,11 @@ pub(super) struct Running<'c, 'w> {
     /// next one is set when it ends.
     limited: VecDeque<(usize, Duration)>,
     pub(super) events: EventLog,
-    /// Location of this rank's flight record, until it is sent to rank 0.
+    /// Location of the memory in which this rank records its running closure (its flight record), until the location is sent to rank 0.
     pub(super) flight_recorder: Option<FlightRecordLocation>,
     /// Run time of tasks that have ended and are not yet reported to the master.
     unreported: Duration,
-    /// Run times of ended commands, each in proportion to the rank's cores that it used, which are not yet counted in the event log.
+    /// Run times of ended commands, multiplied by the fraction of the rank's cores that each used; not yet counted in the event log.
     untallied: Vec<Duration>,
     /// Description, for messages, of what user code does at present if it does not run a task, such as planning or reading from disk.
     in_hand: Option<&'static str>,
@@ -145,7 +145,8 @@ impl<'c, 'w> Running<'c, 'w> {
             out.endpoint().stop_run(&root.kept())?;
         }
         for rank in 1..out.ranks() {
-            // A rank that is considered dead gets this message too if its process may still run, so that the process can end.
+            // The message that the run has ended is also sent to a rank that is considered dead if its process may still run, so that the process can
+            // end.
             if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
                 out.send(rank, Content::End)?;
             }
@@ -449,7 +450,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
     }
 
-    /// Returns true if the rank may poll without sleeping while it waits: polling would take a core from the commands of the rank.
+    /// Returns true if no command runs on this rank. Then the rank may poll without sleeping while it waits; otherwise polling would take a core from
+    /// a command.
     fn leaves_the_core(&self) -> bool {
         self.commands.none_runs()
     }

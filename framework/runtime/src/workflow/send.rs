@@ -20,9 +20,9 @@ impl Workflow<'_> {
     ///
     /// Files are sent in pieces of 1 MiB, with at most two files at a time between two ranks.
     ///
-    /// A name that is not one file in each of the directories is an error before anything starts: an absolute name, a name with `.` or `..`
-    /// in it, a file that the same command reads and writes, and a file that a closure names as well. While a closure runs on rank 0,
-    /// commands of other ranks may have to wait for it before they count as done.
+    /// A file name that is not valid in every rank's directory is an error before any task starts: an absolute name, a name with `.` or `..` in it, a
+    /// file that the same command reads and writes, and a file that a closure names as well. While a closure runs on rank 0, commands of other ranks
+    /// may have to wait for it before they count as done.
     ///
     /// ```
     /// use armature::workflow::{Action, Description, File, Task, Workflow};

@@ -16,7 +16,7 @@ fn task(name: impl Into<String>, closure: &str) -> Task {
     Task::new(name, Action::Closure(closure.into()))
 }
 
-/// Returns a workflow in which `b` and `c` read the output of `a`, and `d` reads both of theirs.
+/// Returns a workflow of four tasks: `b` and `c` read the output of `a`, and `d` reads the outputs of `b` and `c`.
 fn diamond() -> Description {
     diamond_with_priority(0)
 }
@@ -55,7 +55,7 @@ fn edges_pass_values_of_different_types() {
                 assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // Further runs of the same workflow, first with the results on all ranks, then with the results on rank 0 alone.
+                // The same workflow is run twice more, first with the results on all ranks, then with the results on rank 0 alone.
                 let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
                 assert_eq!(on_all, (3.0, "c 2".to_string()));
                 let collected = workflow.collect(session)?.into_parts();
@@ -200,7 +200,7 @@ fn log_contains_speeds_plan_and_task_waits() {
     builder.limit("one", 1);
     for number in 0..6 {
         let mut long = task(number.to_string(), "nothing");
-        // With this run time, the run is long enough for a measurement of ranks and links before it.
+        // With this run time, the run is so long that the speeds of the ranks and the links between them are measured first.
         long.run_time = Some(1e4);
         long.limits.insert("one".to_string(), 1);
         builder.task(long);

@@ -111,7 +111,7 @@ impl<'w> Workflow<'w> {
         handle
     }
 
-    /// Returns the tasks that the program has added. If the workflow also has a description, its run is an error.
+    /// Returns the tasks that the program has added. If the workflow was created from a description, it cannot be run with added tasks.
     fn draft_mut(&mut self) -> &mut Draft {
         self.draft.get_or_insert_with(|| Draft { is_described: true, ..Draft::default() })
     }

@@ -49,8 +49,8 @@ pub(super) enum Job {
 /// Result of the executor's work.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Plan of the planner before the run, and the request for it. The times are that of planning, and the expected time to compute a new plan
-    /// during the run.
+    /// Result of planning before the run: the plan, or an error, with the request for it. The two times are the planning time, and the expected time
+    /// to compute a new plan during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
     Replanned(Box<armature_planner::Result<Replanned>>, Duration),
     Measured(Speed),
@@ -81,7 +81,7 @@ impl ClosureFlightRecorder {
     /// Content of the flight record while short closures run: recording each of them would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
-    /// Creates an empty flight record; `None` if the system has no anonymous files.
+    /// Creates an empty record of the running closure (flight record); `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
         Some(ClosureFlightRecorder {
             flight_recorder: FlightRecorder::new()?,
@@ -177,7 +177,7 @@ impl TaskCode<'_, '_> {
     }
 }
 
-/// Returns the error text about a closure that has exceeded its time limit; `runs` is its verb.
+/// Returns the error text about a task that has exceeded its time limit. `runs` is the verb of the sentence, such as "took".
 pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
     let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
     format!("{runs} {took}, longer than its limit of {limit}")

@@ -45,8 +45,8 @@ impl Value {
         (content + self.parts.iter().map(Part::len).sum::<usize>()) as u64
     }
 
-    /// Returns the bytes with which the value is stored in a file: a header, and an iterator over the blocks that follow. [`unpack`](Value::unpack)
-    /// reads them.
+    /// Returns the bytes of a file that stores the value: a header, and an iterator over the parts of the value, which follow the header.
+    /// [`unpack`](Value::unpack) reads the file.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
         (packed::lengths(&self.head, &self.parts), pieces)

@@ -122,7 +122,7 @@ impl Tokens {
     pub(super) fn take_id(&mut self) -> Option<String> {
         let Some(Found { token: Token::Id(word), .. }) = self.all.get_mut(self.at) else { return None };
         self.at += 1;
-        // No token is read twice, so that its text can be moved out.
+        // Each token is consumed only once, so its text is moved out instead of copied.
         Some(std::mem::take(word))
     }
 

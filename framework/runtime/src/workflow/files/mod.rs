@@ -84,7 +84,8 @@ impl Files {
         Ok(())
     }
 
-    /// Describes the files for which the rank waits; `None` if it waits for no file.
+    /// Returns a text for reports of a stalled run: the files that this rank is receiving, and the number of tasks whose output files rank 0 has not
+    /// fetched yet. `None` if no file is transferred.
     pub(super) fn state(&self) -> Option<String> {
         let arriving = self.transfers.arriving().map(|(file, from)| match self.table.name_of(file) {
             Some(name) => format!("{name} from rank {from}"),

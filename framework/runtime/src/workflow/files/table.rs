@@ -31,7 +31,8 @@ impl FileTable {
     /// Creates the table for the commands of a description.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a name is not that of one file on every rank, or a file cannot be sent.
+    /// [`ErrorKind::Config`] if a file name is invalid (see `check`), or a file cannot be sent between ranks, for example because a closure uses it
+    /// too.
     pub(in crate::workflow) fn new(description: &Description) -> Result<Self> {
         Self::of(description.tasks())
             .map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(description.name()))

@@ -94,7 +94,7 @@ impl Transfers {
 
     /// On rank 0, fetches the output files of a task from rank `from`, which ran its command. Returns true if the task has no output files.
     pub(in crate::workflow) fn fetch_outputs(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
-        // Transfers of these files in progress are of an earlier try of the task, and are abandoned.
+        // Transfers of these files that are in progress belong to an earlier try of the task, and are abandoned.
         files.iter().for_each(|&file| self.abandon(file));
         files.iter().for_each(|&file| self.fetch(file, from, Reader::Completed(task)));
         files.is_empty()
@@ -196,7 +196,7 @@ impl Transfers {
         }
     }
 
-    /// Gives up the transfer of a file for the reason `why`, and all that waits for the file.
+    /// Gives up the transfer of a file for the reason `why`. Each command or task that waits for the file gets this reason.
     pub(in crate::workflow) fn fail(&mut self, file: usize, why: &str) {
         let Some(Transfer { readers, .. }) = self.transfers.remove(&file) else { return };
         self.settled.push(Settled::Abandoned(file));
@@ -215,7 +215,7 @@ impl Transfers {
         }
     }
 
-    /// Removes a purpose for which files are fetched, and abandons the transfers that have no other purpose.
+    /// Stops fetching the files that `reader` (a task, or the end of the run) waits for. Transfers that nothing else waits for are abandoned.
     fn forget(&mut self, reader: Reader) {
         self.waiting.remove(&reader);
         let left = |transfer: &mut Transfer| transfer.readers.remove(&reader) && transfer.readers.is_empty();
@@ -241,7 +241,8 @@ impl Transfers {
         }
     }
 
-    /// Handles the death of a rank. Input files that it was to send are requested from rank 0, which has copies. Rank 0 itself abandons them.
+    /// Handles the death of `rank`. Each file that this rank was receiving from it is requested from rank 0, which has copies of all files; rank 0
+    /// itself abandons the transfer.
     pub(in crate::workflow) fn on_lost(&mut self, rank: usize) {
         self.lost.insert(rank);
         let from_it = self.transfers.iter().filter(|(_, transfer)| transfer.from == rank);
@@ -356,7 +357,7 @@ mod tests {
         arrives(&mut transfers, 1, &head(0, 0, 1), 1);
         transfers.on_lost(1);
         assert_eq!(transfers.take_settled(), [Settled::Abandoned(1)], "the try is no more");
-        // The try has failed with the death of rank 1. The task is repeated on rank 2, from which rank 0 fetches the output files again.
+        // The try has failed because rank 1 died. The task is repeated on rank 2, from which rank 0 fetches the output files again.
         assert!(!transfers.fetch_outputs(2, 7, &[0, 1]));
         transfers.take_requests();
         transfers.fail(0, "no room");

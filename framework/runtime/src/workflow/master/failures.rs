@@ -124,7 +124,8 @@ impl Master {
         }
     }
 
-    /// Cancels the dispatch of a task to a rank: deletes the order if it has not been sent, and otherwise sends a cancellation.
+    /// Cancels the dispatch of a task to a rank: deletes the master's order to run the task if it has not been sent to the rank, and otherwise sends
+    /// a cancellation.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
         if !orders.forget(task) {

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
 impl Master {
-    /// Handles the death of rank `lost`, whose last activity according to its flight record is `last`. Returns the number of tasks that are run
-    /// again.
+    /// Handles the death of rank `lost`. `last` is its last recorded activity, from memory that survives the rank (its flight record). Returns the
+    /// number of tasks that are run again.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.
@@ -75,8 +75,8 @@ impl Master {
         }
         let count = again.len() as u64;
         for &task in &again {
-            // The task that computes the input is dispatched again later, and the rank that waits for the input then gets its new source. Until then
-            // it is its own source, so that it does not wait for the dead rank.
+            // Ranks that wait for the lost input must not wait for the dead rank. As a placeholder, the source of the input is set to the waiting
+            // rank itself; when the task that computes the input is dispatched again, the new source is sent.
             for child in graph.children(task) {
                 if let State::Ordered(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.changed_sources.push((task, reader));
@@ -96,8 +96,9 @@ impl Master {
     }
 
     /// Withdraws dispatched tasks that occupy shared resources (named limits) but cannot run because inputs were lost: the tasks that recompute the
-    /// inputs may need the same resources. A rank that has received an order may have begun the task with copies of the inputs; it is asked to
-    /// return the task, and the resources stay occupied until it replies. Returns the tasks whose orders had not been sent.
+    /// inputs may need the same resources. Returns the tasks whose orders had not been sent yet; they are withdrawn at once. A rank that has received
+    /// its order may have begun the task with copies of the inputs, so it is asked to return the task, and the resources stay occupied until it
+    /// replies.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -120,7 +121,7 @@ impl Master {
     }
 
     /// Returns the tasks that may have caused the death of rank `lost`: closures that may have been running on it or, if there is none, the first
-    /// command that may have.
+    /// command that may have been running.
     fn suspect_tasks(&self, lost: usize, last: LastActivity) -> Vec<usize> {
         // Each closure dispatched to the dead rank may have been running, even if its parents are not reported as done: values go directly between
         // ranks, and may arrive before the reports.
@@ -136,7 +137,8 @@ impl Master {
             LastActivity::Chunk { id, .. } => return of(&|task| task as u64 == id),
             LastActivity::Unrecorded(_) => Vec::new(),
             LastActivity::Behind(_) if !began.is_empty() => began,
-            // A closure that is suspect because of an earlier death had not begun on the dead rank: the rank would have reported its beginning.
+            // A closure that is suspected because of an earlier death had not begun on the dead rank, which would otherwise have reported that the
+            // closure began.
             LastActivity::Behind(_) => of(&|task| !self.tasks[task].attempts.is_suspect()),
         };
         match suspect_tasks.is_empty() {
@@ -167,8 +169,8 @@ impl Master {
         }
     }
 
-    /// Records that a suspect task has begun on a rank. If it is a closure, all other closures dispatched to the rank are marked as not running,
-    /// because a rank runs one closure at a time.
+    /// Records that a suspect task (one that may have killed an earlier rank) has begun on a rank. If it is a closure, all other closures dispatched
+    /// to the rank are marked as not running, because a rank runs one closure at a time.
     pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -206,8 +208,8 @@ impl Master {
             if self.tasks[task].state == State::Waiting {
                 let is_exhausted = attempts.is_exhausted(self.graph.needs(task).tries);
                 let attempts = if is_exhausted { attempts.renewed(others) } else { attempts };
-                // A suspect task becomes urgent, so that the master chooses a rank that may run it. Otherwise the next idle rank, which may be rank
-                // 0, would get it.
+                // A suspect task (one that may have killed an earlier rank) becomes urgent, so that the master chooses a rank that may run it.
+                // Otherwise the next idle rank, which may be rank 0, would get it.
                 (self.tasks[task].attempts, self.tasks[task].is_urgent) = (attempts, attempts.is_suspect());
             }
         }

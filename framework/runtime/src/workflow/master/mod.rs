@@ -68,7 +68,8 @@ struct Task {
     is_urgent: bool,
     /// Rank on which the last try of the task failed.
     failed_on: Option<usize>,
-    /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for suspect tasks.
+    /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for tasks that may have killed
+    /// an earlier rank.
     has_started: bool,
     /// Bytes that the master counts for the value of the task on its rank: the expected size while the task is dispatched, the real size when it is
     /// done.
@@ -92,7 +93,7 @@ struct Rank {
     outstanding: BTreeSet<usize>,
     /// Number of tasks that are announced to the rank (the rank knows that it will run them) and not dispatched.
     announced: usize,
-    /// Orders that have not been sent to the rank yet.
+    /// Orders of the master that have not been sent to the rank yet: tasks to run, to return or to cancel.
     orders: Orders,
 }
 
@@ -187,7 +188,7 @@ impl Master {
         self.at_once = tasks.max(1);
     }
 
-    /// Sets the maximum number of bytes that each rank may hold.
+    /// Sets the maximum number of bytes that values and running tasks may occupy on each rank.
     pub(super) fn has_memory(&mut self, memory: &[u64]) {
         self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
@@ -221,8 +222,7 @@ impl Master {
         self.supply.plan(&self.graph, processor_of, sequence);
     }
 
-    /// Recounts for each task the parents that are not done and those that are not dispatched, and adds all tasks that can be dispatched to the
-    /// supply.
+    /// Recounts, for each task, the parents that are not done and those that are not dispatched, and collects again the tasks that can be dispatched.
     fn recount(&mut self) {
         self.supply.clear();
         let graph = self.graph.clone();

@@ -58,7 +58,7 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
-    /// Returns the number of tasks that are dispatched to a rank if tasks are not short.
+    /// Returns the minimum number of tasks that a rank should have at any time, running and waiting ones together.
     fn least_ahead(&self) -> usize {
         LEAST_AHEAD * self.at_once
     }
@@ -68,7 +68,7 @@ impl Master {
         self.ahead() > self.least_ahead()
     }
 
-    /// Returns the number of tasks that are dispatched to a rank at a time, running ones included.
+    /// Returns the number of tasks that a rank should have at any time, running and waiting ones together; the shorter the tasks, the more.
     fn ahead(&self) -> usize {
         let least = self.least_ahead();
         match self.took {
@@ -302,7 +302,7 @@ impl Master {
 
     /// Asks busy ranks to return tasks that they have not begun, as many as idle ranks could begin at once.
     fn recall(&mut self) {
-        // Short tasks end before a recall pays. With a plan, the plan decides which rank waits.
+        // Short tasks end before their rank could return them to the master. With a plan, the plan decides which rank waits.
         if self.supply.is_planned() || self.are_short() {
             return;
         }

@@ -12,8 +12,8 @@ use crate::workflow::forecast::Forecast;
 use crate::workflow::planning::{Clusters, ReplanQuestion, TaskProgress};
 
 impl Master {
-    /// Activates the first plan at time `now`. `clusters` are the ranks as the planner modelled them, and `takes` is the expected time to compute a
-    /// further plan.
+    /// Activates the first plan at time `now`. `clusters` describes the ranks as the planner assumed them, and `takes` is the expected time to
+    /// compute a further plan.
     pub(in crate::workflow) fn has_planned(
         &mut self,
         plan: Plan,
@@ -39,7 +39,7 @@ impl Master {
         });
     }
 
-    /// Returns the active plan, if there is one, and the ranks as the planner modelled them.
+    /// Returns the active plan, if there is one, and the speeds, memory and links of the ranks that the planner assumed.
     pub(in crate::workflow) fn active_plan(&self) -> Option<(&Plan, &Cluster)> {
         let replanning = self.replanning.as_ref()?;
         self.supply.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
@@ -132,7 +132,7 @@ impl Master {
             State::Waiting => TaskProgress::Waiting,
             State::Ordered(rank) => TaskProgress::Ordered(rank),
             State::Done(rank) => TaskProgress::Ended(rank),
-            // For the planner, the task has ended on rank 0. The rank does not matter, because no task reads the value any more.
+            // The planner needs a rank for every ended task; any rank is correct, because no task reads the value any more.
             State::Dropped | State::Failed | State::Skipped => TaskProgress::Ended(0),
         }
     }

@@ -79,8 +79,8 @@ impl Supply {
         supply
     }
 
-    /// Activates a plan: each task belongs to its rank in the plan, in the sequence of the plan. Removes all tasks from the supply; the caller adds
-    /// them again.
+    /// Activates a plan: each task belongs to its rank in the plan, in the sequence of the plan. Forgets which tasks can be dispatched; the caller
+    /// adds them again.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
         let mut rest = vec![BTreeSet::new(); self.pools.len()];
@@ -252,7 +252,8 @@ impl Supply {
         [ready.first(), ahead.first(), self.anywhere.first()].into_iter().flatten().min().copied()
     }
 
-    /// Removes a task from the supply, and returns its number. `rank` is the rank to which the task belongs, if it belongs to one.
+    /// Removes a task from the tasks that can be dispatched, and returns its number. `rank` is the rank to which the task belongs; `None` if any rank
+    /// may run it.
     fn remove(&mut self, rank: usize, key: Key) -> usize {
         let pool = &mut self.pools[rank];
         pool.freeing.remove(&key);

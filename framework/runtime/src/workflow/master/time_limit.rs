@@ -14,7 +14,8 @@ impl Master {
         self.time_left = Some(TimeLeft { end_by, now, times, held_back: Vec::new() });
     }
 
-    /// Sets the present time. If no rank has a task, because each waiting task needs more than the remaining time, returns this reason as a text.
+    /// Sets the present time. If no task runs and each waiting task needs more than the remaining time, so that the run cannot continue, returns a
+    /// text about the shortest of these tasks; otherwise `None`.
     pub(in crate::workflow) fn check_time(&mut self, now: Duration) -> Option<String> {
         let time = self.time_left.as_mut()?;
         time.now = now;
@@ -58,7 +59,8 @@ impl Master {
         }
     }
 
-    /// Returns true if a task needs more than the remaining time. The task is then considered again after further reports.
+    /// Returns true if a task needs more than the remaining time. Such a task is not dispatched now; it is checked again when measured run times have
+    /// changed the estimate.
     pub(super) fn is_too_long(&mut self, task: usize) -> bool {
         let (needs, left) = (self.run_time(task), self.seconds_left());
         let is_too_long = needs.is_some_and(|needs| left.is_some_and(|left| needs > left));
@@ -77,7 +79,8 @@ impl Master {
         before / self.at_once as f64 + needs > left
     }
 
-    /// Considers tasks for dispatch again that needed more than the remaining time: the estimates of their run times may have changed.
+    /// Reconsiders the tasks that were not dispatched because they needed more than the remaining time: the estimates of their run times may have
+    /// changed.
     pub(super) fn consider_held_back(&mut self) {
         let held_back = self.time_left.as_mut().map(|time| std::mem::take(&mut time.held_back));
         held_back.into_iter().flatten().for_each(|task| self.consider(task));

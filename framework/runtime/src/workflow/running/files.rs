@@ -80,8 +80,8 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Concludes the try of a command that has ended, after the call of `after_command`, if there is one. If the command ran on this rank, completes
-    /// its task; otherwise (on rank 0) informs the rank of the command by [`Content::Kept`].
+    /// Completes the try of a command that has ended. It is called after the program's function `after_command`, if there is one, has returned. If
+    /// the command ran on another rank, rank 0 sends that rank the result ([`Content::Kept`]).
     pub(super) fn conclude(
         &mut self,
         ended: &Try,

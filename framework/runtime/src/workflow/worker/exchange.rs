@@ -41,7 +41,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the request that was held back so that further values could be added, if there is one.
+    /// Sends the request for values that was held back because further values could be added to it, if there is one.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         match self.request.take() {
             Some((to, values)) if !out.endpoint().is_lost(to) => out.send(to, Content::Want(values)),
@@ -49,7 +49,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a message after the request that was held back. A message to a dead rank is dropped.
+    /// Sends a message to another rank. If a request for values is held back, it is sent first. A message to a dead rank is dropped.
     pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
         self.send_request(out)?;
         if out.endpoint().is_lost(to) { Ok(()) } else { out.send(to, content) }

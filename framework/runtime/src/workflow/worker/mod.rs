@@ -103,8 +103,8 @@ impl WorkflowWorker {
         let was_announced = self.queue.remove(task).is_some();
         let graph = self.graph.clone();
         for (input, &source) in graph.parents(task).zip(&order.sources) {
-            // An earlier transfer of the input, for an order that was withdrawn, is not waited for: its reserved memory is released, and the input
-            // is requested from `source`.
+            // If the input was requested from another rank before, for an order that the master has withdrawn, the earlier request is given up: its
+            // reserved memory is released, and the input is requested from `source`.
             self.values.expect_no_more(input, |from| from != source);
             self.values[input].uses += u32::from(!was_announced);
             match self.values[input].location {
@@ -186,11 +186,11 @@ impl WorkflowWorker {
         let has_room = matches!(held.location, Location::Arriving(_))
             || bytes <= held.granted
             || self.values.fits(bytes);
-        // The reserved memory is released before the stored size changes, because the stored size is that of the reserved memory.
+        // The memory reserved for the value is released before its size is set to the real one, because the reservation was made with the old size.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request, for the
-        // program or the journal.
+        // A value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request, if rank 0 gets
+        // it for the program or the journal.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 
@@ -210,7 +210,7 @@ impl WorkflowWorker {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Sends the request that was held back so that further values could be added.
+    /// Sends the request for values that was held back because further values could be added to it.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.exchange.send_request(out)
     }
@@ -236,7 +236,8 @@ impl WorkflowWorker {
         self.begin(true, out)
     }
 
-    /// Begins the first queued task whose inputs are in memory and whose memory is free: a command if `command` is true, and otherwise a closure.
+    /// Begins the first queued task whose inputs are in memory and for which enough memory is free: a command if `command` is true, and otherwise a
+    /// closure.
     fn begin(&mut self, command: bool, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         let graph = self.graph.clone();
         let is_bounded = self.settings.budget < u64::MAX;
@@ -257,7 +258,8 @@ impl WorkflowWorker {
         };
         self.queue.remove(task);
         if is_suspect {
-            // The beginning of a suspect task is reported before it runs, because the task may kill the process.
+            // The master is informed before a task runs that is suspected of having killed an earlier rank, because the task may kill this process
+            // too.
             self.exchange.send(0, Content::Started(task), out)?;
         }
         self.values.occupy(memory);
@@ -290,7 +292,8 @@ impl WorkflowWorker {
         Ok(Continue(()))
     }
 
-    /// Brings the inputs of a queued task into memory: of the first one whose inputs all exist on some rank.
+    /// Selects the first queued task whose inputs all exist on some rank, and takes the next step to bring the inputs into memory: requests them, or
+    /// returns a read or write of the disk.
     fn gather(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         let Some(&order) = self.queue.first_available() else { return Ok(None) };
         let (inputs, memory) = self.needs(&order);

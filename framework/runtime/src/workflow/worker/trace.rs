@@ -24,7 +24,7 @@ pub(in crate::workflow) struct Trace {
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
-    /// Tasks that were passed to user code or to the command starter and have not begun, each with the time at which it was passed.
+    /// Tasks that were passed to user code or to the process that starts commands and that have not begun, each with the time at which it was passed.
     dispatched: HashMap<usize, (Duration, TaskBegan)>,
     /// Closures that were passed to user code, in order. The first closure is running.
     closures: VecDeque<usize>,
@@ -102,8 +102,8 @@ impl Trace {
         }
     }
 
-    /// Records that a task, which reads the values of `parents`, was passed to user code or to the command starter. The task begins when the tasks
-    /// that were passed before it have ended. `name` returns the name of a task.
+    /// Records that a task, which reads the values of `parents`, was passed to user code or to the process that starts commands. The task begins when
+    /// the tasks that were passed before it have ended. `name` returns the name of a task.
     pub(super) fn dispatched(
         &mut self,
         task: usize,

@@ -36,7 +36,7 @@ pub(super) enum Location {
     Loading,
 }
 
-/// Availability of a value: true if it exists on some rank so that it can be requested, and true if it is in memory on this rank.
+/// Availability of a value, as two conditions: true if it exists on some rank so that it can be requested; true if it is in memory on this rank.
 pub(super) type Availability = (bool, bool);
 
 impl Location {
@@ -78,7 +78,7 @@ pub(super) struct Held {
     is_doomed: bool,
     /// True if the value was computed on this rank and the master has reported that no task needs it any more.
     pub(super) is_unneeded: bool,
-    /// Number of copies of the value that left memory while they were still being sent.
+    /// Number of times that the value was removed from memory while a message with it was still being sent.
     copies: u32,
 }
 
