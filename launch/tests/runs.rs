@@ -1,4 +1,5 @@
-//! Tests of run directories and of the verbs that read them, with launchers and batch systems that are shell scripts.
+//! Tests of run directories and of the subcommands that read them, with launchers and batch systems
+//! that are shell scripts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -407,7 +408,8 @@ fn preempted_run_that_has_stopped_is_queued_again() {
     let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
     assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
-    // Slurm has already requeued the job itself, so `scontrol` describes its next start.
+    // Slurm has requeued the job already (`Restarts=2`), so `scontrol` no longer reports the
+    // preemption, and the job must not be requeued again.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
     let script =
         "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";
@@ -476,7 +478,8 @@ fn launch_failure_of_slurm_is_no_error_of_the_program() {
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     let why = home.why("a-1/attempts/1");
     assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
-    // A message like those of `srun` that a running program prints is no failure of the start.
+    // A message like those of `srun` is no sign of a failed start if the ranks are running, because
+    // the program may have printed it.
     let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");

@@ -36,7 +36,7 @@ pub(super) struct Used {
     /// Mean number of cores of this host that the attempt kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
-    /// True if the program has finished, so that the next run takes about as long.
+    /// True if the program has finished. Only then is its duration an estimate for the next run.
     pub(super) has_finished: bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Site {
     partition: String,
     /// Seconds between the beginning of a preemption and the end of the job.
     grace: u64,
-    /// True if jobs of other partitions may preempt those of the partition.
+    /// True if jobs of another partition may preempt jobs of `partition`.
     has_preemption: bool,
 }
 

@@ -37,7 +37,8 @@ pub(super) fn signal(signal: Signal) {
     }
 }
 
-/// Reaps adopted children that have ended. The process `launcher` is reaped elsewhere.
+/// Reaps adopted children that have ended. The process `launcher` is left out, because its `Child`
+/// reaps it.
 pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
@@ -54,8 +55,8 @@ const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 /// because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not found.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank of another job, all processes that it starts inherit the rank number of that rank, so these variables are
-    // ignored.
+    // If this process runs inside a rank of another job, all processes that it starts inherit the
+    // rank variables of that rank. The names of these variables are therefore ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
