@@ -36,7 +36,8 @@ struct Facts<'r> {
     time: f64,
     /// True if the examined part is the whole run. Sums over the run, such as the time of a stage, are only used then.
     is_whole: bool,
-    /// Ranks that were not parked for nearly the whole time, each with the account of its time.
+    /// Ranks that had work for some time, each with the account of its time. Ranks that were parked
+    /// (without work until woken) nearly all the time are left out.
     ranks: Vec<(usize, Shares)>,
     /// Mean account of the ranks in the field `ranks`.
     mean: Shares,
