@@ -123,8 +123,8 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // After a `where` clause the brace is on a separate line; the first line of the item has already opened the
-        // scope.
+        // An opening brace alone on a line, as after a `where` clause, opens no new scope. The
+        // first line of the item has already done so.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {
             scopes.push((depth, name.into()));
