@@ -256,7 +256,7 @@ fn ranks_end_when_the_command_is_killed() {
     }
 }
 
-/// A command in a `while read` loop of a shell script must not consume the input of the loop.
+/// `armature run` in a `while read` loop of a shell script must not consume the input of the loop.
 #[test]
 fn standard_input_is_read_only_on_request() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");

@@ -274,7 +274,8 @@ fn lines_of_a_rank_are_shown_without_the_label_of_the_launcher() {
     home.run(&["run", "--run", "a", "--label", "-n", "11", "/bin/sh"], 0);
     assert!(home.read("asked").contains(" -prepend-rank "), "{}", home.read("asked"));
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "one\ntwo\n");
-    // Without labels of the launcher, `logs --rank 1` shows the lines that contain "rank 1".
+    // If the launcher does not label the lines with their rank, `logs --rank 1` shows the lines
+    // that contain "rank 1".
     home.run(&["run", "--run", "b", "-n", "11", "/bin/sh"], 0);
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "[0] about rank 1\n");
     assert!(!home.read("asked").contains("-prepend-rank"));
@@ -343,7 +344,7 @@ fn status_queries_the_whole_queue_once() {
     home.script("squeue", "exit 0");
     home.script("sacct", "echo TIMEOUT");
     assert!(home.run(&["status", "s"], 1).contains("its batch job ended as TIMEOUT"));
-    // If the controller does not respond, the run must not count as ended.
+    // If Slurm's controller does not respond, the run must not count as ended.
     home.script("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
     home.script("sacct", "exit 1");
     assert!(home.run(&["status", "s"], 3).contains("cannot be read"));

@@ -68,7 +68,8 @@ impl Log {
         let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Returns the log file for copies of this process's messages. Returns `None` if standard error is the log file already.
+    /// Returns the log file, to which this process copies its own messages; `None` if standard
+    /// error is the log file already.
     pub(crate) fn for_messages(&self) -> Option<File> {
         if self.is_output[1] { None } else { self.file.try_clone().ok() }
     }

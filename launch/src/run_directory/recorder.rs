@@ -187,8 +187,8 @@ impl Recorder {
         }
     }
 
-    /// Returns true if a signal of the batch system lets the ranks stop at a checkpoint: in a batch job, if the program uses armature and its ranks
-    /// are running.
+    /// Returns true if, at a signal of the batch system, the ranks can be asked to stop at a
+    /// checkpoint: in a batch job, if the program uses armature and its ranks are running.
     pub(crate) fn is_stopped_by_signals(&self) -> bool {
         let Some(attempt) = self.current.as_ref().map(|current| &current.attempt) else { return false };
         let is_in_job = attempt.start().is_some_and(|start| start.batch.is_some());
