@@ -23,7 +23,7 @@ const WINDOW_DIVISOR: f64 = 100.0;
 const MAX_EVENTS: usize = 6;
 /// Maximum number of columns for the name of a task.
 const NAME: usize = 24;
-/// Time without a report of a rank, in seconds, from which on the display states it.
+/// Time in seconds without a report of a rank, from which on the display calls the rank silent.
 const MIN_SILENCE: f64 = 5.0;
 
 /// State of a running job.

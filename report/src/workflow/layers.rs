@@ -1,4 +1,5 @@
-//! Layered layout of a graph: each node is to the right of the nodes that it depends on, with few edge crossings. Pure computation.
+//! Layered layout of a graph: each node is to the right of the nodes that it depends on, with few
+//! edge crossings.
 
 /// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
