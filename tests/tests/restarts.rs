@@ -309,7 +309,8 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // Each attempt has its own directory of squares, because squares that another attempt has kept do not count as done.
+        // Each attempt has its own directory for its results. Otherwise the journal of the first
+        // attempt would leave no task to the second.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };
@@ -332,8 +333,9 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
     }
 }
 
-/// Checks the output of `armature-stream`, and that no item was processed that a snapshot contained at the start before. Returns the numbers of
-/// items that the snapshots contained at the starts.
+/// Checks the output of `armature-stream`. At each start, no item may be processed that was already
+/// contained in a snapshot at the start before. Returns the numbers of items that the snapshots
+/// contained at the starts.
 #[track_caller]
 fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     let mut sum = 0;

@@ -172,8 +172,8 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     }
     check_equal(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
-    // Sizes of tasks range from empty to more than one message holds, both for bytes and for vectors of
-    // numbers.
+    // The tasks, byte strings and vectors of numbers, are from 0 bytes to 300 kB long, which is
+    // more than some settings allow in one message.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));

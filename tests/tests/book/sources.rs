@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Extensions of the indexed files in addition to `rs`: scripts, environments of MPI libraries, manifests, programs of other systems.
+/// Extensions of the indexed files in addition to `rs`: shell scripts, environment files of MPI
+/// libraries, manifests, programs in C and Python, and configuration files of Slurm.
 const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
 /// Directories without hand-written files.
