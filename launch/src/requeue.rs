@@ -9,7 +9,7 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
 use crate::run_directory::{RunDirectory, SCRIPT};
 
-/// Decision of this process after the last attempt: whether the batch job is requeued.
+/// Decision of the launching process, after the last attempt of a run, on the requeue of its batch job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Requeue the job after a stop for the time limit. The number counts the requeues so far, including this one.
@@ -22,10 +22,11 @@ enum Next {
     No,
 }
 
-/// Decides from the ends of all attempts of a run whether its batch job is requeued. Only stops for the time limit count towards `allowed`.
+/// Decides from the ends of all attempts of a run whether its batch job is requeued. Only stops for
+/// the time limit count towards `allowed`.
 ///
-/// Slurm itself requeues a preempted job that still runs at the end of its grace time. A job that has stopped before that is requeued by this
-/// process.
+/// Slurm requeues a preempted job only if it still runs at the end of its grace time. Otherwise
+/// `armature run` must requeue it.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
     match ends.last().filter(|end| end.stopped && !end.requeued) {
@@ -80,7 +81,7 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
 /// Submits the job script of the run again, to start after this job, and records the new job in the run directory. Returns the number of the new job.
 fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
     let runs = run.path().parent().unwrap_or(Path::new("."));
-    // An element of a job array has no script in its own run directory; that of the array is used.
+    // The script of a job array is in the run directory of the array, not in those of its elements.
     let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
     let of_array =
         |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));
@@ -128,8 +129,8 @@ mod tests {
         assert_eq!(decide(std::slice::from_ref(&limit), 1), Next::Requeue(1));
         let both = [limit.clone(), preempted.clone(), limit.clone()];
         assert_eq!((decide(&both, 2), decide(&both, 1)), (Next::Requeue(2), Next::UsedUp));
-        // Slurm requeues the job of a program that does not stop in order, and a job that Slurm has ended
-        // itself, so this process must not requeue such jobs.
+        // Slurm itself requeues a job that it has ended, or whose program did not stop when it was
+        // asked to, so `armature run` must not requeue it again.
         assert_eq!(decide(&[limit.clone(), preempted.clone()], 3), Next::Preempted);
         assert_eq!(decide(std::slice::from_ref(&preempted), 0), Next::Preempted);
         assert_eq!(decide(&[end(Reason::Preempted, false)], 3), Next::No);

@@ -1,4 +1,5 @@
-//! Start of a program: the options of `armature run`, and the way from them to a running job.
+//! Start of a program: the options of `armature run`, the command line of the launcher that follows
+//! from them, and the supervision of the job.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -175,7 +176,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // If Slurm's allocation has lost nodes, the command for the next start is computed again. If the hosts come from a hostfile, the command stays.
+    // Computes the command line for a restart. It changes only if the allocation of Slurm has lost
+    // nodes and the user has given no hostfile.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),

@@ -1,4 +1,5 @@
-//! `armature status`: one reason and the next step for each run.
+//! `armature status`: shows the state of runs. For each run it prints one reason for the state, and
+//! the recommended next step.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -15,7 +16,7 @@ use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Queue, Stage, advice, stage, why};
 use crate::run_directory::{RUNS, RunDirectory, all};
 
-/// Interval at which `--watch` shows the state again.
+/// Interval at which `--watch` prints the state of the runs.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.

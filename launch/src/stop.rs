@@ -42,7 +42,8 @@ pub(crate) struct Cancel {
     run: Option<OsString>,
 }
 
-/// Asks a run, or all elements of a job array, to stop. Returns the exit code: 0 if one of them was asked.
+/// Asks a run, or all running elements of a job array, to stop. Returns the exit code: 0 if at
+/// least one run was asked, otherwise 3.
 pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
     let queue = slurm::queue();
     let mut code = ENDED;
@@ -83,8 +84,9 @@ pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
     }
     let start = facts.start.as_ref().filter(|_| facts.is_alive == Some(true) && facts.end.is_none());
     match (start, &facts.batch) {
-        // A run that was started by hand is ended by a signal to its process, and its batch job is not cancelled, because the allocation may be
-        // shared with other work.
+        // If the process that started the attempt is alive on this host, it gets a signal. A batch
+        // job in which it runs is not cancelled, because the user may also run other programs in
+        // its allocation.
         (Some(start), _) => {
             let process = i32::try_from(start.process).ok().and_then(Pid::from_raw);
             let sent =

@@ -94,7 +94,8 @@ impl Watched {
         status.ok().flatten()
     }
 
-    /// Reads new data of the watched job. Returns true if there is any.
+    /// Reads the job status and the new records of the event log. Returns true if there is any
+    /// record or the status has changed.
     fn poll(&mut self) -> Result<bool, LaunchError> {
         // The job status is read before the events, so that all events before a final status are shown.
         let mut status = self.read_status();
@@ -138,8 +139,8 @@ impl Watched {
         }
         let silence = self.last_change.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // A log without new data counts as dead only within a run, because a program may compute for a long time between two runs without
-        // logging events.
+        // If the log gets no new data, the job is considered dead only during a parallel operation,
+        // because a program may compute for a long time between two of them without logging events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)
@@ -164,7 +165,7 @@ impl Watched {
     }
 }
 
-/// Shows the job until its end, or once. Returns the exit code.
+/// Shows the job until its end, or once with `--once`. Returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {

@@ -125,7 +125,8 @@ fn hostfile_with_memory_is_accepted_as_platform() {
     assert_eq!(value["processors"][1]["memory"].as_u64(), Some(3 << 29));
 }
 
-/// Each error must be one line with the file, the place and the expected content, and must have the right exit code.
+/// Each error must be one line with the file, the position in it and the expected content, and must
+/// have the right exit code.
 #[test]
 fn malformed_files_are_reported_with_position_and_expectation() {
     let dir = tempfile::tempdir().unwrap();

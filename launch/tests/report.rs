@@ -146,7 +146,8 @@ fn traces_are_written_as_perfetto_and_chrome_json() {
     let dir = run_directory();
     let said = printed(&["trace"], dir.path());
     let bytes = fs::read(said.trim()).unwrap();
-    // A trace begins with the tag of a packet: field 1 with a length.
+    // A Perfetto trace is a protobuf message whose first field, `packet`, has the number 1 and a
+    // length, so it begins with the byte 0x0a.
     assert!(bytes.len() > 500 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     let said = printed(&["trace", "--format", "chrome"], dir.path());
     let list: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(said.trim()).unwrap()).unwrap();

@@ -91,8 +91,8 @@ fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
-/// Ranks live for a moment after `mpirun` has been killed, and the command waits for their end: they still lock the files of the job, which a
-/// restarted job needs.
+/// After `mpirun` was killed, its ranks live for a moment and still lock files that a restarted job
+/// needs. `armature run` must therefore wait until they have ended.
 #[test]
 fn ranks_left_by_a_killed_launcher_are_awaited() {
     for more in [&[][..], &["--job-status", "status"]] {
@@ -139,7 +139,8 @@ fn malformed_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// The command must not open a FIFO for reading, because the call blocks until a writer opens it.
+/// `armature run` must not open a FIFO that an option names, because opening it for reading blocks
+/// until a writer opens it.
 #[test]
 fn fifos_and_devices_are_refused_without_blocking() {
     let dir = launcher("mpirun.mpich", "echo started");
@@ -150,7 +151,8 @@ fn fifos_and_devices_are_refused_without_blocking() {
         ("--hostfile", fifo, "a FIFO", 2),
         ("--hostfile", "/dev/null", "a character device", 2),
         ("--job-status", fifo, "a FIFO", 1),
-        // The file of the job status must be one that can be read back, which `/dev/null` is not.
+        // `/dev/null` cannot be used as the status file, because a status that is written to it
+        // cannot be read back.
         ("--job-status", "/dev/null", "a character device", 1),
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
@@ -217,7 +219,8 @@ fn signals_are_forwarded_to_the_launcher() {
     assert_eq!(child.wait().unwrap().code(), Some(31));
 }
 
-/// A killed command cannot forward a signal, so the kernel must send a signal to the launcher.
+/// If `armature run` is killed with SIGKILL, it cannot forward a signal, so the kernel must send
+/// one to the launcher (`PR_SET_PDEATHSIG`).
 #[test]
 fn launcher_receives_sigterm_when_the_command_is_killed() {
     let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
@@ -253,7 +256,7 @@ fn ranks_end_when_the_command_is_killed() {
     }
 }
 
-/// A command in a `while read` loop of a shell script must not consume the input of the loop.
+/// `armature run` in a `while read` loop of a shell script must not consume the input of the loop.
 #[test]
 fn standard_input_is_read_only_on_request() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
@@ -280,7 +283,8 @@ fn rank_0_reads_standard_input_on_request() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // This write fails if the job has already ended without reading its input.
+            // Writing to the standard input of the command fails if the job has already ended
+            // without reading its input.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);

@@ -1,4 +1,5 @@
-//! Tests of run directories and of the verbs that read them, with launchers and batch systems that are shell scripts.
+//! Tests of run directories and of the subcommands that read them, with launchers and batch systems
+//! that are shell scripts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -273,7 +274,8 @@ fn lines_of_a_rank_are_shown_without_the_label_of_the_launcher() {
     home.run(&["run", "--run", "a", "--label", "-n", "11", "/bin/sh"], 0);
     assert!(home.read("asked").contains(" -prepend-rank "), "{}", home.read("asked"));
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "one\ntwo\n");
-    // Without labels of the launcher, `logs --rank 1` shows the lines that contain "rank 1".
+    // If the launcher does not label the lines with their rank, `logs --rank 1` shows the lines
+    // that contain "rank 1".
     home.run(&["run", "--run", "b", "-n", "11", "/bin/sh"], 0);
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "[0] about rank 1\n");
     assert!(!home.read("asked").contains("-prepend-rank"));
@@ -342,7 +344,7 @@ fn status_queries_the_whole_queue_once() {
     home.script("squeue", "exit 0");
     home.script("sacct", "echo TIMEOUT");
     assert!(home.run(&["status", "s"], 1).contains("its batch job ended as TIMEOUT"));
-    // If the controller does not respond, the run must not count as ended.
+    // If Slurm's controller does not respond, the run must not count as ended.
     home.script("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
     home.script("sacct", "exit 1");
     assert!(home.run(&["status", "s"], 3).contains("cannot be read"));
@@ -407,7 +409,8 @@ fn preempted_run_that_has_stopped_is_queued_again() {
     let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
     assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
-    // Slurm has already requeued the job itself, so `scontrol` describes its next start.
+    // Slurm has requeued the job already (`Restarts=2`), so `scontrol` no longer reports the
+    // preemption, and the job must not be requeued again.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
     let script =
         "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";
@@ -476,7 +479,8 @@ fn launch_failure_of_slurm_is_no_error_of_the_program() {
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     let why = home.why("a-1/attempts/1");
     assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
-    // A message like those of `srun` that a running program prints is no failure of the start.
+    // A message like those of `srun` is no sign of a failed start if the ranks are running, because
+    // the program may have printed it.
     let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");

@@ -27,7 +27,8 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // If the shell executes text of the user that contains the command `touch`, a file shows it.
+        // This script replaces `touch`. It creates a file, so that the test detects if the shell
+        // executes a `touch` in a text of the user.
         home.script("touch", ": >\"$1\"");
         // The launcher of the test runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");

@@ -55,8 +55,8 @@ fn top_output_of_stored_runs_matches_golden_files() {
     }
 }
 
-/// Writes the log of a farm on two ranks for `parts` tenths of a second. Rank 0 computes. Rank 1 waits for rank 0 and
-/// is silent after the fifth part.
+/// Writes the log of a farm on two ranks, which runs for `parts` tenths of a second. Rank 0
+/// computes. Rank 1 waits for rank 0, and logs nothing after the first half second.
 fn farm(dir: &Path, parts: u32) {
     for rank in 0..2 {
         let file = dir.join(format!("activity-{rank}.jsonl"));
@@ -114,7 +114,8 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
             &dir.path().join("rank-0.jsonl"),
             &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
         );
-        // Rank 0 reports one completed unit in each of the first two seconds, and 20 in each of the last ten.
+        // Rank 0 reports that one item was completed in each of the first two seconds, and 20 items
+        // in each of the last ten seconds.
         for second in 1..=12 {
             let done = second.min(2) + 20 * (second.max(2) - 2);
             let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);

@@ -11,11 +11,12 @@ pub(crate) const KINDS: [&str; 7] =
 /// Seconds that a rank spent on each kind of activity, in a part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
-    /// Seconds of user code on items, tasks, units and commands, including seconds without a core.
+    /// Seconds of user code on items, tasks, commands and units of a loop (rows or indices),
+    /// including seconds without a core.
     pub work: f64,
-    /// Seconds of this work in which the rank was ready to run and had no core.
+    /// Seconds, contained in `work`, in which the rank was ready to run and had no core.
     pub lost: f64,
-    /// Seconds of user code outside of items, and of the planner.
+    /// Seconds of the planner, and of user code that processes no item, such as a set-up function.
     pub set_up: f64,
     /// Seconds for sending, receiving and handling messages.
     pub messages: f64,

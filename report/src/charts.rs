@@ -47,7 +47,8 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// Returns the chart of the ranks' measured rates, and of the filtered rates that decisions used; `None` if there are no rates.
+/// Returns the chart of the completed items per second of each rank: the measured rates, and the
+/// filtered ones that decisions about the distribution of work used. `None` if the log has none.
 pub(crate) fn rates(run: &Run) -> Option<Chart> {
     let mut lines = Vec::new();
     for rank in 0..run.ranks.len().min(CURVES) {
@@ -82,7 +83,8 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).collect()
 }
 
-/// Returns the chart of the distribution of work over time: the ranks of each stage, the units of each rank, or the number of workers.
+/// Returns the chart of the distribution of work over time: the ranks of each stage, the number of
+/// units (rows or indices) of each rank of a loop, or the number of workers.
 pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     let ends = run.arrangements.iter().skip(1).map(|(at, _)| *at).chain([run.seconds]);
     let mut rows: Vec<Row> = Vec::new();
@@ -119,9 +121,11 @@ pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: title.into(), to: run.seconds, rows })
 }
 
-/// Maximum number of rows (ranks or stages) of a strip chart.
+/// Maximum number of rows (ranks or stages) of a strip chart, which shows each row as a sequence of
+/// labelled boxes along the time axis.
 const RANKS: usize = 64;
-/// Maximum number of boxes in a row of a strip chart.
+/// Maximum number of boxes in a row of a strip chart. A box stands for a time in which a rank or
+/// stage does the same.
 const BOXES: usize = 400;
 
 /// Returns the chart of predicted and measured times per item after changes of the distribution of work.
@@ -185,7 +189,7 @@ pub(crate) fn memory(run: &Run) -> Option<Strip> {
     (!rows.is_empty()).then(|| Strip { title: "Peak memory of the ranks' processes, MiB".into(), to, rows })
 }
 
-/// Returns the chart of the ranks' activities over time, as a figure without a script.
+/// Returns the chart of the ranks' activities over time, for an SVG figure, which cannot contain a script.
 pub(crate) fn gantt(run: &Run) -> Option<Strip> {
     if !run.has_activity() {
         return None;

@@ -11,9 +11,9 @@ const GOOD_COMPUTING_SHARE: f64 = 0.85;
 const BOTTLENECK_SHARE: f64 = 0.85;
 /// Time without a core, as a fraction of a rank's computing time and of the elapsed time, from which on it is considered the cause of waiting.
 const LOADED_SHARE: f64 = 0.1;
-/// Fraction of the usual speed below which a rank is considered slow.
+/// A rank is considered slow if its speed is below this fraction of the median speed of the other ranks.
 const SLOW_SPEED: f64 = 0.75;
-/// Fraction of the usual bandwidth below which a link is considered slow.
+/// A link is considered slow if its bandwidth is below this fraction of the median bandwidth.
 const SLOW_LINK: f64 = 0.25;
 /// Mean time of a call of user code, as a multiple of the time of a message, below which the calls are considered too short.
 const SHORT_CALL: f64 = 10.0;
@@ -36,7 +36,8 @@ struct Facts<'r> {
     time: f64,
     /// True if the examined part is the whole run. Sums over the run, such as the time of a stage, are only used then.
     is_whole: bool,
-    /// Ranks that were not parked for nearly the whole time, each with the account of its time.
+    /// Ranks that had work for some time, each with the account of its time. Ranks that were parked
+    /// (without work until woken) nearly all the time are left out.
     ranks: Vec<(usize, Shares)>,
     /// Mean account of the ranks in the field `ranks`.
     mean: Shares,

@@ -21,7 +21,8 @@ pub struct Efficiencies {
     pub from: f64,
     /// Length of the described part of the run, in seconds.
     pub elapsed_time: f64,
-    /// Number of ranks that were not parked for nearly the whole time.
+    /// Number of ranks, without those that were parked (had no work until they were woken) nearly
+    /// all the time.
     pub ranks: usize,
     /// Sum of the computing times of all ranks, in seconds.
     pub useful_time: f64,
@@ -44,7 +45,7 @@ pub struct Efficiencies {
 /// Kind of a part of a run: the whole or a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// The whole run of a skeleton.
+    /// The whole run of a pipeline, farm, loop or workflow.
     #[default]
     Run,
     /// A phase between two changes of the distribution of work.
@@ -55,7 +56,8 @@ pub enum Extent {
 pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Efficiencies> {
     let all: Vec<(usize, Shares)> = (0..run.ranks.len())
         .map(|rank| (rank, shares(run, rank, (from, to))))
-        // Ranks that were parked for nearly the whole time do not count.
+        // A rank that was parked (without work until woken) nearly all the time would make the load
+        // look unbalanced, so it is left out.
         .filter(|(_, shares)| shares.total() > 0.0 && shares.parked < PARKED * shares.total())
         .collect();
     let elapsed = to - from;
@@ -88,7 +90,8 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
     })
 }
 
-/// Fraction of the time for which a rank must have been parked not to count.
+/// Fraction of the time. A rank that was parked (without work until woken) for longer is left out
+/// of the efficiencies.
 const PARKED: f64 = 0.99;
 
 /// Returns the efficiencies of the run, followed by those of its phases between changes of the distribution of work, in order of time. Of more than

@@ -7,9 +7,10 @@ use crate::workflow;
 /// Pictures of a run that can be drawn separately from the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// Measured and smoothed rates of the ranks over time.
+    /// Items per second that each rank completes, over time: as measured, and smoothed.
     Rates,
-    /// Distribution of work over time: ranks of each stage, units of each rank, or number of workers.
+    /// Distribution of work over time: the ranks of each stage, the number of units (rows or
+    /// indices) of each rank of a loop, or the number of workers.
     Mapping,
     /// Activities of the ranks over time; for a workflow, its tasks on each rank as planned and as they ran.
     Gantt,

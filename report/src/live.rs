@@ -13,15 +13,17 @@ use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, Skeleton, call_text};
 use crate::tables::{bytes_text, short_count};
 
-/// Minimum length in seconds of the end of the run that is displayed. A shorter time makes the figures jump; a longer one shows the past.
+/// The display shows means over the latest part of the run, which has at least this length in
+/// seconds. Means over less time would fluctuate, and means over more would show the past.
 const WINDOW: f64 = 10.0;
-/// At least one n-th of the run is displayed, where n is this number, because the intervals between reports of ranks grow with the run.
+/// Divisor: the display shows means over at least the latest hundredth of the run, because ranks
+/// report less often the longer the run is.
 const WINDOW_DIVISOR: f64 = 100.0;
 /// Maximum number of events that the display shows.
 const MAX_EVENTS: usize = 6;
 /// Maximum number of columns for the name of a task.
 const NAME: usize = 24;
-/// Time without a report of a rank, in seconds, from which on the display states it.
+/// Time in seconds without a report of a rank, from which on the display calls the rank silent.
 const MIN_SILENCE: f64 = 5.0;
 
 /// State of a running job.
@@ -118,7 +120,8 @@ impl Live {
         self.done.iter().map(|done| done.0).sum()
     }
 
-    /// Returns the display with `height` lines. Ranks that do not fit are omitted, except for one.
+    /// Returns the display as `height` lines, or a few more if `height` is too small. Ranks that do
+    /// not fit are omitted, but at least one is shown.
     pub fn picture(&self, height: usize) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.\n".to_string() };
         let mut lines = vec![heading(run), self.progress(run)];
@@ -245,12 +248,13 @@ impl Live {
     }
 }
 
-/// Returns the length in seconds of the end of the run that is displayed.
+/// Returns the length in seconds of the latest part of the run, over which the display shows means.
 fn window(run: &Run) -> f64 {
     WINDOW.max(run.seconds / WINDOW_DIVISOR).min(run.seconds)
 }
 
-/// Returns the begin and the end of the time that is displayed, in seconds of the run.
+/// Returns the begin and the end of the latest part of the run, over which the display shows means,
+/// in seconds since the start of the run.
 fn span(run: &Run) -> (f64, f64) {
     ((run.seconds - window(run)).max(0.0), run.seconds)
 }
@@ -262,7 +266,8 @@ fn silence(run: &Run, rank: &Rank) -> Option<f64> {
     (silence > MIN_SILENCE.max(3.0 * last.activity.seconds)).then_some(silence)
 }
 
-/// Returns a sentence on the rank that has sent no report for longest or, if there is none, the diagnosis of the displayed time.
+/// Returns a sentence on the rank that has sent no report for longest or, if all ranks report, the
+/// diagnosis of the latest part of the run.
 fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
     if run.has_ended {
         return None;
@@ -301,7 +306,8 @@ fn heading(run: &Run) -> String {
     text + &format!(", after {}", seconds(run.seconds))
 }
 
-/// Returns the current distribution of work (mapping, units of each rank, or number of workers) as one line.
+/// Returns the current distribution of work as one line: the mapping, the number of units (rows or
+/// indices) of each rank of a loop, or the number of workers.
 pub(crate) fn arrangement_text(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {

@@ -9,14 +9,16 @@ use crate::live::arrangement_text;
 use crate::run::{Run, TaskRun};
 use crate::tables::{bytes_text, shown_of};
 
-/// Length of the time before and after the described moment in which activities count, as a fraction of the run.
+/// The ranks' activities are summed over this fraction of the run before the described moment, and
+/// over the same time after it.
 const SPAN_FRACTION: f64 = 0.01;
-/// Minimum length of the time before and after the described moment in which activities count, in seconds.
+/// The ranks' activities are summed over at least this time in seconds before the described moment,
+/// and after it.
 const MIN_SPAN: f64 = 0.5;
 /// Maximum number of running tasks that are listed, and of waiting tasks.
 const MAX_TASKS: usize = 16;
 
-/// Returns the state of the run at a time, in seconds since its start: the arrangement, the running tasks, the waiting tasks and the causes of
+/// Returns the state of the run at a time, in seconds since its start: the work distribution, the running tasks, the waiting tasks and the causes of
 /// waiting, the ranks' activities around that time, and the last decision before and the first one after. `None` if the time is outside of the
 /// run.
 ///

@@ -27,7 +27,7 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     is_known.then(|| Pace { per_second: (last.done - done) as f64 / span, span })
 }
 
-/// Removes old progress reports: those before the time `from`, except for the last ones.
+/// Removes the progress reports before the time `from`, except for the last `MIN_REPORTS` of them.
 pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
     let old = reached.partition_point(|(at, _)| *at < from);
     reached.drain(..old.saturating_sub(MIN_REPORTS));

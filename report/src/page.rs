@@ -24,7 +24,8 @@ const TABLES: usize = 1_100_000;
 const PHASES: usize = 12;
 /// Maximum number of ranks that the tables list, for all runs of a page.
 pub(crate) const ROWS: usize = 1000;
-/// Maximum number of runs on a page. The longest ones are shown, because a program may run skeletons very many times.
+/// Maximum number of runs on a page. The longest ones are shown, because a program may run
+/// thousands of farms or loops.
 const RUNS: usize = 8;
 
 /// Facts about a job that are not in its events.
@@ -62,7 +63,7 @@ struct Page<'p> {
     shown: String,
 }
 
-/// Content of the page for one run of a skeleton.
+/// Content of the page about one run of a pipeline, farm, loop or workflow.
 struct Section {
     id: usize,
     heading: String,

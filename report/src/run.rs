@@ -22,12 +22,12 @@ pub enum Skeleton {
     Loop,
     /// A workflow.
     Workflow,
-    /// The log does not contain the skeleton.
+    /// The log does not show the kind of parallel operation.
     #[default]
     Unknown,
 }
 
-/// Run of a skeleton. Times are in seconds since rank 0 began the run.
+/// Run of a pipeline, farm, loop or workflow. Times are in seconds since rank 0 began the run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Number of the run in the job, from 0.
@@ -44,7 +44,8 @@ pub struct Run {
     pub has_ended: bool,
     /// Length in seconds from the start of the run to its last event in the log.
     pub seconds: f64,
-    /// Number of completed items, tasks or passes; `None` if the log does not contain it.
+    /// Number of completed items or tasks or, for a loop, of its passes over all rows or indices;
+    /// `None` if the log does not contain it.
     pub done: Option<u64>,
     /// Mode of balancing: `off`, `once` or `live`; empty if the log does not contain it.
     pub balance: String,
@@ -52,18 +53,20 @@ pub struct Run {
     pub ranks: Vec<Rank>,
     /// Kinds of user code of the run, such as the stages of a pipeline.
     pub kinds: Vec<Kind>,
-    /// Distributions of the work on the ranks (mapping, units or workers), with the times at which they took effect.
+    /// Distributions of the work on the ranks (mapping, units of a loop, or workers), with the
+    /// times at which they took effect. The units of a loop are its rows or indices.
     pub arrangements: Vec<(f64, Arrangement)>,
     /// Decisions about the distribution of the work, including those against a change.
     pub decisions: Vec<Decision>,
-    /// Changes during the run, such as a new mapping, a movement of units or the loss of a rank: time and
-    /// short description.
+    /// Changes during the run, such as a new mapping, a movement of rows to another rank or the
+    /// loss of a rank: time and short description.
     pub changes: Vec<(f64, String)>,
     /// Measured results of changes to the distribution of the work.
     pub outcomes: Vec<Outcome>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
-    /// Smoothed rates of ranks, on which decisions were based: time, rank, units per second.
+    /// Smoothed rates of ranks, on which decisions were based: time, rank, and items (or rows or
+    /// indices of a loop) per second.
     pub filtered: Vec<(f64, usize, f64)>,
     /// Last estimates of the links between a sender and a receiver: bandwidth in bytes per second, set-up time in seconds.
     pub links: BTreeMap<(usize, usize), (f64, f64)>,
@@ -98,22 +101,22 @@ pub struct Run {
 pub enum Arrangement {
     /// Mapping of a pipeline's stages.
     Mapping(Mapping),
-    /// Number of a loop's units on each rank.
+    /// Number of units of a loop (rows or indices) on each rank.
     Units(Vec<u64>),
     /// Number of a farm's active workers.
     Workers(usize),
 }
 
-/// Measured result of a change to the distribution of the work.
+/// Prediction for a change to the distribution of the work, and measurements before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Time at which the result of the change was known.
+    /// Time at which the measurement after the change was complete.
     pub at: f64,
-    /// Measured seconds per item before the change.
+    /// Measured seconds per item before the distribution of the work was changed.
     pub before_s: f64,
-    /// Predicted seconds per item after the change.
+    /// Predicted seconds per item after the distribution of the work was changed.
     pub predicted_s: f64,
-    /// Measured seconds per item after the change.
+    /// Measured seconds per item after the distribution of the work was changed.
     pub after_s: f64,
 }
 
@@ -227,11 +230,12 @@ impl Part {
 pub struct Kind {
     /// Name of the kind of user code, such as the name of a stage.
     pub name: String,
-    /// Number of items, tasks or units that this user code has completed.
+    /// Number of items, tasks or units of a loop (rows or indices) that this user code has completed.
     pub done: u64,
     /// Total time of the calls of this user code in seconds.
     pub seconds: f64,
-    /// Histogram of the durations of calls: number of items in each [step](Work::step_s).
+    /// Histogram of the durations of calls: number of items whose call took between this
+    /// [step](Work::step_s) and the next.
     pub steps: BTreeMap<u32, u64>,
     /// Longest call of this kind of user code.
     pub longest: Option<Longest>,
@@ -254,12 +258,14 @@ impl Run {
         }
     }
 
-    /// Returns the word for the units of work that [`done`](Run::done) counts, such as "passes".
+    /// Returns the word for the things that [`done`](Run::done) counts: "passes" for a loop,
+    /// otherwise the same as [`things`](Run::things).
     pub fn done_things(&self) -> &'static str {
         if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }
 
-    /// Returns the mean time of an item, task or unit in seconds.
+    /// Returns the mean time in seconds of user code for an item, a task, or a unit of a loop (row
+    /// or index).
     pub fn calls(&self) -> Option<f64> {
         let (done, seconds) =
             self.kinds.iter().fold((0, 0.0), |sum, kind| (sum.0 + kind.done, sum.1 + kind.seconds));
@@ -279,7 +285,7 @@ impl Run {
         (most > 0.0).then(|| rates.iter().map(|rate| rate / most).collect())
     }
 
-    /// Returns the smoothed rates of a rank: time, and units per second.
+    /// Returns the smoothed rates of a rank: time, and items (or rows or indices of a loop) per second.
     pub fn filtered_of(&self, rank: usize) -> Vec<(f64, f64)> {
         self.filtered.iter().filter(|f| f.1 == rank).map(|f| (f.0, f.2)).collect()
     }

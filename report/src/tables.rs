@@ -11,7 +11,8 @@ const MAX_MATRIX_RANKS: usize = 32;
 /// Maximum number of listed pairs of ranks if the ranks are too many for a matrix.
 const MAX_LISTED_PAIRS: usize = 200;
 
-/// Whole time of a rank in tenths of a per cent, the unit in which shares of the time are shown.
+/// The whole time of a rank (100 %) in the unit in which shares of the time are shown: tenths of a
+/// per cent.
 const THOUSANDTHS: u32 = 1000;
 
 /// Row of the table of efficiencies, about the run or a phase of it.
@@ -117,7 +118,8 @@ pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
     (json, shown)
 }
 
-/// Returns a sentence that states how many of all entries are shown, or an empty text if all are.
+/// Returns a sentence that states how many of the `count` entries of a list are shown, or an empty
+/// text if all are.
 pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
     if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
 }

@@ -1,7 +1,9 @@
 //! Export of a run as a trace for external viewers, in the formats of Perfetto and Chrome.
 //!
-//! Each rank is a process. Counters show the shares of the rank's time, slices the longest call of user code in each part of the time, and points
-//! the events of the rank. For a workflow, slices show the tasks. The migration of a stage is a flow from the old rank to the new one.
+//! Each rank is a process in the viewer. Counters show how the rank divides its time among kinds of
+//! activity. Slices (bars) show the longest call of user code in each interval between activity
+//! records or, for a workflow, the tasks. Instants (marks) show the events of the rank, and flows
+//! (arrows) the migrations of stages.
 
 use std::collections::BTreeMap;
 

@@ -204,7 +204,7 @@ mod tests {
         assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
         assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
         assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
-        // If many tasks are equally long, those that are drawn are spread over the run.
+        // If there are too many equally long tasks to draw all, the drawn ones are spread over the run.
         let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
         let drawn = gantt.svg.split("<title>t").filter_map(number);
         assert!(drawn.filter(|number| *number > 50_000).count() > 500);

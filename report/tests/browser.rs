@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use armature_report::{Job, page};
 use serde_json::{Value, json};
 
-/// Headless browser, which is ended when the value is dropped.
+/// Headless browser, which is ended when the `Browser` is dropped.
 struct Browser {
     driver: Child,
     port: u16,
@@ -36,7 +36,8 @@ impl Browser {
             line.split("started successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
         });
         let port = port.expect("chromedriver says on which port it listens");
-        // The further output of chromedriver is read and discarded, so that chromedriver never blocks on a full pipe.
+        // chromedriver first prints its port. Later output is read and discarded, so that
+        // chromedriver never blocks on a full pipe.
         std::thread::spawn(move || driver_lines.for_each(drop));
         let mut args = vec![
             "--headless".to_string(),

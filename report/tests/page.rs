@@ -186,8 +186,8 @@ fn non_finite_numbers_do_not_break_the_page() {
     }
 }
 
-/// Compares the pages of stored simulated runs, one for each skeleton, with golden files byte for byte.
-/// `ARMATURE_GOLDEN=write` updates the golden files.
+/// Compares the pages of stored simulated runs (pipeline, farm, loop, grid and workflow) with
+/// golden files byte for byte. `ARMATURE_GOLDEN=write` updates the golden files.
 #[test]
 fn pages_of_simulated_runs_match_golden_files() {
     for name in ["pipeline", "farm", "doall", "grid", "workflow"] {

@@ -35,8 +35,9 @@ fn trace_has_the_expected_slices_flows_and_counters() {
         log.records.push(Record { at, rank: 0, run: 0, event: hand_over });
         log.records.push(Record { at: at + 0.5, rank: 1, run: 0, event: take });
     }
-    // Each of the four ranks has 400 parts, and each part has a longest call and seven counters. The instants of the trace are four events
-    // of the pipeline and the six events that this test adds.
+    // Each of the four ranks has 400 activity records. Each record has a longest call, which is a
+    // slice, and seven counters. The instants are four events of the pipeline and the six events
+    // that this test adds.
     let expected = json!({"processes": 4, "threads": 4, "counters": 28, "slices": 1600, "values": 11200, "instants": 10, "flows": 3,
         "seconds": 10.0});
     assert_eq!(read(&log), expected);

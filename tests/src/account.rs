@@ -1,10 +1,12 @@
-//! Comparison of the ranks' time in an event log with the totals of the summary.
+//! Check of an event log: compares the times and item counts that each rank logged with the totals
+//! per rank that rank 0 logged at the end of the run.
 
 use std::path::Path;
 
 use armature::observe::{Event, Record, read};
 
-/// Relative tolerance between the logged times of a rank and the totals of the summary.
+/// Relative tolerance between the times that a rank logged and the total of this rank that rank 0
+/// logged at the end of the run.
 const TOLERANCE: f64 = 0.02;
 /// Additional tolerance in seconds for the work time of a rank's activity records. If ranks outnumber cores, a
 /// thread may wait 5 ms for its core between two readings of the clock.
@@ -27,12 +29,13 @@ struct RankTotals {
     has_ended: bool,
 }
 
-/// Compares the logged times of the ranks with the summary's totals, for each run in `directory` that has totals
-/// and has lost no rank. Returns the number of compared runs.
+/// Checks the times that the ranks logged, for each run in `directory` that has the event `Totals`
+/// and has lost no rank. Returns the number of checked runs.
 ///
 /// # Panics
-/// If the accounts differ, if the parts of a rank's time do not fit its total time, or if a single rank has logged
-/// message time. `what` names the program in the panic message.
+/// If the times of a rank differ from its totals, if the activities of a rank take longer than the
+/// elapsed time, or if a single rank has logged message time. `what` names the program in the panic
+/// message.
 #[track_caller]
 pub fn check(directory: &Path, what: &str) -> usize {
     let Ok(log) = read(directory) else { return 0 };
@@ -50,7 +53,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
     let has_ended = records.iter().any(|record| record.event.is_end());
     assert!(totals.is_some() || !has_ended, "{what}, run {}: it has ended and has no totals", records[0].run);
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
-    // A rank may complete tasks after their second copies have ended the farm. Only the log of the rank has these tasks.
+    // A farm ends when the results of second copies arrive, although slower ranks may still compute
+    // the original tasks. Only the logs of the slower ranks count them.
     let has_copies = records.iter().any(|record| matches!(record.event, Event::Copied { .. }));
     for rank in 0..busy.len() {
         let rank_totals = sum_records(records, rank);

@@ -134,8 +134,9 @@ fn late_result(session: &mut Session) -> Result<(), BoxError> {
     Err("all results came".into())
 }
 
-/// Runs a farm whose results are kept in a journal. The first hundred results are of the variant [`Figure::Dot`], more
-/// than the framework checks one by one.
+/// Runs a farm whose results are kept in a journal. The first hundred results are of the variant
+/// [`Figure::Dot`]. The framework checks the encoding of only the first 64 results, and of each
+/// result with a new variant, which must detect the first [`Figure::Line`].
 fn journal(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
@@ -161,8 +162,9 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// A loop whose units are figures. If the field is false, some units are of the variant [`Figure::Line`] from the
-/// start. If the field is true, the first pass changes all units to this variant.
+/// A loop that has a figure for each of its indices. If the field is false, some figures are of the
+/// variant [`Figure::Line`] from the start. If the field is true, the first pass changes all
+/// figures to this variant.
 struct Figures(bool);
 
 impl DoAll for Figures {

@@ -1,4 +1,4 @@
-//! Programs that must fail, each in one place, and the expected error messages.
+//! Programs that must fail, each at another place in the program, and the expected error messages.
 
 use std::time::Duration;
 
@@ -317,7 +317,7 @@ where
     Ok(())
 }
 
-/// Runs a pipeline on all ranks; the body fails on the last rank before or after the pipeline.
+/// Runs a pipeline on all ranks. Before or after the pipeline, this function fails on the last rank.
 fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {

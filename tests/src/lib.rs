@@ -1,4 +1,4 @@
-//! Whole programs for tests: each has one body, which runs on every transport and every number of ranks.
+//! Whole programs for tests. Each is one function, which runs on threads, under mpirun and on simulated hosts.
 //!
 //! A [`Case`] is a body that every rank of a session runs. The body checks on rank 0 the properties that must hold
 //! for every transport, every number of ranks and all settings. The same cases run
@@ -50,12 +50,13 @@ use std::io::Write;
 
 use armature::{BoxError, Session};
 
-/// A named program that must succeed on every transport and every number of ranks.
+/// A named program that must succeed on threads, under mpirun and on simulated hosts, with any
+/// number of ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Name of the case on the command line of `armature-cases`.
     pub name: &'static str,
-    /// Body of the case, which every rank runs.
+    /// Function that every rank runs with its session.
     pub run: fn(&mut Session) -> Result<(), BoxError>,
 }
 

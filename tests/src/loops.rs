@@ -17,7 +17,7 @@ pub struct LoopProgram {
     pub default_options: &'static [(&'static str, &'static str)],
     /// Texts that the program prints in every run.
     pub expected_texts: &'static [&'static str],
-    /// Start of the summary, after the name of the loop.
+    /// Words that follow the name of the loop at the start of the summary that the program prints.
     pub summary: &'static str,
 }
 
@@ -28,8 +28,9 @@ impl LoopProgram {
         command
     }
 
-    /// Runs the program on threads, once with each set of options. The result must equal the result of the serial loop,
-    /// the summary must be printed if the options request it, and units must move if the options force movements.
+    /// Runs the program on threads, once with each set of options. The result must equal the result
+    /// of the serial loop, the summary must be printed if the options request it, and rows or
+    /// indices must move between ranks if the options force movements.
     ///
     /// # Panics
     /// If a condition does not hold.
@@ -79,10 +80,11 @@ impl LoopProgram {
         }
     }
 
-    /// Runs the program on two and on three ranks under mpirun, with options that make units move.
+    /// Runs the program on two and on three ranks under mpirun, with options that make rows or
+    /// indices move between ranks.
     ///
     /// # Panics
-    /// If no unit moves, or if the result differs from the result of the serial loop.
+    /// If nothing moves, or if the result differs from the result of the serial loop.
     #[track_caller]
     pub fn matches_serial_loop_under_mpirun(&self, arguments: &[&str]) {
         for ranks in [2, 3] {
@@ -96,7 +98,7 @@ impl LoopProgram {
 
 /// Text that a program prints if its result equals the result of the serial loop.
 const EQUAL_RESULT: &str = "the same bits as the serial loop";
-/// Text that a program prints if no unit has moved.
+/// Text that a program prints if no row or index of its loop has moved to another rank.
 const NO_ROWS_MOVED: &str = " 0 rows moved";
 
 /// Checks that `compare` accepts `values` and reports a single wrong bit in them. The values are rows of `columns`

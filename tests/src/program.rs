@@ -45,7 +45,8 @@ pub fn failed(output: Output, expected_texts: &[&str]) {
     }
 }
 
-/// Runs a command that must succeed. If the command runs ranks, their event log must agree with the summary.
+/// Runs a command that must succeed. If the command runs ranks, their event log must agree with the
+/// summary that rank 0 logs.
 ///
 /// # Panics
 /// If the command fails, with its standard error as the message, or if the log and the summary disagree.
@@ -53,7 +54,8 @@ pub fn failed(output: Output, expected_texts: &[&str]) {
 pub fn succeeds(command: &mut Command) -> ProgramOutput {
     const EVENTS: &str = "ARMATURE_EVENTS";
     let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
-    // The log of a shell is not compared with a summary, because the shell may start several programs, each of which writes a log.
+    // The event log of a shell is not checked, because the shell may start several programs, each
+    // of which writes a log.
     let log = (!has_log && command.get_program() != "sh").then(|| tempfile::tempdir().expect("a directory"));
     if let Some(log) = &log {
         command.env(EVENTS, log.path());

@@ -16,8 +16,8 @@ use armature::{BoxError, Session};
 
 use crate::check::{ensure, noise};
 
-/// One skeleton of a program. Properties that rank 0 alone determines, such as the number of a farm's tasks, are
-/// not drawn.
+/// One skeleton of a program. It has no properties that only rank 0 determines, such as the number
+/// of a farm's tasks, because a difference in them is no error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {
@@ -187,7 +187,7 @@ impl Draw {
     }
 }
 
-/// A loop body whose units are numbers, which each pass doubles.
+/// Body of a loop that holds a number for each of its indices. Each pass doubles the numbers.
 struct Double;
 
 impl DoAll for Double {

@@ -51,8 +51,8 @@ fn nested_run_in_a_task_is_refused() {
     }
 }
 
-/// Runs `case` on three ranks and returns the sorted output lines: the result of `run` on each rank that can answer,
-/// and the messages of the drop guards in the closure.
+/// Runs `case` on three ranks. Returns the sorted lines that the ranks have printed, except for
+/// `ok`: the error that `run` has returned, and the values that were dropped.
 #[track_caller]
 fn returned(case: &str) -> Vec<String> {
     let outcome = Job::new(PROGRAM, 3).arg(case).limit(Duration::from_secs(60)).run();

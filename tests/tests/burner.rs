@@ -134,15 +134,16 @@ fn spin(seed: u64) -> u64 {
         .fold(seed + 1, |x, _| std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)))
 }
 
-/// A rank that loses its core at any moment, even while it reads a clock, must count the lost time as time of its
-/// units, so the units take nearly the whole run. The driver is inline, because a block that moves to another thread
-/// waits for its core before the time measurement of the block begins.
+/// A rank that loses its core at any moment, even while it reads a clock, must count the lost time
+/// as time of its loop body, which then takes nearly the whole run. The loop runs on the
+/// communicating thread (inline): on another thread, a wait for the core could precede the time
+/// measurement.
 #[test]
 fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // The block of units takes long enough for the runtime to read the CPU time of the block.
+        // The call takes long enough for the runtime to read the CPU time that it used.
         spin(range.start);
         Ok(())
     };

@@ -127,7 +127,8 @@ fn two_builds_in_one_job_are_refused_unless_allowed() {
 
 #[test]
 fn differing_arguments_are_refused_unless_allowed() {
-    // Ranks 8 and 9 do not exist, so no rank is late and both ranks of the job run the same program.
+    // The arguments `8` and `9` name a rank that starts late. The job has no such rank, so both
+    // ranks run the same program although their arguments differ.
     let job = || two([PROGRAM; 2], [&["late", "8", "farm"], &["late", "9", "farm"]], AS_IT_IS);
     refused(
         job(),

@@ -69,8 +69,8 @@ fn fails_under_mpirun(name: &str) {
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
         fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
-        // If a skeleton fails, no rank completes the case. In the cases that end in `-after`, some ranks complete the
-        // case before another rank fails.
+        // If a skeleton fails, no rank prints `ok`. In the programs whose names end in `-after`,
+        // the failure follows the skeleton, so some ranks may print `ok` before another rank fails.
         let through = outcome.stdout.contains(": ok");
         assert!(!through || fault.case.name.ends_with("-after"), "{outcome}");
     }

@@ -1,5 +1,5 @@
-//! Runs every case on ranks that are threads. The settings above the transport are varied in these tests and not in
-//! those under `mpirun`.
+//! Runs every case on ranks that are threads, with many different settings. The tests under
+//! `mpirun` vary few settings, because most settings do not concern the transfer of messages.
 
 use std::collections::BTreeSet;
 

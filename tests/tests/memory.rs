@@ -1,5 +1,5 @@
-//! Tests of memory limits on threads and under mpirun: farms and pipelines stay within the window in bytes, and a rank
-//! of a workflow within its memory budget.
+//! Tests of memory limits on threads and under mpirun: farms and pipelines stay within their limit
+//! of bytes in flight (the window), and a rank of a workflow within its memory budget.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
-/// Window of the farm or pipeline in MiB.
+/// Limit of the data in flight in the farm or pipeline, in MiB.
 const WINDOW: u64 = 16;
-/// Memory allowed in addition to the window, in MiB: one chunk in transfer, and the memory of the allocator and the
-/// message layer.
+/// Memory in MiB that a rank may use in addition to the data in flight: one chunk in transfer, and
+/// the memory of the allocator and the message layer.
 const OVERHEAD: u64 = 64;
 
 fn variables() -> [(&'static str, String); 2] {
@@ -90,8 +90,9 @@ fn memory_is_bounded_in_pipeline_with_a_slow_first_item() {
     on_ranks("memory-pipeline-late");
 }
 
-/// With the inline driver a transfer does not progress while user code runs, so an array in transfer stays in memory as
-/// long as the reading task runs, and counts against the budget of the rank.
+/// If user code runs on the communicating thread (inline driver), a transfer does not progress
+/// meanwhile. An array in transfer then stays in memory as long as the reading task runs, and
+/// counts against the budget of the rank.
 #[test]
 fn memory_is_bounded_in_workflow_with_arrays_in_transfer() {
     let may = (ARRAYS * ARRAY + ARRAY / 4) as u64 >> 20;

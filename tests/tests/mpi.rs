@@ -1,8 +1,9 @@
-//! Runs every case on MPI processes: on 1 to 4 ranks, and on more ranks than cores. The settings above the transport
-//! are varied on threads (`local.rs`).
+//! Runs every case on MPI processes: on 1 to 4 ranks, and on more ranks than cores. Settings that
+//! do not concern the transfer of messages are varied on threads (`local.rs`).
 //!
-//! `ARMATURE_TEST_MPI` states the expected MPI library (default: the library to which the program is linked), and
-//! `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets both.
+//! `ARMATURE_TEST_MPI` states the expected MPI library (default: the library to which the program
+//! is linked), and `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets
+//! both.
 
 use std::process::Command;
 use std::time::Duration;
@@ -38,7 +39,8 @@ fn all_cases_pass_with_more_ranks_than_cores() {
     all_cases(6, &[]);
 }
 
-/// Runs 200 seeds of units, with and without barriers, and 100 seeds of each kind of grid.
+/// Runs loops whose rows or indices move between ranks as a seed determines: 200 seeds of loops
+/// over indices, with and without barriers, and 100 seeds of each kind of grid.
 #[test]
 fn loops_pass_while_units_move_for_hundreds_of_seeds() {
     let names: Vec<&str> = cases::SEEDS.iter().map(|c| c.name).collect();

@@ -1,7 +1,9 @@
-//! Runs every case while loads start and stop on the cores, so that ranks lose and regain their cores at any moment.
+//! Runs every case while loads start and stop on the cores, so that ranks lose and regain their
+//! cores at any moment.
 //!
-//! The start and stop times of the loads depend on seeds, so that a failure can be reproduced as far as a real machine
-//! allows it. `ci/smpi/test.sh` runs the cases on simulated hosts with the same waves.
+//! The start and stop times of the loads depend on seeds, so that a failure can be reproduced as
+//! far as a real machine allows it. `ci/smpi/test.sh` runs the cases on simulated hosts whose
+//! speeds drop and recover periodically.
 
 use std::path::Path;
 use std::time::Duration;

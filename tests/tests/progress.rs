@@ -167,7 +167,8 @@ fn loops_report_their_progress() {
     });
 }
 
-/// A loop of one long sweep and a table of one panel must report progress long before their end.
+/// A grid loop of one long sweep, and a table that is filled in one panel (a range of its columns),
+/// must report progress long before their end.
 #[test]
 fn single_sweep_reports_its_progress() {
     struct Slow;

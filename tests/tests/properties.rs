@@ -155,7 +155,8 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Generates blocks of random lengths on random hosts. A block with a serial stage has one host.
+/// Generates a mapping: blocks of adjacent stages, of random lengths, each on random hosts. A block
+/// with a serial stage has one host.
 fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> {
     let everyone: Vec<usize> = (0..ranks).collect();
     let hosts = proptest::sample::subsequence(everyone, 1..=ranks).prop_shuffle();

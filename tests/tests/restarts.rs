@@ -116,8 +116,8 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a separate directory"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // A job status that another job writes to the shared status file without checking for another user must
-    // not end this job either.
+    // This test writes the status of another job to the shared status file, as a job would that
+    // takes no lock on the file. The running job must not end because of this status.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
@@ -292,7 +292,8 @@ fn top_follows_a_job_until_it_ends() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // `armature top` prints the number of finished items. The duration follows if the run has finished, and the rate if it was killed.
+        // `armature top` prints the number of finished items. After it, the line shows the duration
+        // of a run that has finished, and the rate of a run that was killed.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");
@@ -308,7 +309,8 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // Each attempt has its own directory of squares, because squares that another attempt has kept do not count as done.
+        // Each attempt has its own directory for its results. Otherwise the journal of the first
+        // attempt would leave no task to the second.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };
@@ -331,8 +333,9 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
     }
 }
 
-/// Checks the output of `armature-stream`, and that no item was processed that a snapshot contained at the start before. Returns the numbers of
-/// items that the snapshots contained at the starts.
+/// Checks the output of `armature-stream`. At each start, no item may be processed that was already
+/// contained in a snapshot at the start before. Returns the numbers of items that the snapshots
+/// contained at the starts.
 #[track_caller]
 fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     let mut sum = 0;

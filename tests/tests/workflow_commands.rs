@@ -202,7 +202,8 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
     }
 }
 
-/// A restart of a job has the options of its first start, and must not repeat tasks because of `--skip-rescue`.
+/// A restart of a job gets `--skip-rescue` again if the first start had it. It must ignore the
+/// option, or it would repeat finished tasks.
 #[test]
 fn skipped_rescue_file_is_renamed_except_by_a_restart() {
     let dag = "TASK a sh -c 'echo a >> log'\n\
@@ -225,7 +226,8 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
         succeeded(command.current_dir(work_dir.dir.path()).output().unwrap());
         assert_eq!(work_dir.text("log").lines().count(), 4, "{name}");
     }
-    // `armature run --restarts`: in the first attempt task b kills its rank, the topmost process of this program above it.
+    // With `armature run --restarts`: in the first attempt, task b kills its rank. The rank is the
+    // topmost `armature-tasks` process among the ancestors of the task.
     let die = "p=$$; while test $p -gt 1; do test $(cat /proc/$p/comm) = armature-tasks && rank=$p; \
                p=$(cut -d' ' -f4 /proc/$p/stat); done; kill -9 $rank; sleep 60\n";
     fs::write(work_dir.path("die"), die).unwrap();
@@ -259,10 +261,12 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
         (work_dir.text("out.one"), work_dir.text("out.two words")),
         ("one\n".into(), "two words\n".into())
     );
-    // The written file is a workflow, which other commands read.
+    // The workflow file that `--each-line` writes can be read by other commands, such as `armature
+    // workflow output`.
     let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
     assert_eq!(succeeded(plain), "");
-    // Another command for the same entries would count as completed.
+    // Another command for the same entries is rejected, because its tasks have the names of tasks
+    // that are done.
     let other = ["lines.toml", "--each-line", "names", "--", "touch", "{}.touched"];
     failed(array(&other), &["task \"one\" of lines.toml was done by another command: name a new file"]);
     succeeded(array(&[&["lines.toml", "--skip-rescue"], &other[1..]].concat()));
@@ -449,7 +453,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
         std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
             .unwrap();
         match name {
-            // The run itself creates the file `forward-0-0` and replaces the link.
+            // The run removes the symbolic link when it creates the file `forward-0-0`, so it succeeds.
             "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
             _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -530,7 +534,8 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
-    // Variables of tasks are set for the run, which may itself be a task of another workflow, whose variables must not reach the tasks.
+    // This run may itself be a task of another workflow, so it inherits the variables of that task.
+    // They must not reach its own tasks.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;

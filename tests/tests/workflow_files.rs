@@ -190,7 +190,8 @@ fn ranks_without_a_shared_directory_give_the_same_results() {
         assert!(found == expected, "{:?}", found.keys());
         work_dir.has_nothing_elsewhere();
         assert_eq!(work_dir.done().len(), 5, "a restart does nothing");
-        // The output of commands on other ranks is shown in the directory in which the run was started.
+        // `armature workflow output` must show the output of a command in the directory of rank 0,
+        // even if the command ran on another rank.
         let show = |task: &str| {
             let mut show = Command::new(ARMATURE);
             show.args(["workflow", "output", "thirds.toml", task])

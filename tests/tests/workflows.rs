@@ -79,7 +79,7 @@ fn survivors_do_not_wait_for_messages_of_dead_ranks() {
         let processes: Vec<_> = (0..victims).map(|n| running.process(1 + (first + n) % 4)).collect();
         for (n, process) in (0..).zip(processes) {
             std::thread::sleep(Duration::from_millis(noise(16 + n, run) % 200));
-            // An error is ignored, because the run may have ended before the signal.
+            // An error of the signal is ignored, because the rank may have ended with the run.
             let _ = kill_process(process, Signal::KILL);
         }
         let outcome = running.wait();

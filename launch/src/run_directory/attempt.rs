@@ -1,4 +1,5 @@
-//! Attempts of a run: `attempts/K` with the events and the job status of the ranks, `start.json` and `why.json`.
+//! Attempts of a run: `attempts/K` with the event files and the status file that the ranks write,
+//! `start.json` and `why.json`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -40,7 +41,8 @@ pub(crate) struct Start {
     /// Start time of the process that started the attempt, in the kernel's units. It distinguishes the
     /// process from a later one with the same number.
     pub(crate) process_began: u64,
-    /// Host and PID namespace in which the process number is valid, as in the job status.
+    /// Host and PID namespace in which the process number is valid, in the format of the status
+    /// file of a job.
     pub(crate) place: String,
     /// Batch job of the process that started the attempt.
     pub(crate) batch: Option<BatchJob>,
@@ -151,7 +153,7 @@ impl Attempt {
         end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
     }
 
-    /// Returns the seconds from the record of the attempt's start to the last job status that the ranks have written.
+    /// Returns the seconds between the last writes of `start.json` and of the status file of the ranks.
     pub(crate) fn last_sign(&self) -> Option<f64> {
         let written =
             |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
@@ -168,7 +170,7 @@ impl Attempt {
         serde_json::from_slice(&fs::read(self.directory.join(WHY)).ok()?).ok()
     }
 
-    /// Returns the job status that the ranks have written, if there is one.
+    /// Reads the status file that the ranks have written, if there is one.
     pub(crate) fn status(&self) -> Option<JobStatus> {
         JobStatus::read(&self.directory.join(EVENTS_COPY)).ok().flatten()
     }

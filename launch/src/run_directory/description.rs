@@ -17,7 +17,8 @@ const SCHEMA: u32 = 1;
 /// Prefixes of recorded environment variables: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
 const PREFIXES: [&str; 11] =
     ["ARMATURE_", "OMPI_", "PRTE_", "PMIX_", "MPICH_", "I_MPI_", "UCX_", "OMP_", "SLURM_", "PBS_", "RUST_"];
-/// Names of other recorded variables: search paths and loaded modules.
+/// Names of recorded environment variables that have none of the recorded prefixes: search paths
+/// and loaded modules.
 const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
 
 /// Description of a run: its program, its environment and its batch job.

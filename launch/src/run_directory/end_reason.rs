@@ -1,5 +1,6 @@
-//! Reason for the end of an attempt: `why.json`. [`reason`] decides it without side effects, from the job status of the ranks, the kernel
-//! and the batch system.
+//! Reason for the end of an attempt: `why.json`. The pure function [`reason`] decides it from the
+//! status file of the ranks, the kernel's counter of kills for lack of memory, and the state that
+//! the batch system reports.
 
 use std::fmt;
 
@@ -20,7 +21,8 @@ const EARLY: u64 = 60;
 /// Tolerance between the clock of this host and that of the batch system, in seconds.
 const CLOCK: u64 = 5;
 
-/// State in Slurm of a job that is being ended although this process is still running: cancelled, or at its time limit.
+/// State that Slurm reports for a job that it is ending, because the job was cancelled or has
+/// reached its time limit, while `armature run` still runs in the job.
 const ENDING: &str = "COMPLETING";
 
 /// Reason for the end of an attempt.
@@ -96,7 +98,7 @@ pub(crate) struct End {
     /// Seconds from a request to stop until the end of the attempt, if the process that started the job has received the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop_seconds: Option<f64>,
-    /// Number of tasks, items, units or sweeps that the ranks have completed.
+    /// Number of tasks, items, loop units (rows or indices) or sweeps that the ranks have completed.
     pub(crate) done: u64,
     /// Duration of the attempt in seconds.
     pub(crate) seconds: f64,
@@ -147,7 +149,8 @@ pub(crate) struct Evidence {
     pub(crate) cause: Option<Cause>,
 }
 
-/// Returns the reason for the end of an attempt that has priority over all others, and details of it.
+/// Returns the reason for the end of an attempt, and details of it. If several reasons apply, the
+/// order of the checks decides.
 fn reason(seen: &Evidence) -> (Reason, String) {
     let state = seen.status.as_ref().map(|status| status.state);
     let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
@@ -167,7 +170,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // A run that has survived the loss of a node may stop later for another reason.
+            // The run may have survived the loss of a node, and may have stopped later for a reason
+            // that is checked below.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
@@ -181,7 +185,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
             }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
-            // The ranks have stopped without a request, because no task could end in the time that was left.
+            // The ranks stop without a request if no task can end before the time limit of the batch job.
             _ if seen.status.as_ref().is_some_and(JobStatus::stopped_for_time_limit) => limit(),
             _ => (Reason::Stopped, kept),
         };

@@ -17,14 +17,16 @@ const LINE: usize = 1 << 16;
 /// Maximum number of bytes at the end of the log in which messages about the end of an attempt are searched for.
 const TAIL: u64 = 1 << 18;
 
-/// Time after the end of the job for which the copying of its output is awaited. Processes that a job leaves behind may keep its output open.
+/// Maximum time to wait, after the job has ended, until its output is copied. Processes that the
+/// job leaves behind may keep the output open.
 const END: Duration = Duration::from_secs(2);
 
 /// Log of a run, to which the output of its attempts is appended.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    /// Two values: true if the standard output, and if the standard error, of this process is the log file itself, as in a job of `armature submit`.
+    /// True if the standard output, and true if the standard error, of this process is the log file
+    /// itself, as in a job of `armature submit`.
     is_output: [bool; 2],
     ends: Receiver<()>,
     end: Sender<()>,
@@ -66,7 +68,8 @@ impl Log {
         let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Returns the log file for copies of this process's messages. Returns `None` if standard error is the log file already.
+    /// Returns the log file, to which this process copies its own messages; `None` if standard
+    /// error is the log file already.
     pub(crate) fn for_messages(&self) -> Option<File> {
         if self.is_output[1] { None } else { self.file.try_clone().ok() }
     }

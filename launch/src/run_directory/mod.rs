@@ -80,7 +80,8 @@ impl RunDirectory {
 
     /// Returns the name of the run with its number.
     pub(crate) fn name(&self) -> String {
-        // The name of the link `last` is that of the run to which it points.
+        // If `path` is the link `last`, the name of the run is that of the directory to which the
+        // link points.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))

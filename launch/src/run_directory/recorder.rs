@@ -22,7 +22,8 @@ use crate::job_state::ExitCodeRecord;
 use crate::message;
 use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
-/// Environment variables of the launcher with the directory of the attempt's events and the directory of the run.
+/// Environment variables that the launcher gets: the directory for the event files of the attempt,
+/// and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
 
 /// Recorder of a run: writes its attempts, its log and the reasons for the ends of its attempts to the run directory.
@@ -40,7 +41,8 @@ struct Current {
     attempt: Attempt,
     began: Instant,
     exit_code: Option<ExitCodeRecord>,
-    /// Memory cgroup of the job on this host, and its counters before the start.
+    /// Memory cgroup of the job on this host, and the values of its counters before the start of
+    /// the attempt.
     memory: Option<(MemoryGroup, Usage)>,
     /// Resources that the batch job had used on this host before the start of the attempt.
     used_before: JobUsage,
@@ -49,9 +51,11 @@ struct Current {
 }
 
 impl Recorder {
-    /// Opens the run directory for a run of `command`. If `name` is the full name of a run, with its number, that run continues. Otherwise
-    /// the run of an earlier attempt in the same batch job continues. Otherwise a new run is created. The run is locked until the value is
-    /// dropped.
+    /// Opens the run directory for a run of `command`, and locks the run until the recorder is dropped.
+    ///
+    /// The record of an existing run is continued if `name` is its full name, with its number, or
+    /// if it is the newest run of this name and belongs to the same batch job. Otherwise a new run
+    /// is created.
     pub(crate) fn open(name: &str, command: &[OsString]) -> Result<Self, LaunchError> {
         let runs = std::path::absolute(RUNS).map_err(LaunchError::io("find out the current directory"))?;
         let run = match earlier(&runs, name, BatchJob::own().as_ref()) {
@@ -129,7 +133,8 @@ impl Recorder {
         });
         let [events, run] = VARIABLES;
         let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
-        // The ranks get the end time of the job in this variable, because Slurm before 23.02 sets none.
+        // The ranks read the end time of the job from `ARMATURE_END_TIME`, because Slurm before
+        // 23.02 does not set `SLURM_JOB_END_TIME`.
         let is_known =
             ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
         if let Some(end) = start.ends_at.filter(|_| !is_known) {
@@ -138,8 +143,8 @@ impl Recorder {
         Ok(variables)
     }
 
-    /// Records the end of an earlier attempt of the run whose starting process was ended before it could do so: the record `start` of the new attempt
-    /// shows that Slurm has requeued the job since.
+    /// Records the end of the previous attempt if its `armature run` was killed before it could
+    /// record the end. This is known if Slurm has requeued the job between the two attempts.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
@@ -147,7 +152,8 @@ impl Recorder {
             return;
         };
         let printed = Log::tail(&self.run.log(), ended.log_offset);
-        // Slurm ends the processes of a requeued or preempted job with a message. Processes of a lost node end without a message.
+        // When Slurm ends the processes of a requeued or preempted job, it prints a message. It
+        // prints none for a lost node.
         let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
         let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
         let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
@@ -181,8 +187,8 @@ impl Recorder {
         }
     }
 
-    /// Returns true if a signal of the batch system lets the ranks stop at a checkpoint: in a batch job, if the program uses armature and its ranks
-    /// are running.
+    /// Returns true if, at a signal of the batch system, the ranks can be asked to stop at a
+    /// checkpoint: in a batch job, if the program uses armature and its ranks are running.
     pub(crate) fn is_stopped_by_signals(&self) -> bool {
         let Some(attempt) = self.current.as_ref().map(|current| &current.attempt) else { return false };
         let is_in_job = attempt.start().is_some_and(|start| start.batch.is_some());
@@ -194,8 +200,9 @@ impl Recorder {
         self.log.finish();
     }
 
-    /// Records how the attempt ended. The job status of the ranks, the memory cgroup and the batch system complete the
-    /// evidence. Returns the exit code of the job.
+    /// Records how the attempt ended, and corrects the exit code in the status file of the ranks.
+    /// Adds to `seen` the state of the batch job, the kills for lack of memory and the messages in
+    /// the log. Returns the exit code of the job.
     pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
         let Some(Current { attempt, began, exit_code, memory, used_before, stop_asked }) =
@@ -214,7 +221,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // After the loss of a node, srun ends with exit code 0, which is not a success.
+            // After the loss of a node, srun exits with code 0 although the job has failed.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
@@ -249,8 +256,9 @@ pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), Launc
         .map_err(LaunchError::io(format!("write {}", file.display())))
 }
 
-/// Returns the run in `runs` that continues at a start with this name. `name` can be the full name of a run, with its number. Otherwise,
-/// the newest run with this name continues if it belongs to the same batch job, which has been requeued.
+/// Returns the earlier run in `runs` that a new start with `name` continues: the run with this full
+/// name, including its number, or else the newest run with this name if it belongs to the same
+/// batch job, which has then been requeued.
 fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirectory> {
     let exact = runs.join(name);
     if super::split(name).is_some() && exact.is_dir() {

@@ -6,7 +6,8 @@ use crate::supervise::JobUsage;
 const MARGIN: f64 = 1.25;
 /// A smaller amount of a resource is recommended for the next job only if it is at most this fraction of the amount that this job has requested.
 const WORTHWHILE: f64 = 0.8;
-/// Fraction of the requested memory from which on more memory is recommended, because the next job might fail for lack of memory.
+/// If a job has used more than this fraction of the requested memory, more memory is recommended,
+/// because the next job might fail for lack of memory.
 const NEARLY_ALL: f64 = 0.9;
 
 const MIB: u64 = 1 << 20;
@@ -28,7 +29,7 @@ enum Memory {
     PerCore(u64),
 }
 
-/// Resources used by an attempt on this host. What is not measured is `None`.
+/// Resources used by an attempt on this host. A resource that was not measured is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Used {
     /// Peak memory of the attempt on this host in bytes.
@@ -36,7 +37,7 @@ pub(super) struct Used {
     /// Mean number of cores of this host that the attempt kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
-    /// True if the program has finished, so that the next run takes about as long.
+    /// True if the program has finished. Only then is its duration an estimate for the next run.
     pub(super) has_finished: bool,
 }
 

@@ -37,7 +37,7 @@ impl Stage {
         !matches!(self, Stage::Waiting | Stage::Running)
     }
 
-    /// Returns the word for the stage.
+    /// Returns the stage as a word for the output of `armature status`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Stage::Waiting => "waiting",
@@ -102,7 +102,8 @@ impl Facts {
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
         if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
-            // Slurm's daemons have printed to the log why they ended the job. The accounting is asked only otherwise, because not every site has one.
+            // The accounting of Slurm is asked for the final state only if the log has no message
+            // of Slurm's daemons about it, because not every site has an accounting.
             let offset = facts.start.as_ref().map_or(0, |start| start.log_offset);
             let printed = messages::cause_in(&Log::tail(&run.log(), offset)).and_then(Cause::state);
             facts.final_state = printed.map(str::to_string).or_else(|| slurm::final_state(&batch.job));

@@ -150,7 +150,8 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         site.notes(&request, longest_stop).iter().for_each(print_message);
     }
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // The run may have another number than in the script that was tested, if another process has created a run in the meantime.
+    // The tested script contains the number that the run was expected to get. If another process
+    // has created a run since, this run has a higher one.
     let request = Request { run: run.name(), ..request };
     let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
@@ -222,7 +223,8 @@ fn accepted(answer: Result<batch::Answer, NoAnswer>) -> Result<String, LaunchErr
     }
 }
 
-/// Returns the batch system to use. A script can be printed on a host without a batch system.
+/// Returns the batch system to use. With `--dry-run`, Slurm is used on a host without a batch
+/// system, because the script is only printed.
 fn system(args: &Submit) -> Result<System, LaunchError> {
     let has = |program: &str| {
         crate::environment::search_path().iter().any(|directory| directory.join(program).is_file())

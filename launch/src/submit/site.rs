@@ -7,7 +7,7 @@ use crate::batch::{query, slurm::field};
 use crate::run_directory::all;
 use crate::run_directory::attempt::Attempt;
 
-/// Times of a Slurm site and of the partition of a job, on which a stop of the job depends.
+/// Settings of a Slurm site and of a partition that limit the time in which a job can stop at a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
     /// Seconds between SIGTERM and SIGKILL at the end of a job, Slurm's `KillWait`.
@@ -15,7 +15,7 @@ pub(super) struct Site {
     partition: String,
     /// Seconds between the beginning of a preemption and the end of the job.
     grace: u64,
-    /// True if jobs of other partitions may preempt those of the partition.
+    /// True if jobs of another partition may preempt jobs of `partition`.
     has_preemption: bool,
 }
 

@@ -10,7 +10,8 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._/+-:,=@%[]^".contains(c)
 }
 
-/// Accepts a word without special characters that does not begin like an option.
+/// Accepts a word without special characters that does not begin with `-`, so that no batch system
+/// takes it for an option.
 pub(super) fn word(text: &str) -> Result<String, String> {
     let is_word = !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain);
     is_word

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum depth of the cgroups below that of a batch job: step, user, task, and one more.
+/// Maximum number of levels of cgroups that are searched below the cgroup of a batch job. Slurm
+/// creates three: step, user and task.
 const DEPTH: usize = 4;
 
 /// Memory cgroup in which this process and its job run.
@@ -75,7 +76,8 @@ impl MemoryGroup {
     }
 }
 
-/// Collects the groups at and below `directory`, each with its depth and its number of killed processes, outer groups first.
+/// Collects the cgroups at and below `directory`, each with its depth and its number of killed
+/// processes. A group precedes the groups in it.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
     let Some(kills) = kills_in(directory) else { return };
     groups.push((DEPTH - depth, directory.to_path_buf(), kills));

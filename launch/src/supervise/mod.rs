@@ -39,8 +39,8 @@ const POLL_PERIOD: Duration = Duration::from_millis(200);
 /// Interval at which the ranks of a starting job are counted. A count reads `/proc` for all processes of the machine and takes some milliseconds.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// Time for which the end of the launcher is awaited after a rank was found missing during the start. The launcher usually ends with a more precise
-/// exit code.
+/// Time that the launcher gets to exit after a rank was found missing during the start. Usually it
+/// exits in this time, with an exit code that shows the cause.
 const GRACE_AT_START: Duration = Duration::from_secs(2);
 
 /// Time for which the end of the launcher is awaited after the job has ended or rank 0 has died. The launcher is then ended.
@@ -67,16 +67,18 @@ pub struct Terms<'a> {
 /// Makes orphaned descendants of this process its children from now on.
 ///
 /// # Errors
-/// Those of the system.
+/// If the system call fails.
 pub(crate) fn adopt_orphans() -> Result<(), LaunchError> {
     process_tree::adopt_orphans().map_err(LaunchError::io("adopt the launcher's processes"))
 }
 
-/// Runs the job until its job status is final or no further restart is allowed. Returns the exit code for this process, which is 0 only if
-/// the job status reports success. Before a restart, `renew` returns another command line if the allocation has changed.
+/// Runs the job until its job status is final or no further restart is allowed. Returns the exit
+/// code for this process, which is 0 only if the job status reports success. Before a restart,
+/// `renew` returns another command line if the allocation has changed.
 ///
 /// # Errors
-/// If another job uses the job status, the status cannot be written and read back, or the launcher cannot be started.
+/// If another job uses the same status file, the file cannot be written and read back, or the
+/// launcher cannot be started.
 pub(crate) fn supervise(
     call: &mut Call,
     terms: &Terms<'_>,
@@ -144,7 +146,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         std::thread::sleep(TICK);
     };
-    // The launcher may have left processes of the job behind, most of which are about to end.
+    // Processes of the job may outlive the launcher. Most of them end soon; the others are killed.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
@@ -157,7 +159,8 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
 /// Observed state of an attempt, and the deadline of its launcher.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
-    /// Identity of this process, which a job status of this job contains.
+    /// Identity of this process. A status file that was written by a rank of this job contains it;
+    /// other status files are ignored.
     started_by: &'a str,
     /// True if the file of the job status contained the status of another job. A message about it is printed once.
     has_foreign_status: bool,
@@ -236,7 +239,8 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // The missing rank had connected to the other ranks before it died, so they detect its death, and this process need not act.
+            // A rank whose process was missing had connected to the other ranks before it died.
+            // They detect its death, so the job is not ended from here.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }

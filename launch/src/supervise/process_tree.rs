@@ -37,7 +37,8 @@ pub(super) fn signal(signal: Signal) {
     }
 }
 
-/// Reaps adopted children that have ended. The process `launcher` is reaped elsewhere.
+/// Reaps adopted children that have ended. The process `launcher` is left out, because its `Child`
+/// reaps it.
 pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
@@ -50,12 +51,14 @@ pub(super) fn reap(launcher: u32) {
 /// --mpi=pmi2`, and by `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Returns the ranks with a living process on this machine whose environment names this job status. All processes of the machine are searched,
-/// because ranks that srun starts are not descendants of this process. Ranks whose environment this process may not read are not found.
+/// Returns the ranks that have a living process on this machine, recognised by the path of this
+/// job's status file in its environment. All processes of the machine are searched, because ranks
+/// that srun starts are not descendants of this process. A rank is not found if this process may
+/// not read its environment.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank of another job, all processes that it starts inherit the rank number of that rank, so these variables are
-    // ignored.
+    // If this process runs inside a rank of another job, all processes that it starts inherit the
+    // rank variables of that rank. The names of these variables are therefore ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -64,7 +67,8 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process, if the environment names this job status. The variables in `but` are ignored.
+/// Returns the rank number in the environment of a process if the environment contains the path of
+/// this job's status file. The variables in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =

@@ -42,7 +42,8 @@ impl Ended {
         if self.by_us { 1 } else { self.code.max(1) }
     }
 
-    /// Converts the observations to those from which the reason for the end is determined, for an attempt with this exit code.
+    /// Returns the part of the observations that decides the reason recorded for the end of the
+    /// attempt. `code` is the exit code of the job.
     pub(super) fn evidence(&self, code: u8) -> Evidence {
         Evidence {
             code,
@@ -95,7 +96,8 @@ impl RestartPolicy {
             return Next::Exit(TIMED_OUT, None);
         }
         if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
-            // The supervisor prints no message, because rank 0 has already printed one about the results that are kept.
+            // The supervisor prints no message, because rank 0 has already told the user which
+            // results are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -125,9 +127,9 @@ impl RestartPolicy {
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
             }
-            // The job died if a rank was missing or was ended by a signal. A registered process shows that MPI failed to start, which
-            // happens if a rank dies during the start. In each case the program does use armature, although it has written no
-            // status.
+            // The job is restarted if a rank was missing or was killed by a signal. It is also
+            // restarted if rank 0 has registered its process but the job never ran: MPI failed to
+            // start, which happens if a rank dies during the start.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
             {

@@ -38,8 +38,9 @@ impl StartWatch {
         }
         self.polls = if present.len() > self.seen.len() { 0 } else { self.polls + 1 };
         self.seen.extend(present);
-        // A rank that exits at once is never observed, which counts as missing only if other ranks were observed: otherwise this process may not be
-        // allowed to read the environments of the ranks.
+        // A rank that exits at once may never be observed, and counts as missing. If no rank at all
+        // was observed, this process may not be allowed to read the environments of the ranks, so
+        // none counts as missing.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.polls >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no running process, although all other ranks have started"))

@@ -82,7 +82,8 @@ pub(crate) fn gantt(run: &Run, path: &[usize], charts: usize) -> Option<Gantt> {
 /// Returns a sentence that compares the planned and the measured time of the run.
 fn plans_text(run: &Run) -> String {
     let Some((at, plan)) = run.schedules.first() else { return String::new() };
-    // The predicted end is that of the whole plan, which may have more tasks than the event with the plan lists.
+    // The planner's prediction for the whole plan is preferred, because the event with the plan
+    // lists only a part of a long plan's tasks.
     let ends = run.plans.iter().find(|(planned_at, _)| planned_at == at).map_or_else(
         || plan.longest.iter().map(|task| at + task.end_s).fold(*at, f64::max),
         |(_, ends)| *ends,

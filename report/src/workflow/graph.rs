@@ -23,7 +23,8 @@ const NODE: f64 = 9.0;
 const ROW: f64 = 23.0;
 /// Minimum and maximum distance between the columns of tasks.
 const COLUMN: (f64, f64) = (34.0, 150.0);
-/// Minimum distance of columns, and maximum number of tasks, with which the names of tasks are drawn.
+/// The names of tasks are drawn if the distance between columns is at least the first number, and
+/// the number of tasks at most the second.
 const NAMED_LIMITS: (f64, usize) = (80.0, 80);
 const EDGE: f64 = 24.0;
 

@@ -1,4 +1,5 @@
-//! Layered layout of a graph: each node is to the right of the nodes that it depends on, with few edge crossings. Pure computation.
+//! Layered layout of a graph: each node is to the right of the nodes that it depends on, with few
+//! edge crossings.
 
 /// Maximum number of nodes in a column. A layer with more nodes has several columns.
 pub(super) const ROWS: usize = 40;
@@ -186,8 +187,8 @@ impl Points {
                 ends.extend(near.map(|&next| (place[point], place[next])));
             }
             ends.sort_unstable();
-            // A line between two layers crosses those earlier lines that end at a later position. `seen` is a Fenwick tree that counts the ends of
-            // the earlier lines.
+            // The lines are sorted by their starts. A line crosses the preceding lines that end at
+            // a later position. The Fenwick tree `seen` counts the ends of the preceding lines.
             let mut seen = vec![0u64; self.rows.get(layer + 1).map_or(0, Vec::len) + 1];
             for (count, &(_, end)) in (0..).zip(&ends) {
                 let (mut not_beyond, mut at) = (0, end + 1);

@@ -12,7 +12,8 @@ use armature::observe::{
 pub(crate) const HOSTILE: &str =
     "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>\"'&";
 
-/// Returns the activity records of `rank` among `ranks` ranks, in `parts` parts of `seconds` seconds.
+/// Returns the activity records of `rank` among `ranks` ranks, one for each of `parts` intervals of
+/// `seconds` seconds.
 pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &str) -> Vec<Record> {
     let record = |at, event| Record { at, rank, run: 0, event };
     let start = RankStart {

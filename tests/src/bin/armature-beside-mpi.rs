@@ -166,8 +166,8 @@ impl Drop for Guard {
     }
 }
 
-/// Rank 1 fails while the other ranks are in a farm. `run` returns an error on every rank, after the values of the
-/// body are dropped.
+/// Rank 1 fails while the other ranks are in a farm. `run` returns an error on every rank, after it
+/// has dropped the variables of the closure.
 fn returned() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -181,7 +181,8 @@ fn returned() -> Result<usize, BoxError> {
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 
-/// The body ignores the error of a failed farm and returns `Ok`. `run` still returns an error on every rank.
+/// The closure given to `run` ignores the error of a failed farm and returns `Ok`. `run` still
+/// returns an error on every rank.
 fn handled() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {

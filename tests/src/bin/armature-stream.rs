@@ -72,7 +72,8 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // The window is small, because the marker of a snapshot reaches the sink after all items in flight.
+        // The limit of items in flight is low, because a snapshot is complete only when all items
+        // that were in flight at its start have reached the sink.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))

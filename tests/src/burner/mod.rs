@@ -105,7 +105,7 @@ impl Load {
 /// Line that a load prints when it runs on its core.
 const READY: &str = "ready\n";
 
-/// A running load, which ends when this value is dropped.
+/// A running load, which ends when this `Burner` is dropped.
 #[derive(Debug)]
 pub struct Burner {
     child: Child,

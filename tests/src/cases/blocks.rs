@@ -18,7 +18,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "rings-moving", run: |session| stencils_moving(session, 4..8, true) },
 ];
 
-/// Cases that move rows, each with a hundred seeds or more, from which the moves follow.
+/// Cases that move rows. Each runs with at least a hundred seeds, and each seed gives another
+/// random sequence of movements.
 pub(super) const SEEDS: [Case; 2] = [
     Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
     Case { name: "stencils-seeds", run: stencils_seeds },

@@ -1,5 +1,5 @@
-//! Results that every rank receives, complete and in order: none, fewer than ranks, and more than one message
-//! holds.
+//! Collecting results on every rank, complete and in order: no results, fewer results than ranks,
+//! and more results than fit into one message.
 
 use std::ops::Range;
 
@@ -20,10 +20,11 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "collect-pipelines", run: pipelines },
 ];
 
-/// Number of 8-byte values that exceed one piece of a message, which holds 4 MiB.
+/// Number of 8-byte values that do not fit into 4 MiB, above which a message is split into several pieces.
 const MORE_THAN_A_PIECE: u64 = 700_000;
 
-/// Returns the numbers of items or units to test: none, one, one fewer than ranks, one per rank, and 1000.
+/// Returns the numbers of items to test: none, one, one fewer than ranks, one per rank, and 1000. A
+/// loop has as many indices.
 fn counts(session: &Session) -> [u64; 5] {
     let ranks = session.size() as u64;
     [0, 1, ranks.saturating_sub(1), ranks, 1_000]
@@ -55,7 +56,7 @@ fn at_root<T: PartialEq>(
     ensure(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
-/// A loop body whose units have a row of numbers and a text.
+/// Body of a loop that owns a row of numbers and a text for each of its indices.
 struct Named(usize);
 
 impl DoAll for Named {
@@ -172,7 +173,8 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], tasks))?;
         }
     }
-    // A result of the farm "large" exceeds a piece of a message (4 MiB); the farm "many" has many small results.
+    // A result of the farm "large" is larger than 4 MiB, so its message is split into pieces. The
+    // farm "many" has many small results.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     check_complete(session, "large", &large, &expected)?;
@@ -181,8 +183,8 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     check_complete(session, "many", &many, &expected)
 }
 
-/// Number of 256-byte values that exceed one piece of a message. If a batch holds one item or the window holds few
-/// bytes, each value is sent in its own message.
+/// Number of 256-byte values that do not fit into one piece of a message (4 MiB). With batches of
+/// one item, or a low limit of bytes in flight, each value is sent in a message of its own.
 const WIDE_ITEMS: u64 = MORE_THAN_A_PIECE / 32;
 
 fn wide(n: u64) -> [u64; 32] {

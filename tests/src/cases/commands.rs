@@ -10,7 +10,8 @@ use armature::{BoxError, Session};
 use crate::Case;
 use crate::check::{ensure, noise, setting};
 
-/// Cases that do not run on every transport.
+/// Cases that run only if a test names them, because most of them need ranks that can start
+/// commands or be killed.
 pub const CASES: &[Case] = &[
     Case { name: "workflow-commands", run: commands },
     Case { name: "workflow-deaths", run: deaths },
@@ -158,8 +159,9 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a workflow whose last rank is four times as slow as the description says. The workflow must be replanned,
-/// this rank must receive fewer tasks, and the results must be right.
+/// Runs a workflow whose last rank is four times as slow as the description of the workflow
+/// declares. The workflow must be replanned, this rank must receive fewer tasks, and the results
+/// must be right.
 fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: usize = 60;
     let slow = session.size() - 1;

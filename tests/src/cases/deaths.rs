@@ -12,7 +12,7 @@ use super::farms::{serial_tree, tree_children};
 use crate::Case;
 use crate::check::{Work, check_equal, ensure, noise, setting};
 
-/// Cases that do not run on every transport.
+/// Cases that run only if a test names them, because not all ranks can be killed: threads cannot.
 pub const CASES: &[Case] = &[
     Case { name: "farm-deaths", run: deaths },
     Case { name: "farm-journal-stream", run: journal_of_a_stream },

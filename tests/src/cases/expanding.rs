@@ -174,8 +174,8 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
         })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
-    // The bound on the items in flight allows for the window, the batch that the sink waits for, one batch in production, and one at the
-    // sink.
+    // `window` limits the batches in flight. Up to three more can exist: one that the sink waits
+    // for, one in production, and one at the sink.
     ensure(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")
     })?;

@@ -28,8 +28,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-worklist", run: worklist },
 ];
 
-/// Farms whose user code takes longer than ranks may be silent under a limit of two seconds, or longer than a
-/// failed job may continue.
+/// Farms with slow user code: it takes longer than the two seconds that a rank may be silent in
+/// these runs, or longer than a failed job may continue.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
@@ -74,10 +74,12 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
 }
 
 fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
-    // With a window of a hundred bytes, a chunk holds about a dozen tasks.
+    // Some runs limit the data in flight to 100 bytes (`ARMATURE_WINDOW_BYTES`), so that a chunk
+    // holds only about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // The farm runs twice. The second run has the worker and the measurements of the first one.
+    // The farm runs twice. The second run reuses the user code and the measured task times of the
+    // first run.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
@@ -170,8 +172,8 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     }
     check_equal(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
-    // Sizes of tasks range from empty to more than one message holds, both for bytes and for vectors of
-    // numbers.
+    // The tasks, byte strings and vectors of numbers, are from 0 bytes to 300 kB long, which is
+    // more than some settings allow in one message.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));
@@ -413,7 +415,8 @@ fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Either the sink or the source is slow: one call takes 3.5 s, longer than a rank may be silent, and the short calls for one chunk do so together.
+/// Either the sink or the source is slow. One of its calls takes 3.5 s, longer than a rank may be
+/// silent. The other calls take 50 ms each, and the calls for one chunk together also take longer.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

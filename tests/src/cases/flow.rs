@@ -1,4 +1,5 @@
-//! Flow control: the window bounds the items in flight, also if slow and fast stages alternate.
+//! Flow control: the number of items in flight stays below the limit that the window sets, also if
+//! slow and fast stages alternate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

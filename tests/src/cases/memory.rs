@@ -1,6 +1,6 @@
-//! Peak memory of farms, pipelines and workflows must follow the window in bytes and the memory limit of a
-//! workflow. The cases have large tasks or results, a slow sink, or a first task that delays the delivery of all
-//! other results.
+//! Peak memory of farms and pipelines must follow the limit of bytes in flight, and that of
+//! workflows the memory limit of their ranks. The cases have large tasks or results, a slow sink,
+//! or a first task that delays the delivery of all other results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-workflow", run: workflow },
 ];
 
-/// Kind of data that takes memory.
+/// Kind of data that accumulates in memory unless it is limited.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     /// Tasks of 1 MiB and a slow sink.
@@ -38,7 +38,7 @@ enum Load {
     Late(usize),
 }
 
-/// Approximate total size of the data in bytes, more than any window holds.
+/// Approximate total size of the data in bytes, more than the limit of bytes in flight in any test.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
@@ -79,7 +79,8 @@ impl Load {
         result
     }
 
-    /// Checks in the sink that `result` is the result of task number `count`. The sink is slow unless a task is late.
+    /// Checks in the sink that `result` is the result of task number `count`. Except in the case
+    /// `Late`, the sink sleeps for 2 ms.
     fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
         if !matches!(self, Load::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));

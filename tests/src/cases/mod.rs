@@ -30,14 +30,15 @@ pub use serial::moves_state;
 
 use crate::Case;
 
-/// Loop cases with hundreds of seeds, which select the movements of units or rows. They take too long to run on
-/// every transport.
+/// Loop cases that run with hundreds of seeds. A seed selects the movements of rows or other loop
+/// data between ranks. These cases take too long to run on threads, under mpirun and on simulated
+/// hosts with all settings.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
 
 /// Cases whose user code takes long: farms and loops.
 pub const SLOW: &[&[Case]] = &[farms::SLOW, units::SLOW];
 
-/// Cases of all files that run on every transport.
+/// Cases of all files that run in every way: as threads, under each MPI library, and on simulated hosts.
 pub(crate) const ALL: &[&[Case]] = &[
     order::CASES,
     serial::CASES,

@@ -1,5 +1,5 @@
-//! Pipelines deliver every item exactly once and in order: with up to six stages, every kind of mapping and both
-//! dispatch modes.
+//! Pipelines deliver every item exactly once and in order: with up to six stages, every kind of
+//! mapping, and items sent to replicas in turn or on demand.
 
 use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};

@@ -108,7 +108,8 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
     check_equal(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     ensure(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
-    // A plan is expected only if the stream has many batches: with large fixed batches, it ends before the planner has anything to plan.
+    // The planner must have predicted the throughput only if the stream has many batches. With
+    // large fixed batches, the stream ends before a plan can be computed.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
         ensure(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
     }

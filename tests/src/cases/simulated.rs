@@ -1,4 +1,5 @@
-//! Properties that are visible on simulated hosts, where times are exact: declared work and links.
+//! Tests on simulated hosts, where times are exact: of the work that stages declare to the
+//! simulator, and of slow links.
 
 use std::time::Duration;
 

@@ -34,8 +34,9 @@ fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan:
         .fold(job, |job, (kind, after)| job.remap_after(after, kind.mapping.clone()))
 }
 
-/// Searches for patterns of two letters, so that most matches overlap. The hashes distinguish almost nothing or
-/// almost everything, and the segments are shorter than a pattern or long.
+/// Searches for patterns in a text of two letters, so that most matches overlap. Hashes of 2 or 3
+/// bits collide often, hashes of 64 bits hardly ever, and the segments of the text are shorter than
+/// a pattern or long.
 fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     let text: Vec<u8> =
         (0..3_000).map(|n| if noise(11, n).is_multiple_of(3) { b'a' } else { b'b' }).collect();

@@ -35,7 +35,7 @@ fn combine(one: CountAndLargest, other: CountAndLargest) -> CountAndLargest {
     (one.0 + other.0, one.1.max(other.1))
 }
 
-/// A table body that keeps the count and the largest value of this rank's rows.
+/// Table whose body also counts the values that this rank has computed, and keeps the largest of them.
 struct Largest(CountAndLargest);
 
 impl Table for Largest {

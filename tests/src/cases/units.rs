@@ -1,4 +1,5 @@
-//! Loops over independent units: every unit is computed once per pass with its own data, on any rank.
+//! Loops over independent units (indices with their data): every unit is computed once per pass
+//! with its own data, on any rank.
 
 use std::ops::Range;
 
@@ -17,7 +18,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "closures", run: closures },
 ];
 
-/// Case that moves units under hundreds of seeds.
+/// Case with hundreds of seeds, each of which gives another random sequence of movements of loop
+/// indices between ranks.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
 /// Cases in which user code takes longer than a rank may be silent, or longer than a failed job may continue.
@@ -26,8 +28,8 @@ pub(super) const SLOW: &[Case] = &[
     Case { name: "units-fail-beside-slow", run: fails_during_slow_unit },
 ];
 
-/// A loop body whose units have a row of numbers and a text. Both identify the unit and count its computations. If
-/// `NOWAIT` is true, there is no barrier between passes.
+/// A loop body that owns a row of numbers and a text for each index. Both identify the index and
+/// count its computations. If `NOWAIT` is true, there is no barrier between passes.
 struct Marked<const NOWAIT: bool> {
     work: Work,
     width: usize,
@@ -114,7 +116,7 @@ fn units(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Loops without units, and with fewer units than ranks.
+/// Loops over no index at all, and over fewer indices than ranks.
 fn few(session: &mut Session) -> Result<(), BoxError> {
     for units in [0, 1, 2, session.size() as u64 - 1, session.size() as u64 + 1] {
         check(session, units, 2, &Settings::new())?;
@@ -136,7 +138,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Rows that are too large for an eager message or for the head of a message.
+/// Rows that are too large to be sent eagerly, or within the first part (head) of a message.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
@@ -164,8 +166,8 @@ fn nap(seconds: u64) {
     std::thread::sleep(std::time::Duration::from_secs(seconds));
 }
 
-/// Runs loops in which a few units take three seconds and the others almost no time. The slow calls are on rank 0,
-/// on the last rank, and in the creation of units.
+/// Runs loops in which a few indices take three seconds and the others almost no time. The slow
+/// calls are on rank 0, on the last rank, and in the creation of the data.
 fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
@@ -205,7 +207,8 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
     ensure(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
 }
 
-/// The last rank fails while the other ranks compute units that take far longer than a failed job may continue.
+/// The last rank fails while the other ranks compute indices that take far longer than a failed job
+/// may continue.
 fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
@@ -216,7 +219,8 @@ fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Gathers the numbers of all ranks on rank 0, by a loop with one unit per rank that is collected without any pass.
+/// Gathers the numbers of all ranks on rank 0, by a loop with one index per rank whose data are
+/// collected without any pass.
 fn collect_indices(session: &mut Session, own_indices: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct OwnIndices(Vec<u64>);
     impl DoAll for OwnIndices {

@@ -88,7 +88,8 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Transfers values that are larger than one piece of a message: one as plain memory and one by serde.
+/// Transfers values that are so large that their messages are split into pieces: one as plain
+/// memory and one by serde.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     let rank = session.rank();
     let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();

@@ -12,7 +12,7 @@ pub(super) struct Process {
     pub(super) environ: Vec<u8>,
 }
 
-/// Returns the processes that carry `job_id`, without zombies.
+/// Returns the processes whose environment contains the job number `job_id`, without zombies.
 pub(super) fn processes(job_id: &str) -> Vec<Process> {
     let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
@@ -29,7 +29,7 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Kills all processes that carry `job_id`.
+/// Kills all processes whose environment contains the job number `job_id`.
 pub(super) fn kill_all(job_id: &str) {
     for process in processes(job_id) {
         if let Some(pid) = Pid::from_raw(process.id) {

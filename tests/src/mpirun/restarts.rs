@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::{Job, Outcome, Running};
 
-/// Starts a job for each number of ranks in `ranks`. A rank of each job but the last one is killed after the job has completed another snapshot in
-/// `dir`, each a little later than the one before, so that the kills hit different steps of the protocol. Returns the outcome of the last job,
-/// which must succeed.
+/// Starts a job on each number of ranks in `ranks`, one after the other. In each job but the last
+/// one, a rank is killed after the job has completed another checkpoint or snapshot in `dir`. The
+/// delay before the kill grows, so that the kills hit different steps of writing the next one.
+/// Returns the outcome of the last job, which must succeed.
 ///
 /// # Panics
-/// If a job writes no snapshot, ends before its rank is killed, or leaves processes behind.
+/// If a job writes no checkpoint or snapshot, ends before its rank is killed, or leaves processes behind.
 #[track_caller]
 pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize]) -> Outcome {
     let (last, killed) = ranks.split_last().expect("a job");
@@ -27,7 +28,8 @@ pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize])
 
 /// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
 pub fn completed_passes(dir: &Path) -> Option<u64> {
-    // A job that dies while it replaces the manifest leaves only the older one.
+    // A checkpoint is described by the file `manifest`. If a job dies while it replaces this file,
+    // only the previous one exists, as `manifest.old`.
     let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
     let manifest = manifests.into_iter().find_map(Result::ok)?;
     let (_, rest) = manifest.split_once("\"pass\":")?;

@@ -20,8 +20,8 @@ pub const RANKS: usize = 3;
 /// Time limit of a job, including its restart if there is one. A job takes some seconds.
 const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// Time in which a rank gets from a phase to the blocking call after the phase: `MPI_Init`, or the wait for the other
-/// ranks to leave the session.
+/// Maximum time from the moment at which a rank has recorded a phase to the next call in which it
+/// waits for other ranks: `MPI_Init`, or the end of the session.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
 /// Moment at which a rank is killed.
@@ -61,8 +61,9 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the victim enters. The second value is true if the victim continues from this phase while another rank
-    /// waits in it. Returns `None` if a task kills the victim.
+    /// Returns the last phase that the victim enters; `None` if a task kills the victim. The second
+    /// value is true if the victim is killed only after this phase, in a call in which it waits for
+    /// another rank that is still in the phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -243,7 +244,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // Waits for the end of the victim, before which the other ranks must not continue.
+    // Waits until the victim has ended. The other ranks must not be released from their phase earlier.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();

@@ -30,12 +30,13 @@ use crate::print_line;
 /// kills the rank.
 const HOLD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of items, tasks, units or rows of a run. At one millisecond each, a run is long enough for every rank to
-/// get some of them.
+/// Number of items, tasks, loop indices or rows of a run. At one millisecond each, a run is long
+/// enough for every rank to get some of them.
 const NUMBERS: u64 = 120;
 const CALL_TIME: Duration = Duration::from_millis(1);
 
-/// Words of a large message, which MPI sends only after its receiver has posted the receive.
+/// Number of 8-byte words of a message so large that MPI sends it only after its receiver has
+/// posted the receive.
 const LARGE_MESSAGE_WORDS: usize = 12_500;
 
 /// Number of the task that aborts its process in a skeleton with a deadly task.
@@ -87,7 +88,7 @@ pub enum Skeleton {
     DeadlyWorkflow,
     /// A pipeline of one stage on all ranks.
     Pipeline,
-    /// A loop over units.
+    /// A loop over independent indices.
     Units,
     /// A loop over rows in Gauss-Seidel order.
     Sweep,
@@ -142,9 +143,9 @@ pub enum ActionKind {
     Quit,
     /// Aborts the process, which raises SIGABRT.
     Abort,
-    /// Returns an error from the program's body.
+    /// Returns an error from the closure that `armature::run` calls.
     Fail,
-    /// Panics in the program's body.
+    /// Panics in the closure that `armature::run` calls.
     Panic,
 }
 

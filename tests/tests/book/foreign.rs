@@ -6,7 +6,7 @@ pub(crate) const BEGINNINGS: [&str; 14] = [
     "UCX_", "RUST_", "orte_",
 ];
 
-/// Complete names, grouped by owner.
+/// Complete names of other projects, grouped by project.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
     ("Cargo", &["--open", "--git", "--bin"]),

@@ -110,7 +110,8 @@ fn single(text: &str, found: &mut Vec<Name>) {
     } else if is_file(text) {
         found.push(Name::File(text.into()));
     } else {
-        // The names before the arguments are checked, as in `.map(f)`, `summary.tasks` and `LoopOptions`.
+        // Only the names before the first bracket are looked up: `map` in `.map(f)`, `summary` and
+        // `tasks` in `summary.tasks`.
         let head = text.split(['(', '<', '[', '{']).next().unwrap_or_default().trim_start_matches('.');
         let words: Vec<&str> = head.split('.').collect();
         let looks = |word: &&str| word.len() > 1 && word.chars().all(is_name) && !word.starts_with('-');

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Extensions of the indexed files in addition to `rs`: scripts, environments of MPI libraries, manifests, programs of other systems.
+/// Extensions of the indexed files in addition to `rs`: shell scripts, environment files of MPI
+/// libraries, manifests, programs in C and Python, and configuration files of Slurm.
 const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
 /// Directories without hand-written files.
@@ -123,8 +124,8 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // After a `where` clause the brace is on a separate line; the first line of the item has already opened the
-        // scope.
+        // An opening brace alone on a line, as after a `where` clause, opens no new scope. The
+        // first line of the item has already done so.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {
             scopes.push((depth, name.into()));
