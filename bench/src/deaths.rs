@@ -155,7 +155,7 @@ pub fn run(
             }
             let start = Instant::now();
             let mut kill = |victim: &&Victim| {
-                // A rank that does not take part yet has no work that others could take over, so its kill waits.
+                // A rank that does not take part yet has no work that others would have to take over. Therefore it is killed only when it takes part.
                 let has_victim_joined = || {
                     while recovery && !has_joined(victim.rank) {
                         if !is_running_after(Duration::from_millis(1)) {

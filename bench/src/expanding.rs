@@ -1,5 +1,5 @@
-//! Four trivial stages on two ranks whose items come from the source one by one, or from a stage that makes several
-//! items out of one.
+//! Throughput of a pipeline of four trivial stages on two ranks. The source emits each item, or emits few items, of each of which a further stage
+//! makes several.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ const WARM_UP: u64 = 100_000;
 pub struct Setting {
     /// Number of items that pass through the stages.
     pub items: u64,
-    /// Number of items made of each item of the source; 0 if the source emits the items itself.
+    /// Number of items that a stage makes of each item of the source; 0 if the source emits all items itself.
     pub of_each: u64,
 }
 

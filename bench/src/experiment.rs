@@ -14,14 +14,14 @@ use crate::{Bars, Histogram, Lines, Mark, Table, machine, machine::Stolen, verdi
 /// Result of an experiment: success, or the reason why the experiment could not be run.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// One question and the measurement that answers it.
+/// Experiment: one question, and the function that measures the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Name for `ci/bench.sh NAME`; also the name of the output files.
     pub name: &'static str,
     /// One-line description of the experiment for `--list`.
     pub about: &'static str,
-    /// Requirements in prose: `nothing`, `mpirun of Open MPI`.
+    /// Software and hardware that the experiment needs, as a text for users: `nothing`, `mpirun of Open MPI`.
     pub needs: &'static str,
     /// Function that runs the experiment. If `smoke` is true, the function does the minimum that exercises all of its code, within seconds.
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
@@ -32,7 +32,7 @@ pub struct Experiment {
 pub struct Extent {
     /// True if only the shortest form of the experiment is run, which tests its code but measures nothing.
     pub smoke: bool,
-    /// Number of rounds where alternatives are measured in turn.
+    /// Number of measurement rounds, in each of which every compared program runs once; `None` for the experiment's default.
     pub rounds: Option<usize>,
     /// Names of the parts to run; all parts if empty.
     pub only: Vec<String>,
@@ -69,7 +69,8 @@ pub struct Report {
     folder: PathBuf,
     marks: Vec<Mark>,
     extent: Extent,
-    /// True if the experiment asked for its number of rounds; `parts` records the parts that it asked for.
+    /// True if the experiment has called [`rounds`](Report::rounds). `parts` has the names of the parts for which it has called
+    /// [`selects`](Report::selects).
     has_rounds: Cell<bool>,
     parts: RefCell<Vec<String>>,
 }
@@ -104,7 +105,7 @@ impl Report {
         self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
     }
 
-    /// Checks that the requested rounds and parts exist.
+    /// Returns an error if the user requested a number of rounds of an experiment without rounds, or a part that the experiment does not have.
     fn check_extent(&self) -> Outcome {
         let parts = self.parts.borrow();
         for name in &self.extent.only {
@@ -159,7 +160,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Records a measured value with its target (a mark). The verdict is printed when the experiment closes.
+    /// Records a measured value together with the target that it must meet. The verdict is printed at the end of the experiment.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
     }

@@ -68,7 +68,7 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// Returns a parser for a score or a cost of at least `least`.
+/// Returns the parser of an option whose value is a score or a cost: a whole number from `least` to [`MAX_SCORE`].
 fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
     clap::value_parser!(i32).range(i64::from(least)..=i64::from(MAX_SCORE))
 }
@@ -85,7 +85,8 @@ impl Cli {
         Gaps { open: self.gap_open.unwrap_or(usual.open), extend: self.gap_extend.unwrap_or(usual.extend) }
     }
 
-    /// Returns the scores of letters. Only rank 0 calls this function, because it may read a file.
+    /// Returns the letter scores that the options select: a matrix, or scores of nucleotides. Only rank 0 calls this function, because it may read a
+    /// file.
     fn scores(&self) -> Result<Scores, String> {
         self.matrix.as_ref().map_or_else(
             || Ok(Scores::dna(self.alike, self.mismatch)),
@@ -93,7 +94,8 @@ impl Cli {
         )
     }
 
-    /// Returns the settings of the loop that fills the table of a pair. A table with a single panel needs no checkpoint.
+    /// Returns the settings of the loop that fills the alignment table of a pair. If one panel holds all columns, the loop has one pass, and a
+    /// checkpoint is of no use.
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
@@ -103,7 +105,7 @@ impl Cli {
     }
 }
 
-/// Two sequences, their subdirectory in the directory of checkpoints, and the fingerprint of their alignment.
+/// Pair of sequences to align, their subdirectory in the directory of checkpoints, and the fingerprint of their alignment.
 struct Pair<'p> {
     one: &'p Sequence,
     other: &'p Sequence,
@@ -184,7 +186,8 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
             saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
         lines += &line(cli.format, one, other, best);
-        // A job with checkpoints writes its alignments at the end, because a restarted job would write some of them again.
+        // With checkpoints, the alignments are written only when all pairs are aligned. If they were written earlier, a restarted job would write
+        // some of them again.
         if cli.checkpoint.dir().is_none() {
             output.write_all(std::mem::take(&mut lines).as_bytes())?;
             output.flush()?;

@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Named sequence of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    /// First word of the header.
+    /// First word of the sequence's header line.
     pub name: String,
     /// Letters of the sequence, each by its [number](Scores::letter).
     pub letters: Vec<u8>,

@@ -1,21 +1,21 @@
-//! Recurrence of the alignment, and the serial program.
+//! Recurrence for the values of the alignment table, and the serial program.
 
 use crate::scores::{Gaps, Scores};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// Number of operations per value of the table, for simulated runs, in which computing takes no time.
+/// Number of operations that compute one value of the alignment table. Simulated runs derive the computing time from this number.
 pub const OPERATIONS: f64 = 9.0;
 
-/// Value of the table: best scores of the alignments that end at this letter of each sequence.
+/// Value of the alignment table at a letter of each sequence: the best scores of the alignments that end at these two letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cell {
-    /// Best score of all alignments that end here; 0 for the empty one.
+    /// Best score of all alignments that end at the two letters of this value; 0 for the empty alignment.
     pub best: i32,
-    /// Best score of the alignments that end here with a gap in the first sequence.
+    /// Best score of the alignments that end at the two letters of this value with a gap in the first sequence.
     pub along: i32,
-    /// Best score of the alignments that end here with a gap in the second sequence.
+    /// Best score of the alignments that end at the two letters of this value with a gap in the second sequence.
     pub down: i32,
 }
 
@@ -39,8 +39,9 @@ impl Best {
     }
 }
 
-/// Fills values of a row from `above`, which has one more value, and the value to the left. `scores` are the scores of the row's letter with every
-/// letter, and `letters` are the letters of the columns. Returns the best score of the values and the index of its first occurrence.
+/// Fills adjacent values of a row from the value `left` of them and from the values `above`, which begin one column further left. `scores` are the
+/// scores of the row's letter with every letter, and `letters` are the letters of the columns. Returns the best score of the values and the index of
+/// its first occurrence.
 #[inline]
 pub fn fill(
     above: &[Cell],

@@ -5,7 +5,7 @@ use armature_files::regular;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Maximum number of letters of a matrix.
+/// Maximum number of letters in a matrix of scores.
 const MAX_LETTERS: usize = 64;
 /// Maximum absolute value of a score, and maximum cost of a gap. The score of a hundred thousand letters then fits into 32 bits.
 pub const MAX_SCORE: i32 = 10_000;
@@ -18,9 +18,9 @@ const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
 /// Scores of each pair of letters. A letter is identified by its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Upper-case letters that have scores; the number of a letter is its position here.
+    /// Upper-case letters that have scores. The number of a letter is its index in this list.
     letters: Vec<u8>,
-    /// Scores by the number of the first letter, then of the second.
+    /// Scores of each pair of letters, indexed by the number of the first letter and then of the second.
     rows: Vec<Vec<i32>>,
     is_dna: bool,
 }

@@ -1,11 +1,11 @@
-//! Parallel table: all the code needed in addition to the serial program.
+//! Computation of the alignment table on several ranks: all the code needed in addition to the serial program.
 
 use crate::kernel::{Best, Cell, OPERATIONS, fill};
 use crate::scores::{Gaps, Scores};
 use armature::loops::{Cells, Line, Settings, Shape, Summary, Table, TableLoop};
 use armature::{BoxError, Session};
 
-/// Pair of sequences, with the best alignment found by this rank.
+/// Pair of sequences whose alignment table is filled, with the best alignment found by this rank.
 struct Pair<'p> {
     first: &'p [u8],
     second: &'p [u8],
@@ -67,7 +67,7 @@ pub fn align(
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
-    // The best alignment of all ranks does not depend on the distribution of the rows.
+    // Returning the best alignment of all ranks makes the result independent of the distribution of the rows.
     Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 

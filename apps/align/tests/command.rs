@@ -92,7 +92,7 @@ fn proteins_are_aligned_with_a_score_matrix() {
     assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
 }
 
-/// Protein databases contain selenocysteine (U), pyrrolysine (O) and J (leucine or isoleucine).
+/// Protein databases contain selenocysteine (U), pyrrolysine (O) and J (leucine or isoleucine), which matrices such as BLOSUM62 lack.
 #[test]
 fn letters_of_proteins_without_scores_count_as_x() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Options of a farm.
+//! Command-line options of every farm.
 
 use crate::terminal::eprint_line;
 use armature::farm::{Chunking, Farm};
@@ -6,7 +6,7 @@ use armature::{Item, Session};
 use clap::Args;
 use std::time::Duration;
 
-/// Options of a farm, and settings of the run.
+/// Command-line options of a program that runs a farm.
 #[derive(Debug, Args)]
 pub struct FarmArgs {
     /// Number of tasks that a rank gets at a time: a number, or one of static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw; `auto`
@@ -66,7 +66,8 @@ impl FarmArgs {
         farm
     }
 
-    /// Returns the given options that have no effect on one rank. The task limit is not among them, because the farm rejects it there.
+    /// Returns the names of the given options that have no effect on one rank. The time limit of a task is not one of them, because a farm on one
+    /// rank rejects it.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
             ("--dedicated-master", self.dedicated_master),

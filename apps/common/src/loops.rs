@@ -1,4 +1,4 @@
-//! Options of a loop whose units move between ranks.
+//! Command-line options of a loop whose rows move between ranks.
 
 use crate::terminal;
 use armature::loops::{Checkpoint, Settings, Summary};
@@ -8,13 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Options of a loop, and settings of the run.
+/// Command-line options of every program that runs a loop.
 #[derive(Debug, Args)]
 pub struct LoopArgs {
-    /// Initial share of the units for each rank, such as 2,1 for two thirds and one third [default: equal shares]
+    /// Initial share of the rows for each rank, such as 2,1 for two thirds and one third [default: equal shares]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     shares: Option<Vec<f64>>,
-    /// Move units at random with this seed, for tests
+    /// Move rows at random with this seed, for tests
     #[arg(long, hide = true)]
     forced: Option<u64>,
     /// Run the loop on rank 0 alone as well, and fail unless both results are bit-identical
@@ -58,8 +58,8 @@ impl LoopArgs {
         settings
     }
 
-    /// Prints the result of a run of a loop, described by `what`, as one line on standard output, and the
-    /// summary on standard error if it was requested.
+    /// Prints one line on standard output that begins with `what` and has time, efficiency and moved rows of a loop's run. Prints the summary on
+    /// standard error if it was requested.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -67,13 +67,14 @@ impl LoopArgs {
         terminal::print(self.result_line(what, summary))
     }
 
-    /// Prints the result of a run of a loop, described by `what`, on standard error, for programs that write
-    /// their data to standard output.
+    /// Prints the same as [`print_result`](LoopArgs::print_result), but all of it on standard error, for programs that write their data to standard
+    /// output.
     pub fn eprint_result(&self, what: &str, summary: &Summary) {
         terminal::eprint_line(self.result_line(what, summary).trim_end());
     }
 
-    /// Returns the line with the result of a run. Prints the summary first if it was requested.
+    /// Returns the line that begins with `what` and has time, efficiency and moved rows of a loop's run. Prints the summary first if it was
+    /// requested.
     fn result_line(&self, what: &str, summary: &Summary) -> String {
         if self.summary {
             terminal::eprint_line(summary);
@@ -87,30 +88,31 @@ impl LoopArgs {
     }
 }
 
-/// Size of a block, for loops that compute in blocks. A step of a stencil is computed as a whole.
+/// Option for the number of rows (or of columns in a strip) that a loop computes between two polls for messages. Loops with stencils lack this
+/// option, because they compute each step as a whole.
 #[derive(Debug, Args)]
 pub struct BlockArgs {
-    /// Number of units between two polls for messages, or of columns in a strip for loops that compute in strips [default: chosen from measurements]
+    /// Number of rows between two polls for messages, or of columns in a strip for loops that compute in strips [default: chosen from measurements]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     block: Option<u64>,
 }
 
 impl BlockArgs {
-    /// Returns the settings with the requested number of units in a block.
+    /// Returns the settings with the requested number of rows between two polls for messages.
     pub fn units(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::block_size)
     }
 
-    /// Returns the settings with the requested number of columns in a strip.
+    /// Returns the settings with the requested number of columns in a strip, the part of a row that is computed between two polls for messages.
     pub fn columns(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::strip_width)
     }
 }
 
-/// Directory in which a loop of many passes saves its units.
+/// Options for the checkpoints of a loop that passes over its rows many times.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointArgs {
-    /// Save the units in this directory, which all ranks must be able to access. A job that is started again with it, on any number of ranks, resumes
+    /// Save the rows in this directory, which all ranks must be able to access. A job that is started again with it, on any number of ranks, resumes
     /// from the last checkpoint
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
@@ -131,19 +133,20 @@ impl CheckpointArgs {
         self.checkpoint.as_deref()
     }
 
-    /// Returns the options for a checkpoint in the subdirectory `name`, for one of several loops.
+    /// Returns the same options with the subdirectory `name` as directory, for a program that runs several loops with a checkpoint each.
     pub fn within(&self, name: &str) -> Self {
         CheckpointArgs { checkpoint: self.dir().map(|dir| dir.join(name)), ..*self }
     }
 
-    /// Returns the settings with the requested checkpoint. `identity` names everything on which the initial units depend.
+    /// Returns the settings with the requested checkpoints. `identity` is a text that names everything on which the loop's result depends: a
+    /// checkpoint with another identity is not resumed.
     pub fn add_to(&self, settings: Settings, identity: &str) -> Settings {
         let Some(dir) = &self.checkpoint else { return settings };
         settings.checkpoint(checkpoint(dir, self.checkpoint_every, identity))
     }
 }
 
-/// Returns the settings of checkpoints with this period in seconds, or with a period that follows from their cost.
+/// Returns the settings of checkpoints in `dir`, taken every `every` seconds, or as often as their cost allows if `every` is `None`.
 pub(crate) fn checkpoint(dir: &Path, every: Option<f64>, identity: &str) -> Checkpoint {
     let every = every.map(Duration::from_secs_f64);
     every.into_iter().fold(Checkpoint::new(dir, identity), Checkpoint::every)

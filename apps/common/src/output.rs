@@ -43,9 +43,9 @@ impl SnapshotArgs {
     }
 }
 
-/// Returns a short text that identifies a list in the identity of a job: the length, and a checksum.
+/// Returns a short text for the identity of a job that distinguishes lists of input names: the length and a checksum of the list.
 pub fn fingerprint(list: &[impl Serialize]) -> String {
-    // Lists of texts, numbers and paths always have a JSON form.
+    // Serialization does not fail, because lists of texts, numbers and paths always have a JSON form.
     let bytes = serde_json::to_vec(list).unwrap_or_default();
     let fnv = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{} ({:016x})", list.len(), bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv))

@@ -1,4 +1,4 @@
-//! Options of every pipeline.
+//! Command-line options of every pipeline.
 
 use crate::names::shown;
 use crate::terminal::eprint_line;
@@ -6,7 +6,7 @@ use armature::Config;
 use armature::pipeline::{MappingChoice, Pipeline, Summary};
 use clap::Args;
 
-/// Settings of a run of a pipeline.
+/// Command-line options of every program that runs a pipeline.
 #[derive(Debug, Args)]
 pub struct PipelineArgs {
     /// Assignment of stages to ranks: `auto` measures and plans, `serial` uses rank 0 only, `orderly` uses one rank per stage, or a file with a

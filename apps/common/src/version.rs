@@ -25,7 +25,8 @@ fn mpi_library() -> String {
     let line = text.lines().next().unwrap_or_default().split(',').next().unwrap_or_default();
     // The words of the library's text are joined by blanks, because MPICH separates name and version by tabs.
     let linked = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    // In MPICH and the libraries derived from it a handle is a number of 32 bits, in other libraries it is a pointer.
+    // The size of a communicator handle shows for which MPI the program was built: 4 bytes in MPICH and its derivatives, a pointer in other
+    // libraries.
     let headers = match size_of::<ffi::MPI_Comm>() {
         4 => "MPICH",
         _ if linked.starts_with("SMPI") => "SMPI",

@@ -116,7 +116,7 @@ fn ward(a: &Node, b: &Node) -> f32 {
     m * n / (m + n) * distance(a, b)
 }
 
-/// Returns the neighbour of `id` with the smallest `cost`, and the lowest number of equal neighbours.
+/// Returns the neighbour of region `id` with the smallest `cost`. If several have the same cost, returns the one with the lowest number.
 fn most_alike(graph: &[Node], id: u32, cost: impl Fn(&Node, &Node) -> f32) -> Option<u32> {
     let node = &graph[id as usize];
     node.neighbours

@@ -12,7 +12,8 @@ pub fn load(bytes: usize, width: u32, height: u32) -> f64 {
     5_000.0 + 4.0 * bytes as f64 + 0.5 * pixels(width, height)
 }
 
-/// Returns the cost of segmentation. Resampling depends on the image, and the rest on the working size, which is equal for all images.
+/// Returns the cost of segmentation. The cost of resampling depends on the image's size. All other steps work on the resampled image, whose area is
+/// about the same for all images.
 pub fn segment(width: u32, height: u32) -> f64 {
     pixels(width, height) + 50.0 * f64::from(WORKING_PIXELS)
 }

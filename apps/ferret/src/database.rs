@@ -28,10 +28,10 @@ use std::path::Path;
 pub(crate) const MAGIC: &[u8; 8] = b"FERRETDB";
 const VERSION: u32 = 1;
 const HEADER: usize = 24;
-/// Position of the number of images, after the hash settings.
+/// Byte offset in a database file of the field with the number of images.
 pub(crate) const COUNT_AT: usize = HEADER + 24;
 pub(crate) const CHECKSUM: usize = 8;
-/// Size of a region in bytes.
+/// Size in bytes of a region in a database file.
 const REGION: usize = 4 + 4 * DIMENSIONS;
 /// Maximum length of a name in bytes, which is the maximum length of a path on Linux.
 const MAX_NAME: usize = 4096;
@@ -119,7 +119,7 @@ impl Database {
         &self.entries
     }
 
-    /// Returns the number of the image with this name, if there is one.
+    /// Returns the index, in the order of the names, of the image with this name, if there is one.
     pub fn number_of(&self, name: &str) -> Option<u32> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
         // The number of an image fits into 32 bits, because `check` limits the number of images.
@@ -246,7 +246,7 @@ pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
 }
 
 impl DatabaseError {
-    /// Returns the error for the database in this file.
+    /// Returns the error that the database in the file `path` cannot be used, with the reason `what`.
     pub(crate) fn of(path: &Path, what: impl fmt::Display) -> Self {
         error(format!("cannot use the database {}: {what}", names::path(path)))
     }

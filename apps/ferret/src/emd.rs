@@ -188,7 +188,8 @@ fn refill<T: Clone>(memory: &mut Vec<T>, len: usize, value: T) {
     memory.resize(len, value);
 }
 
-/// Returns the entry with the smallest finite distance that Dijkstra's algorithm has not finished, the first one of equal entries.
+/// Returns the index of the smallest finite distance in `reach` among the nodes that Dijkstra's algorithm has not finished; the lowest index if
+/// several are equal.
 fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     let mut best = None;
     let mut least = f64::INFINITY;
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the minimum total cost over all ways to move whole units.
+    /// Returns the minimum total cost of moving `supply` to `demand`, by trying all ways to move whole units.
     fn brute_force(supply: &mut [u32], demand: &mut [u32], cost: &[f32]) -> f64 {
         let Some(i) = supply.iter().position(|&s| s > 0) else { return 0.0 };
         supply[i] -= 1;

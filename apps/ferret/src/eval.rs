@@ -9,21 +9,21 @@ use crate::rank::{Scored, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Number of evaluated answers per query.
+/// Number of answers per query that the evaluation examines.
 pub const PLACES: usize = 10;
 
 /// Query with its right answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Kind of the query, for a table by kind; may be empty.
+    /// Kind of change that produced the query, such as `crop`. The results are also summed by kind; empty if there are no kinds.
     pub kind: String,
     /// Regions of the query.
     pub regions: Vec<Region>,
-    /// Number of the right image in the database.
+    /// Index of the right image in the database.
     pub right: u32,
 }
 
-/// Sums over the queries of an evaluation. The methods return rates.
+/// Results of several queries: counts that are summed over the queries. The methods return rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of evaluated queries.
@@ -93,12 +93,12 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Sums of all queries, and of each kind.
+/// Results of an evaluation: counts summed over all queries, and over the queries of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Sums of all queries.
+    /// Counts summed over all queries.
     pub all: Tally,
-    /// Sums by [`Question::kind`]; empty if there is only one kind.
+    /// Counts summed over the queries of each [`Question::kind`]; empty if there is only one kind.
     pub by_kind: BTreeMap<String, Tally>,
 }
 

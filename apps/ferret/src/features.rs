@@ -76,7 +76,7 @@ impl Tally {
         }
         self.area += 1;
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i64::from);
-        // The sums of integers are exact: the intensity of a pixel is scaled by three and its yellow–blue by two.
+        // Sums of integers are exact. To keep the values whole, the intensity is summed three times too large and yellow–blue twice too large.
         for (channel, value) in [r + g + b, r - g, r + g - 2 * b].into_iter().enumerate() {
             self.powers[channel][0] += value;
             self.powers[channel][1] += value * value;

@@ -19,7 +19,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Creates the entry of an image in a listing.
+    /// Creates the entry of the skipped image `name` in a listing.
     pub fn new(name: &str, reason: impl Into<String>) -> Self {
         Skipped { name: names::escaped(name), reason: reason.into() }
     }

@@ -14,14 +14,14 @@ pub struct Index {
     database: Database,
     lsh: Lsh,
     vectors: Vec<Vector>,
-    /// Number of the image to which each region belongs.
+    /// For each region of the database, the index of the image to which the region belongs.
     owners: Vec<u32>,
 }
 
 /// Result of looking up the regions of a query in the hash tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Images to rank by their distance from the query, most promising first.
+    /// Indexes of the images to rank by their distance from the query, most promising first.
     pub candidates: Vec<u32>,
     /// Number of images with at least one region in a probed bucket.
     pub touched: usize,

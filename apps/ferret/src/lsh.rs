@@ -52,7 +52,7 @@ struct Projection {
 #[derive(Clone, Debug)]
 struct Table {
     projections: Vec<Projection>,
-    /// Key and number of every vector, sorted. A bucket is a sequence of equal keys.
+    /// Key of every vector in this table, with the number of the vector; sorted. Vectors with equal keys form a bucket.
     slots: Vec<(u64, u32)>,
 }
 

@@ -19,16 +19,16 @@ pub struct EvaluationSet {
     pub questions: Vec<Question>,
     /// Number of query images without a right answer in the database.
     pub unanswerable: usize,
-    /// Unusable images of both directories.
+    /// Unusable images of the database directory and of the query directory.
     pub skipped: Vec<Skipped>,
 }
 
-/// Assignment of queries to right answers.
+/// Method that finds the right answer of each query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The right answer has the same relative name as the query, apart from the extension.
     SameName,
-    /// Listed assignment: query name to image name.
+    /// List of the right answers: names of queries, each with the name of the right image.
     Listed(BTreeMap<String, String>),
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Calls `work` with every number below `count`, on as many threads as there are cores.
+/// Returns the results of `work` for the numbers from 0 to `count` - 1 in this order, computed on as many threads as there are cores.
 ///
 /// # Panics
 /// Panics if `work` panics.

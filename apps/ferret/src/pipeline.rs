@@ -139,7 +139,7 @@ fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Item in the pipeline, with the database that it refers to.
+/// Item of the pipeline, with the fingerprint of the database from which its answers must come.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct QueryItem<T> {
     /// Fingerprint of rank 0's database.
@@ -166,7 +166,7 @@ struct QueryFile {
     name: String,
     #[serde(with = "armature::raw")]
     bytes: Vec<u8>,
-    /// Error in reading the file.
+    /// Message of the error in reading the file; `None` if the file was read.
     problem: Option<String>,
 }
 

@@ -165,7 +165,7 @@ fn heading() -> String {
     heading
 }
 
-/// Parses the line of an item; `expected` is the number of the item.
+/// Parses the line of an item. The line must begin with the item number `expected`.
 fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
     let fields: Vec<&str> = line.split(',').collect();
     let wanted = 2 + 2 * STAGES.len();

@@ -11,7 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// File of a collection.
+/// File of an image collection, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFile {
     /// Name relative to the directory of the database or of the queries.
@@ -45,7 +45,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Changed copy of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Kind of the change to the image.
+    /// Kind of change, such as cropping.
     pub kind: Variant,
     /// File with the changed image.
     pub file: ImageFile,
@@ -67,7 +67,7 @@ impl Query {
 /// Parameters of the changed copies of a collection's images. All copies are JPEG files, as cameras produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variants {
-    /// Number of copies of each kind per image.
+    /// Number of changed copies per image for each kind of change, such as cropping or noise.
     pub copies: u32,
     /// Minimum length of a copy's longer side in pixels; smaller copies are enlarged.
     pub side: u32,

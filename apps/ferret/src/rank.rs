@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 /// Candidate with its distance to the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// Number of the image in the database.
+    /// Index of the image in the database.
     pub image: u32,
-    /// Earth mover's distance of the two sets of regions.
+    /// Earth mover's distance between the regions of the query and those of the image.
     pub distance: f64,
 }
 
@@ -74,7 +74,7 @@ impl Ranker {
         self.supply = query.iter().map(|r| r.weight).collect();
     }
 
-    /// Returns the distance to `regions`, or `None` if it certainly exceeds `limit`.
+    /// Returns the distance of the query to an image with these regions, or `None` if the distance certainly exceeds `limit`.
     fn distance_below(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
         self.demand.clear();
         self.demand.extend(regions.iter().map(|r| r.weight));

@@ -17,9 +17,9 @@ use std::time::Duration;
 /// Parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// Costs of the items.
+    /// Recorded costs of the items.
     pub profile: Arc<Profile>,
-    /// Length of the stream. A shorter profile repeats.
+    /// Number of items of the stream. A profile with fewer items repeats.
     pub items: u64,
     /// Initial mapping of the stages.
     pub mapping: MappingChoice,

@@ -22,7 +22,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             if sum > 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
             } else {
-                // The weights are all zero only if rounding puts both ends of a one-sample window on its rim. The samples then get equal
+                // The sum is 0 only if rounding puts every sample of the window at its edge, where the weight is 0. The samples then get equal
                 // weights.
                 let even = 1.0 / weights.len() as f32;
                 weights.fill(even);

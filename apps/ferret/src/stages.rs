@@ -45,7 +45,7 @@ pub struct Probed {
     pub query: String,
     /// Regions of the query image.
     pub regions: Vec<Region>,
-    /// Numbers of the candidates in the database, most promising first.
+    /// Indexes of the candidates in the database, most promising first.
     pub candidates: Vec<u32>,
 }
 

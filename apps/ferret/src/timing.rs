@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Names of the stages, in order.
 pub const STAGES: [&str; 6] = ["load", "seg", "ext", "ind", "rank", "out"];
 
-/// Number of times that each file is processed.
+/// Number of times that each file is processed; the shortest time counts.
 const ROUNDS: usize = 5;
 
 /// Mean time of each stage for one item, in seconds.
@@ -44,7 +44,7 @@ pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     Times { measured: mean(times.measured), estimated: mean(times.estimated) }
 }
 
-/// Runs one file through the stages, lowers the `shortest` times, and returns the estimates.
+/// Runs one file through the stages. Lowers the entries of `shortest` for the stages that were faster this time. Returns the estimated times.
 fn run(file: &ImageFile, index: &Index, k: usize, shortest: &mut [f64; 6]) -> Option<[f64; 6]> {
     let entries = index.database().entries();
     let mut clock = Instant::now();

@@ -7,13 +7,13 @@ use std::fmt;
 /// Kind of a change to a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Crop to 70 to 90 % of each side.
+    /// Cutting out a part that has 70 to 90 % of each side.
     Crop,
     /// Normally distributed noise with a standard deviation of 8 to 28 on every channel.
     Noise,
-    /// Multiplication by 0.65 to 1.35, with saturation.
+    /// Multiplication of all colour values by 0.65 to 1.35, with saturation.
     Brightness,
-    /// Resizing by a factor of 0.5 to 1.6.
+    /// Resizing both sides by a factor of 0.5 to 1.6.
     Scale,
 }
 

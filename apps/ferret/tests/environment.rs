@@ -51,7 +51,7 @@ fn awkward_file_names_stay_on_one_output_line() {
     for (line, (_, shown)) in lines.iter().zip(AWKWARD) {
         assert!(line.starts_with(&format!("{shown}\t1\tscene-0002/original.png\t")), "{line}");
     }
-    // An escaped name in a file refers to the original name.
+    // The list of right answers may contain escaped names, which refer to the original names.
     messages_of_success(dir.path(), &["index", "odd", "-o", "odd.db", "--strict"]);
     let truth: String = AWKWARD.iter().map(|(_, shown)| format!("{shown}\t{shown}\n")).collect();
     fs::write(dir.path().join("truth.tsv"), truth).unwrap();

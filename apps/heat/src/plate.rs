@@ -4,7 +4,7 @@ use crate::kernel::{FLOPS, fill, step};
 use armature::loops::{OldGrid, Settings, Shape, Stencil, StencilLoop, Summary};
 use armature::{BoxError, Session};
 
-/// Plate with `rows` rows.
+/// Loop that computes the temperatures of a plate; its grid has `rows` rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Plate {
     rows: u64,

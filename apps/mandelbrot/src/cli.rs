@@ -119,7 +119,7 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
 struct Drawn {
     elapsed: Duration,
     efficiency: f64,
-    /// Summary of every rank.
+    /// Printed summary of the work of every rank.
     summary: String,
 }
 

@@ -6,10 +6,10 @@ use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 use std::path::Path;
 
-/// Options of the farm.
+/// Options of the farm that draws the picture.
 #[derive(Debug)]
 pub struct Options<'o> {
-    /// Options of every farm.
+    /// Common options of all programs that run a farm.
     pub farm: &'o FarmArgs,
     /// True if rows are taken in the order of their completion.
     pub unordered: bool,

@@ -17,7 +17,7 @@ pub enum Palette {
     Grey,
 }
 
-/// Colours at equal distances on a closed ring.
+/// Colours of a palette, at equal distances on a closed ring.
 type Ring = &'static [Rgb];
 
 const OCEAN: Ring = &[
@@ -33,9 +33,9 @@ const OCEAN: Ring = &[
 const FIRE: Ring = &[[10, 0, 0], [110, 5, 0], [220, 50, 0], [255, 150, 10], [255, 240, 120], [200, 90, 30]];
 const GREY: Ring = &[[20, 20, 20], [235, 235, 235]];
 
-/// Turns of the ring per doubling of the number of steps.
+/// Number of turns around the ring of colours when the number of steps of a point doubles.
 const TURNS: f64 = 0.28;
-/// Start position on the ring, chosen so that points far from the Mandelbrot set are dark.
+/// Start position on the ring of colours, chosen so that points far from the Mandelbrot set are dark.
 const START: f64 = 0.45;
 
 impl Palette {

@@ -1,4 +1,4 @@
-//! The picture as a loop: a unit is a row of colours, and rank 0 collects the rows at the end.
+//! The picture as a loop over its rows, which can move between ranks. Rank 0 collects the rows at the end.
 
 use crate::scene::Scene;
 use armature::loops::{DoAll, DoAllLoop, Rows, Summary};

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Parameters that determine a picture completely.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scene {
-    /// Visible part of the plane.
+    /// Visible part of the complex plane.
     pub view: View,
     /// Number of steps after which a point counts as inside.
     pub limit: u32,
@@ -23,7 +23,7 @@ pub struct Scene {
 pub struct Row {
     /// Colours of the row's pixels, three bytes per pixel.
     pub rgb: Vec<u8>,
-    /// Number of floating-point operations of the computation.
+    /// Number of floating-point operations that the computation of the row took.
     pub flops: f64,
 }
 

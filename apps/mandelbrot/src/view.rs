@@ -5,9 +5,9 @@ use serde::Serialize;
 /// Rectangle of the complex plane, divided into square pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct View {
-    /// Number of pixels in a row.
+    /// Number of pixels in a row of the picture.
     pub width: u32,
-    /// Number of rows.
+    /// Number of rows of pixels.
     pub height: u32,
     /// Real and imaginary part of the centre.
     pub center: (f64, f64),

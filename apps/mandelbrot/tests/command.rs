@@ -118,7 +118,7 @@ fn errors_name_the_problem_and_its_place() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a failed run leaves no output");
 }
 
-/// A file that is not a regular file is written in place. For a symbolic link the target is replaced.
+/// A device or FIFO is written in place. If the output is a symbolic link, the file that it refers to is replaced.
 #[test]
 fn picture_is_written_through_links_and_to_devices() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,16 +1,16 @@
-//! Division of a squaring into blocks: the tasks, and the assembly of their results.
+//! Division of the squaring of a matrix into tasks, each of which computes a block of the square, and the assembly of the blocks.
 
 use crate::matrix::{Symmetric, dot};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Division of a matrix into panels of rows.
+/// Division of a matrix into panels, groups of adjacent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// Number of rows of the matrix.
     pub size: usize,
-    /// Number of rows of a panel; the last panel may have fewer.
+    /// Number of rows of a panel, a group of adjacent rows; the last panel may have fewer.
     pub height: usize,
 }
 
@@ -22,12 +22,12 @@ pub struct Pair {
     size: usize,
     #[serde(with = "panel")]
     left: Panel,
-    /// Right panel; empty for a block on the diagonal, which uses the left panel twice.
+    /// Right panel of rows; empty for a block on the diagonal, which uses the left panel twice.
     #[serde(with = "panel")]
     right: Panel,
 }
 
-/// Rows of a panel, one after another. Tasks share a panel until they are sent.
+/// Adjacent rows of the matrix, one after another. Several tasks share a panel in memory until they are sent.
 type Panel = Arc<Vec<f64>>;
 
 mod panel {
@@ -100,12 +100,12 @@ impl Blocks {
         Ok(square)
     }
 
-    /// Returns the row range of each panel.
+    /// Returns the range of rows of each panel.
     fn panels(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.size).step_by(self.height).map(move |first| first..self.size.min(first + self.height))
     }
 
-    /// Returns the numbers of the left and right panel of each task.
+    /// Returns the indexes of the left and right panel of each task.
     fn panel_pairs(self) -> impl Iterator<Item = (usize, usize)> {
         let count = self.size.div_ceil(self.height);
         (0..count).flat_map(move |i| (i..count).map(move |j| (i, j)))

@@ -30,7 +30,7 @@ impl Dominant {
         Dominant { value, vector, residual }
     }
 
-    /// Returns at most `most` places, those with the largest entries first.
+    /// Returns the numbers of the places with the largest entries in the eigenvector, largest first, at most `most`.
     pub fn largest(&self, most: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.vector.len()).collect();
         places.sort_by(|&i, &j| self.vector[j].total_cmp(&self.vector[i]).then(i.cmp(&j)));

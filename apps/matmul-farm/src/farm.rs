@@ -7,7 +7,7 @@ use armature::farm::{Context, Farm, Summary, Worker};
 use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 
-/// Worker that multiplies panels.
+/// Worker that multiplies two panels, groups of adjacent rows, of a symmetric matrix.
 struct Multiply;
 
 impl Worker for Multiply {

@@ -55,13 +55,13 @@ impl Symmetric {
         Symmetric::from_fn(self.size, |i, j| dot(self.row(i), self.row(j)))
     }
 
-    /// Returns the product with a vector.
+    /// Returns the product of the matrix with a vector.
     pub fn times(&self, vector: &[f64]) -> Vec<f64> {
         (0..self.size).map(|i| dot(self.row(i), vector)).collect()
     }
 }
 
-/// Number of independent sums in [`dot`].
+/// Number of sums in [`dot`] that do not depend on each other, so that a processor can add in parallel.
 const LANES: usize = 8;
 
 /// Returns the scalar product. The order of additions depends only on the length, so that the bits are equal on every rank.

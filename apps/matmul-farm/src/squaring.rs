@@ -32,13 +32,13 @@ pub enum Step {
 }
 
 impl Squaring {
-    /// Starts with `matrix`, whose eigenvalues must not be negative.
+    /// Starts repeated squaring with `matrix`, whose eigenvalues must not be negative.
     pub fn new(mut matrix: Symmetric, limits: Limits) -> Self {
         matrix.divide(matrix.trace());
         Squaring { matrix, limits, purities: Vec::new() }
     }
 
-    /// Returns the matrix to be squared next, or the projection.
+    /// Returns the matrix to be squared next or, after the last squaring, the projection on the dominant eigenvector.
     pub fn matrix(&self) -> &Symmetric {
         &self.matrix
     }

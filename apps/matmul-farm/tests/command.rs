@@ -13,7 +13,7 @@ fn matmul(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command and returns its standard output and its messages.
+/// Runs the command, which must succeed, and returns its standard output and its standard error.
 fn output_of_success(arguments: &[&str]) -> (String, String) {
     let ProgramOutput { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");

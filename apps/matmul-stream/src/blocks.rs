@@ -1,4 +1,4 @@
-//! Division of a product into items.
+//! Division of a matrix product into items of the pipeline, each of which yields a block of the product.
 
 use crate::matrix::{ELEMENT, Matrix, Shape};
 use armature::BoxError;
@@ -33,7 +33,7 @@ pub struct Blocks<'m> {
     b: &'m Matrix,
     /// First row and column of the next item.
     next: (u64, u64),
-    /// Rows of the left factor A in the current strip.
+    /// Rows of the left factor A from which items are created at present.
     strip: Vec<f32>,
     /// Columns of the right factor B that are in memory, and their elements, row by row.
     panel: (Range<u64>, Vec<f32>),
@@ -68,7 +68,7 @@ impl<'m> Blocks<'m> {
         self
     }
 
-    /// Returns the number of items of a strip.
+    /// Returns the number of items of a strip of `side` rows.
     fn strip_items(&self) -> u64 {
         self.shape.columns.div_ceil(self.side)
     }
@@ -94,7 +94,7 @@ impl Blocks<'_> {
             let Shape { inner, columns, .. } = self.shape;
             let items = (self.panel_bytes / (ELEMENT * inner * self.side)).max(1);
             *held = wanted.start..columns.min(wanted.start + items * self.side);
-            // The old panel of columns is freed before the next one is read, so that only one is in memory.
+            // The old panel of columns is freed before the next panel is read, so that only one panel is in memory.
             elements.clear();
             elements.shrink_to_fit();
             *elements = self.b.block(0..inner, held.clone())?;

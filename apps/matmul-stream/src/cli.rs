@@ -153,7 +153,7 @@ fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum
 #[derive(Default)]
 struct Root {
     factors: Option<Factors>,
-    /// All of B, if the product is to be compared.
+    /// All elements of the right factor B, if the product is to be verified.
     b: Option<Vec<f32>>,
     output: Destination,
 }

@@ -9,7 +9,7 @@ const COLUMNS: usize = 8;
 /// vectors of four.
 const ROWS: usize = 4;
 
-/// Adjacent elements of a row of B that are used together.
+/// Line: adjacent elements of a row of B that are used together.
 type Line = [f32; COLUMNS];
 
 /// Computes `c` = `a` · `b`. Rows of `a` have `inner` elements, and rows of `b` and `c` have `width` elements.

@@ -44,7 +44,7 @@ pub struct Matrix {
 enum Elements {
     /// Generated from a seed. Each element depends only on its position.
     Generated(u64),
-    /// Stored row by row; the second field is the name for messages.
+    /// File that contains the elements row by row, and the name of the file for messages.
     File(File, String),
 }
 

@@ -1,10 +1,10 @@
-//! Assembly of parts of the product into complete rows.
+//! Assembly of the parts of a matrix product, which items yield, into complete rows.
 
 use armature::BoxError;
 use armature::pipeline::{Context, Stage, StageResult};
 use serde::{Deserialize, Serialize};
 
-/// Part of the product.
+/// Part of a matrix product: the result of one item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// First row and first column of the part in the product.

@@ -19,7 +19,7 @@ fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
-/// Returns the 16 digits after the last `checksum `.
+/// Returns the 16 hexadecimal digits of the checksum that the program has printed last.
 fn checksum(printed: &str) -> &str {
     let (_, sum) = printed.rsplit_once("checksum ").unwrap_or_else(|| panic!("no checksum in {printed}"));
     &sum[..16]

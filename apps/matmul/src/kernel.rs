@@ -1,4 +1,4 @@
-//! Serial product.
+//! Serial product of two square matrices.
 
 use armature_apps::random::Random;
 use prefetch_index::prefetch_index;
@@ -8,7 +8,7 @@ const COLUMNS: usize = 8;
 /// Number of rows of C that are computed together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every processor with vectors
 /// of two.
 const ROWS: usize = 2;
-/// Number of lines of a panel between two prefetches.
+/// Number of cache lines of a panel of B that are used between two prefetches of cache lines of the next panel.
 const PIECE: usize = 128;
 
 /// Adjacent values of a row of B that are used together; one cache line.
@@ -41,7 +41,7 @@ impl Factor {
         self.width
     }
 
-    /// Returns the panels, each with the number of its first column and the following panel.
+    /// Returns the panels of adjacent columns, each with the number of its first column and the panel after it.
     fn panels(&self) -> impl Iterator<Item = (usize, &[Line], &[Line])> {
         let panel =
             |number: usize| self.panels.chunks_exact(self.width.max(1)).nth(number).unwrap_or_default();
@@ -70,8 +70,8 @@ pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     }
 }
 
-/// Computes the elements of `N` rows of C that belong to a panel with first column `start`. The lines `ahead` are prefetched in small groups, because
-/// processors can only track a few outstanding prefetches.
+/// Computes the elements of `N` rows of C that belong to a panel with first column `start`. The lines `ahead` of the next panel are prefetched in
+/// small groups, because processors can only track a few outstanding prefetches.
 fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f64], start: usize) {
     let width = panel.len();
     let mut sums = [[0.0; COLUMNS]; N];
@@ -135,7 +135,7 @@ pub fn rows(matrix: Matrix, rows: std::ops::Range<u64>, width: usize) -> Vec<f64
 mod tests {
     use super::*;
 
-    /// Sizes with a full and with a partial last panel.
+    /// Widths of matrices whose last panel of columns is full, and widths for which it is partial.
     const SIZES: [usize; 7] = [1, 3, 8, 64, 67, 256, 301];
 
     fn matrices(width: usize) -> (Vec<f64>, Vec<f64>) {

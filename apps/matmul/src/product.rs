@@ -5,7 +5,7 @@ use armature::loops::{DoAll, DoAllLoop, Rows, Settings, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
 
-/// Loop over the rows of C. All ranks have B.
+/// Loop over the rows of the product C = A · B. Every rank has all of B.
 #[derive(Debug)]
 pub struct Product {
     b: Factor,
@@ -15,7 +15,7 @@ impl DoAll for Product {
     /// Rows of A and of C.
     type Units = (Rows<f64>, Rows<f64>);
 
-    /// True, because a repeated product depends on no other row.
+    /// True: ranks need not wait for each other between passes, because a row of the product depends on no other row.
     const NOWAIT: bool = true;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {

@@ -36,7 +36,7 @@ impl Roll {
         Roll { length, bits, leaving }
     }
 
-    /// Returns the number of bytes that are hashed.
+    /// Returns the number of bytes that one hash covers.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -46,7 +46,7 @@ impl Roll {
         self.bits
     }
 
-    /// Returns the fingerprint of the first bytes.
+    /// Returns the fingerprint of the first [`length`](Roll::length) bytes of `bytes`.
     ///
     /// # Panics
     /// Panics if there are fewer than [`length`](Roll::length) bytes.
@@ -70,8 +70,8 @@ impl Roll {
             .wrapping_add(u64::from(entering).wrapping_sub(u64::from(leaving).wrapping_mul(self.leaving)))
     }
 
-    /// Calls `see` for every position below `end` that is followed by enough bytes, with the fingerprint. The positions form several ascending
-    /// sequences; the first argument is the number of the sequence.
+    /// Calls `see` for every position below `end` at which enough bytes begin, with the fingerprint of these bytes. The positions form several
+    /// ascending sequences; the first argument is the number of the sequence.
     #[inline]
     fn roll(&self, bytes: &[u8], end: usize, mut see: impl FnMut(usize, usize, u64)) {
         let places = end.min((bytes.len() + 1).saturating_sub(self.length));

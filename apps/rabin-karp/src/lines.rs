@@ -18,17 +18,17 @@ pub enum Format {
     Json,
 }
 
-/// Formatter of matches and of their numbers.
+/// Formatter of output lines, for matches or for the number of matches of each text.
 #[derive(Debug)]
 pub struct Lines {
     format: Format,
-    /// Names of the texts and of the patterns in the output format.
+    /// Names of the texts, escaped for the output format; `patterns` has the escaped patterns.
     parts: Vec<String>,
     patterns: Vec<String>,
 }
 
 impl Lines {
-    /// Creates a formatter for texts with the names `parts`, and these patterns.
+    /// Creates a formatter; `parts` are the names of the texts.
     pub fn new(format: Format, parts: &[&[u8]], patterns: &[Vec<u8>]) -> Self {
         let fields = |all: &mut dyn Iterator<Item = &[u8]>| all.map(|bytes| field(format, bytes)).collect();
         let (parts, patterns) =

@@ -19,7 +19,7 @@ pub struct Patterns {
     longest: usize,
     /// Distinct fingerprints in ascending order.
     prints: Vec<u64>,
-    /// Numbers of the patterns with each fingerprint.
+    /// For each fingerprint in `prints`, the indexes of the patterns with this fingerprint.
     buckets: Vec<Vec<u32>>,
     /// Bit set of the upper bits of all fingerprints. It rules out most positions of a text with one memory access.
     filter: Vec<u64>,
@@ -78,17 +78,17 @@ impl Patterns {
         self.longest
     }
 
-    /// Returns the hash that finds the candidates.
+    /// Returns the rolling hash whose fingerprints find the candidates.
     pub fn roll(&self) -> &Roll {
         &self.roll
     }
 
-    /// Returns the fingerprint of all patterns, if they have the same one.
+    /// Returns the fingerprint of the patterns if all of them have the same one, otherwise `None`.
     pub(crate) fn single_fingerprint(&self) -> Option<u64> {
         (self.prints.len() == 1).then(|| self.prints[0])
     }
 
-    /// Returns the bucket of patterns with this fingerprint.
+    /// Returns the number of the bucket that contains the patterns with this fingerprint, if there are any.
     #[inline]
     pub(crate) fn bucket(&self, print: u64) -> Option<u32> {
         let bit = filter_bit(print, self.roll.bits());
@@ -98,7 +98,7 @@ impl Patterns {
         self.prints.binary_search(&print).ok().map(|bucket| bucket as u32)
     }
 
-    /// Returns the numbers of the patterns in a bucket in ascending order.
+    /// Returns the indexes of the patterns in a bucket in ascending order.
     ///
     /// # Panics
     /// Panics if there is no bucket with this number, because other patterns proposed it.

@@ -40,14 +40,14 @@ impl Search {
 /// Matches in a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Number of the text in which the matches are.
+    /// Index of the text in which the matches are.
     pub part: u32,
     /// Number of matches in this part of the text.
     pub count: u64,
     /// Offsets of the matches; empty if only the number was requested.
     #[serde(with = "armature::raw")]
     places: Vec<u64>,
-    /// Number of the pattern of each match.
+    /// For each match, the index of its pattern.
     #[serde(with = "armature::raw")]
     patterns: Vec<u32>,
 }
@@ -149,7 +149,8 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // A segment of a rank with other patterns is refused: on different hosts, the same file name may refer to different patterns.
+            // The segment is refused if this rank has other patterns than rank 0, because the same file name may refer to different files on
+            // different hosts.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),

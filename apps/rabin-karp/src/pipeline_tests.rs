@@ -15,7 +15,8 @@ fn text(bytes: &[u8]) -> Vec<Part> {
     vec![Part::Generated(vec![Repeated { text: repeated.to_vec(), size: bytes.len() as u64 }])]
 }
 
-/// Returns the matches that rank 0 receives on `ranks` ranks. The mapping changes after every `remap` segments.
+/// Runs the search on `ranks` ranks, with a change of the mapping after every `remap` segments. Returns the number of matches and the matches that
+/// rank 0 received.
 fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>) -> (u64, Vec<Match>) {
     let found = Mutex::new((0, Vec::new()));
     armature::run(&Config::new().ranks(ranks), |session| {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::vec;
 
-/// Identity of a file as rank 0 sees it.
+/// Identity of a file as rank 0 sees it, by which another rank detects that its file of this name is different.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     path: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct Place {
     start: u64,
     /// Number of bytes of the segment up to the beginning of the next segment.
     own: usize,
-    /// Number of bytes including those of the next segments that a match may extend into.
+    /// Number of bytes to read: those of the segment and those of the next segments that a match may extend into.
     whole: usize,
 }
 
@@ -55,7 +55,7 @@ pub struct Place {
 pub struct Places {
     files: vec::IntoIter<(u32, FileIdentity)>,
     cut: Cut,
-    /// Reader of the output of the program.
+    /// Process that reads the program's output. After it has closed the output, the iterator ends.
     reader: Reader,
     file: Option<(u32, FileIdentity)>,
     start: u64,

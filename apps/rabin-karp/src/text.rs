@@ -54,7 +54,8 @@ impl Part {
         }
     }
 
-    /// Opens the text behind its first `start` bytes, except standard input, which is read from its beginning. Returns `None` if the text is skipped, and prints a message.
+    /// Opens the text behind its first `start` bytes, except standard input, which is read from its beginning. Returns `None` if the text is skipped,
+    /// and prints a message.
     fn open(&self, start: u64) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
         let refused = |path: &Path, e: io::Error| format!("cannot read {}: {e}", names::path(path));
         let opened = |path: &Path| {
@@ -126,9 +127,9 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> 
     Ok(below)
 }
 
-/// Reader of a repeated text.
+/// Reader of a text that is repeated up to a size, without storing all of it.
 struct Repeating {
-    /// Some thousand bytes of repetitions, so that long runs are copied at once.
+    /// Repetitions of the text, some ten thousand bytes in total, so that a read copies many bytes at once.
     block: Vec<u8>,
     at: usize,
     left: u64,
@@ -159,7 +160,7 @@ impl Read for Repeating {
 /// Part of a text. All matches that begin in the first `own` bytes are found in the segment alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Number of the text to which the segment belongs.
+    /// Index of the text to which the segment belongs.
     pub part: u32,
     /// Offset of the segment in the text.
     pub start: u64,
@@ -182,9 +183,9 @@ pub struct Cut {
 pub struct Segments<'p> {
     parts: &'p [Part],
     cut: Cut,
-    /// Reader of the program's output. After the reader has closed the output, there are no more segments.
+    /// Process that reads the program's output. After it has closed the output, the iterator ends.
     lines: Lines,
-    /// Number of the text that is opened next.
+    /// Index of the text that is opened next.
     next: usize,
     text: Option<Box<dyn Read + Send>>,
     /// Offset of the next segment, and the bytes of it that have been read.

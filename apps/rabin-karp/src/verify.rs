@@ -3,10 +3,10 @@
 use crate::hash::Candidate;
 use crate::patterns::Patterns;
 
-/// Match: its offset, and the number of its pattern.
+/// Match: its offset in the text, and the index of its pattern.
 pub type Match = (u64, u32);
 
-/// Calls `see` for each match among the candidates, with the candidate's position and the number of the pattern. Matches are in the order of the
+/// Calls `see` for each match among the candidates, with the candidate's position and the index of the pattern. Matches are in the order of the
 /// candidates, and at one position in the order of the patterns.
 pub fn verify(patterns: &Patterns, bytes: &[u8], candidates: &[Candidate], mut see: impl FnMut(u32, u32)) {
     for &[place, bucket] in candidates {

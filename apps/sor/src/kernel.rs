@@ -6,7 +6,7 @@ use std::ops::Range;
 pub const NEIGHBOURS: f64 = 0.493;
 /// Weight of the old value: 1 − ω.
 pub const SELF: f64 = -0.972;
-/// Number of floating-point operations per value.
+/// Number of floating-point operations that compute one value of the grid.
 pub const FLOPS: f64 = 6.0;
 
 /// Executes one sweep over `columns` of all rows of `b`, except for the first and the last row. Rows have `width` values.

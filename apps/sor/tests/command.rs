@@ -100,7 +100,7 @@ fn second_job_with_the_same_checkpoint_is_refused() {
         dir.display()
     );
     assert!(second.stderr.contains(&text), "{second}");
-    // The first job continues, and after its end another job can use the checkpoint.
+    // The refused second job has not disturbed the first one. Once the first job has ended, another job can use its checkpoint.
     first.wait_for_checkpoint(&dir, completed_passes(&dir));
     first.kill();
     let passes = completed_passes(&dir).unwrap();
@@ -108,7 +108,7 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
 }
 
-/// A user with write access to the directory can predict the file names.
+/// An attacker with write access to the directory can predict the names of the program's files and create links with these names.
 #[test]
 fn planted_links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();

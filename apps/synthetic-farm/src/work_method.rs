@@ -14,7 +14,7 @@ pub enum WorkMethod {
     Declare,
 }
 
-/// Number of floating-point operations per second of simulated work.
+/// Speed of the reference processor to which declared work refers: 10⁹ floating-point operations per second.
 const FLOPS: f64 = 1e9;
 
 impl WorkMethod {
@@ -27,7 +27,7 @@ impl WorkMethod {
         }
     }
 
-    /// Executes `units` units of work. `declare` is called for declared work.
+    /// Executes `units` units of work. For the method [`Declare`](WorkMethod::Declare), only calls `declare` with the number of units.
     pub fn perform(self, units: f64, declare: impl FnOnce(f64)) {
         match self {
             WorkMethod::Spin => spin::spin(units as u64),

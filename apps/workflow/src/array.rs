@@ -12,7 +12,7 @@ use armature_workflow_files::{Description, Format, Task, read_as};
 /// First line of each workflow file that this program writes. An existing file is replaced only if it begins with this line.
 const HEADER: &str = "# Written by armature-workflow for --array or --each-line.\n";
 
-/// Numbers of an array, in ascending order.
+/// Numbers of the option `--array`, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers(BTreeSet<u32>);
 
@@ -41,7 +41,7 @@ impl FromStr for Numbers {
 }
 
 impl Numbers {
-    /// Returns the numbers as texts, the entries of the array.
+    /// Returns the numbers as texts, which replace `{}` in the arguments of the command.
     pub fn entries(&self) -> Vec<String> {
         self.0.iter().map(u32::to_string).collect()
     }
@@ -106,8 +106,8 @@ impl Array {
         &self.description
     }
 
-    /// Writes the workflow file, in place of the `earlier` one. `described` has the tasks of this array, with those marked that an earlier run
-    /// has completed.
+    /// Writes the workflow file of this array, which replaces the `earlier` workflow file if there is one. In `described`, the tasks that an earlier
+    /// run has completed are marked as done.
     ///
     /// # Errors
     /// A completed task ran another command, or the file cannot be written.

@@ -23,7 +23,7 @@ use crate::record;
 use crate::replay::{Replay, WorkMethod};
 use crate::rescue::Rescue;
 
-/// Operations per second of simulated work.
+/// Speed of a processor to which declared work refers: a task that takes one second declares this number of operations.
 const SIMULATED_SPEED: f64 = 1e9;
 
 /// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of their
@@ -229,7 +229,7 @@ fn failed_text(summary: &Summary) -> String {
     }
 }
 
-/// Returns the description of the ranks, if the command line names one.
+/// Reads the cluster (processors and links) in the file of `--platform`, if this option is given.
 fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
     let Some(file) = &args.platform else { return Ok(None) };
     let name = file.display().to_string();
@@ -237,7 +237,7 @@ fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
     Ok(Some(platform::read(&name, &bytes)?))
 }
 
-/// Returns the workflow with the options of the command line.
+/// Creates the runtime's workflow from its description, with the options of the command line.
 fn set_up<'w>(
     args: &Cli,
     cluster: Option<&Cluster>,
@@ -369,14 +369,15 @@ fn read_array(args: &Cli, file: &Path) -> Result<Option<Array>, armature::BoxErr
 fn rescue(args: &Cli, file: &Path) -> Rescue {
     let rescue = match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
-        // A default name can be guessed, so that another user may have created a link in its place.
+        // The default name of the rescue file can be guessed, so that another user may have created a link with this name.
         None => Rescue::new(path_with_suffix(file, ".rescue"), Links::Refused),
     };
-    // The command line of a restart is that of the first start, but a restart must not repeat the tasks that this job has completed.
+    // A restarted job has the options of its first start. Its rescue file must not be renamed again, because it names the tasks that the job has
+    // completed.
     rescue.skip(args.skip_rescue && !is_restart())
 }
 
-/// Returns true if this process belongs to a restart: by `armature run --restarts`, or of a requeued batch job.
+/// Returns true if this job has been restarted, by `armature run --restarts` or because Slurm requeued its batch job.
 fn is_restart() -> bool {
     let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let status = path("ARMATURE_JOB_STATUS").and_then(|file| JobStatus::read(&file).ok()?);
@@ -387,7 +388,7 @@ fn is_restart() -> bool {
         || requeues().is_some_and(|requeues| requeues > 0)
 }
 
-/// Returns a flag for each task that is true if the task is done.
+/// Returns a flag for each task of the workflow that is true if the task is done.
 fn completed_flags(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }

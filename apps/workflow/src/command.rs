@@ -14,7 +14,7 @@ use crate::prepare;
 use crate::record::{self, Record, Recorder};
 use crate::rescue::Rescue;
 
-/// Locations of the commands' files.
+/// Directories for the commands of tasks, and the check of their output files.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Directory in which commands run, and to which the names of their files are relative.
@@ -57,7 +57,7 @@ impl<'a> CompletionHandler<'a> {
         CompletionHandler { machines, ..self }
     }
 
-    /// Handles the end of an attempt.
+    /// Handles the end of one attempt to run a task's command: records its measurements and, if it succeeded, completes the task.
     ///
     /// # Errors
     /// A file that the task should have written does not exist, or a file cannot be written.
@@ -77,7 +77,8 @@ impl<'a> CompletionHandler<'a> {
         finished
     }
 
-    /// Handles the success of a command: checks its output files, appends its outputs to other files, and notes the task as done.
+    /// Handles the success of a command: checks its output files, appends its outputs to other files, and records the task as done in the rescue
+    /// file.
     fn finish(&mut self, number: usize, task: &Task) -> Result<(), BoxError> {
         let directory = &self.settings.directory;
         let is_missing = |name: &str| !directory.join(name).exists();

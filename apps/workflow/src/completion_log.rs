@@ -28,7 +28,7 @@ pub struct AppendedPart {
     pub source: PathBuf,
     /// File to which the content is appended.
     pub destination: PathBuf,
-    /// True if a missing source is no error; nothing is appended then.
+    /// True if the task need not have written the file: if the file is missing, nothing is appended.
     pub is_optional: bool,
 }
 
@@ -38,12 +38,12 @@ pub struct CompletionLog {
     rescue: Rescue,
     /// Number of bytes of the rescue file that were searched for `DONE` lines.
     read: u64,
-    /// Completed tasks according to the searched bytes of the rescue file.
+    /// Names of the tasks with a `DONE` line in the part of the rescue file that has been searched.
     done: HashSet<String>,
 }
 
 impl CompletionLog {
-    /// Returns access to a rescue file, which the first note creates.
+    /// Returns write access to a rescue file. The file is created when the first completed task is recorded.
     pub fn new(rescue: &Rescue) -> Self {
         CompletionLog { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
@@ -70,8 +70,8 @@ impl CompletionLog {
                 return Ok(());
             }
             let lines = append_parts(parts, &mut file, write_error).inspect_err(|_| {
-                // Output of the task that was appended incompletely is removed from its destination. If this fails, the next note removes
-                // it.
+                // Incompletely appended output of the task is removed from its destination. If this fails, the next rank that writes to the rescue
+                // file removes the output.
                 let _ = repair(&mut file);
             })?;
             sum = notes::extend_checksum(sum, lines.as_bytes());
@@ -83,7 +83,7 @@ impl CompletionLog {
         Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(write_error)?)
     }
 
-    /// Reads the tasks that were noted since the last call.
+    /// Reads the names of the tasks that ranks have recorded as done in the rescue file since the last call.
     fn read_new_completions(&mut self, file: &mut File) -> io::Result<()> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.read))?;
@@ -93,7 +93,7 @@ impl CompletionLog {
     }
 }
 
-/// Notes in the rescue file which content a task appends to other files, and appends it. Returns the noted lines.
+/// Records in the rescue file which content a task appends to other files, and appends it. Returns the lines that were written to the rescue file.
 fn append_parts(
     parts: &[AppendedPart],
     rescue: &mut File,
@@ -160,12 +160,12 @@ fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
 /// Locked files to which a task's output is appended.
 #[derive(Default)]
 struct PartFiles<'h> {
-    /// Files by path, so that all ranks acquire the locks in the same order.
+    /// Destination files by path, so that all ranks lock them in the same order.
     files: BTreeMap<&'h Path, File>,
 }
 
 impl<'h> PartFiles<'h> {
-    /// Opens and locks the files. Returns the lines that note the content to be appended.
+    /// Opens and locks the destination files. Returns the `APPENDS` lines, which record the content to be appended.
     fn open(&mut self, parts: &[&'h AppendedPart]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
             parts.iter().map(|part| (part.destination.as_path(), 0)).collect();
@@ -250,7 +250,7 @@ mod tests {
         log.record("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
-        // Another rank runs task `b` again, because the first rank died after the note.
+        // Another rank runs task `b` again, because the first rank died after it had recorded the task as done.
         place.write("one", "1\n");
         place.completion_log().record("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
@@ -259,7 +259,7 @@ mod tests {
         let error = log.record("c", &[place.part("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
-        // The file to be appended is optional and does not exist.
+        // The task has not written the optional file whose content it would append.
         log.record("c", &[AppendedPart { is_optional: true, ..place.part("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
-    /// Incompletely appended output is removed at once, because the run may end before another task is noted.
+    /// Incompletely appended output is removed at once, because the run may end before another task is recorded as done.
     #[test]
     fn failed_append_leaves_no_partial_output() {
         let place = Place::new();

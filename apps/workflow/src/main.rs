@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The process that starts commands runs this program, too, and does not return from this call.
+    // The runtime starts this program a second time as the process that starts the tasks' commands. In that process this call does not return.
     armature_commands::enter();
     workflow::cli::main()
 }

@@ -20,7 +20,7 @@ const STARTS: &str = "# STARTS ";
 const APPENDS: &str = "# APPENDS ";
 const SUM: &str = "# SUM ";
 
-/// Part that a task appends to a file.
+/// Output that a task appends to a file, as an `APPENDS` line of the rescue file records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
     /// Length of the file before the task's output is appended, in bytes.
@@ -32,7 +32,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Returns the note of this part as a line of the rescue file.
+    /// Returns the `APPENDS` line of the rescue file for this output.
     pub fn line(&self) -> String {
         format!("{APPENDS}{} {} {}\n", self.length, self.bytes, self.path.display())
     }
@@ -70,11 +70,11 @@ pub struct Notes {
     starts: BTreeMap<PathBuf, u64>,
     /// Length of each file with the appended output of all completed tasks, in bytes.
     lengths: BTreeMap<PathBuf, u64>,
-    /// Parts of an interrupted task. Each of them may have been appended completely, partially, or not at all.
+    /// Outputs that an interrupted task would append to files. Each of them may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
     /// End, in bytes, of the last complete line that does not belong to an interrupted task.
     pub end: usize,
-    /// `DONE` lines and their `APPENDS` lines.
+    /// Text of the `DONE` lines, with the `APPENDS` lines that belong to them.
     body: String,
     has_done: bool,
     has_sum: bool,
@@ -156,7 +156,7 @@ impl Notes {
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()
     }
 
-    /// Returns the content of a rescue file with the notes of this value and the lengths of further files.
+    /// Returns the text of a rescue file that has the lines of this one, and in addition `STARTS` lines for the files in `more` with their lengths.
     pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
         let mut text = String::new();
         for (path, length) in self.starts.iter().chain(more) {

@@ -9,9 +9,9 @@ use armature_files::regular;
 use armature_papers::workflow::generate::Family;
 use armature_workflow_files::{Action, Description, File, Format, Forward, Task, read_as};
 
-/// Closure of tasks that run nothing and only order other tasks.
+/// Name of the closure for tasks that run nothing and only order other tasks.
 pub const NOTHING: &str = "nothing";
-/// Closure of tasks that replay measurements.
+/// Name of the closure for tasks that replay measurements.
 pub const REPLAY: &str = "synthetic-work";
 
 /// Reads a workflow.
@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> Result<(Description, Format), armature::BoxError> {
 /// Parameters of a synthetic workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// Family of the workflow's structure.
+    /// Family of applications whose workflow structure is generated, such as Montage.
     pub family: Family,
     /// Approximate number of tasks.
     pub tasks: usize,
@@ -36,7 +36,7 @@ pub struct Generated {
     pub seed: u64,
 }
 
-/// Size in bytes of one unit of generated memory and generated file sizes.
+/// Unit, in bytes, of the memory and file sizes that the generator of synthetic workflows returns.
 const GENERATED_UNIT: u64 = 1_000_000;
 
 impl Generated {
@@ -95,8 +95,8 @@ fn scaled(bytes: u64, by: f64) -> u64 {
     (bytes as f64 * by).round() as u64
 }
 
-/// Returns the workflow with commands as tasks. Values are empty, because the files of commands are on disk. Output to pipes is written to files
-/// in `outputs` (see [`captured`]).
+/// Returns the workflow with commands as tasks. The values that tasks return are empty, because the results of commands are files on disk. Output to
+/// pipes is written to files in `outputs` (see [`captured`]).
 ///
 /// # Errors
 /// A task that cannot be run.
@@ -168,7 +168,7 @@ pub fn check_commands(description: &Description) -> Result<(), armature::BoxErro
     Ok(())
 }
 
-/// Descriptors for a task's pipes: those that every shell supports in addition to the three standard descriptors.
+/// File descriptors that a task's pipes can use: every shell supports 3 to 9 in addition to the three standard descriptors.
 const PIPES: Range<usize> = 3..10;
 
 /// Returns the path of the file that holds a task's output to a pipe until the task is done; `at` is the index of the pipe among the task's
@@ -195,8 +195,8 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     if opened.is_empty() {
         return task;
     }
-    // The names can be guessed, so that another user may have created links in their place. With `-C` the shell refuses existing files and
-    // follows no link.
+    // The names of the files can be guessed, so that another user may have created links in their place. With `-C` the shell refuses existing files
+    // and follows no link.
     let open = format!("rm -f --{removed} && set -C && exec{opened} && set +C");
     task.action = match task.action {
         Action::Command { program, arguments } => {

@@ -1,4 +1,4 @@
-//! Rescue file: the completed tasks, noted as they end, so that a restarted run skips them.
+//! Rescue file: the names of the completed tasks, written as they end, so that a restarted run skips them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -30,7 +30,7 @@ impl Rescue {
         Rescue { path: path.into(), links, is_skipped: false }
     }
 
-    /// Renames the file of an earlier run to `FILE.old` when a run begins, if `is_skipped` is true. All tasks then run again.
+    /// If `is_skipped` is true, a new run renames the rescue file of an earlier run to `FILE.old` when it begins, and runs all tasks again.
     pub fn skip(self, is_skipped: bool) -> Self {
         Rescue { is_skipped, ..self }
     }
@@ -266,7 +266,7 @@ mod tests {
                 }
             }
         }
-        // The unchanged file, and files that lack only the end of the last note, are accepted.
+        // The unchanged file, and files that lack only the end of the lines of the last task, are accepted.
         assert!(accepted > 10 && refused > 1000, "{accepted} accepted, {refused} refused");
     }
 
@@ -276,7 +276,8 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
         assert!(!place.path("a.rescue").exists(), "it is made with the first note");
-        // The rescue file has the form of pegasus-mpi-cluster or of a user. The name in the last line may be the beginning of a longer one.
+        // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. Its last line has no line end and may be cut
+        // short, so task `a` does not count as done.
         fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
         place.run("a");

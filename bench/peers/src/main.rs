@@ -1,4 +1,4 @@
-//! Items through four trivial stages, or through one trivial task each, on two processes, with other frameworks.
+//! Throughput of the frameworks renoir and timely on two processes, for comparison: a pipeline of four trivial stages, and a farm of trivial tasks.
 //!
 //! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` creates items in the first process, runs stages 1 and 2
 //! there, sends the items by TCP to a second process on this host for stages 3 and 4, and receives and folds the
@@ -89,8 +89,8 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
         "timely" => timely_pipeline::run::<I>(task)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // The check detects a configuration in which all items stay in one process, which would measure nothing. A farm on
-    // both processes distributes tasks by hash, so the shares are only roughly equal.
+    // The number of items that this process handled is checked, because a configuration in which all items stay in one process would measure nothing.
+    // A farm on both processes distributes tasks by hash, so the shares are only roughly equal.
     let far = match peer {
         "renoir-farm" => (3 * items / 10, 7 * items / 10),
         _ => (items, items),

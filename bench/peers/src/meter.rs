@@ -13,7 +13,7 @@ use std::{
 
 use crate::{item::Item, stages};
 
-/// Totals of the sink, stored once after the last item.
+/// Totals of all items that arrived at the sink, stored once after the last item.
 struct Seen {
     sum: u64,
     count: usize,
@@ -23,7 +23,7 @@ struct Seen {
 static SEEN: OnceLock<Seen> = OnceLock::new();
 static FAR: AtomicUsize = AtomicUsize::new(0);
 
-/// Folds results; owned by the thread of the sink.
+/// Sink of the pipeline or farm: folds the results into a checksum and measures the throughput. Only the sink's thread uses it.
 #[derive(Clone)]
 pub(crate) struct Sink {
     items: usize,
@@ -65,14 +65,14 @@ impl Sink {
     }
 }
 
-/// Counts an item of the stages that may or must run in the second process. Only one thread of a process calls this
-/// function, so a load and a store are enough and no atomic addition is needed.
+/// Counts a task, or an item at a stage that must run in the second process. Only one thread of a process calls this function, so a load and a store
+/// are enough and no atomic addition is needed.
 #[inline]
 pub(crate) fn count_far() {
     FAR.store(FAR.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Returns the number of items counted in this process.
+/// Returns the number of calls of [`count_far`] in this process.
 pub(crate) fn far_items() -> usize {
     FAR.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! The pipeline and the farm with renoir, on two hosts of one core each.
+//! Pipeline of trivial stages and farm of trivial tasks with the framework renoir, on two hosts of one core each.
 
 use renoir::{
     BatchMode, Replication, StreamContext,

@@ -1,4 +1,4 @@
-//! The pipeline with timely: two processes of one worker each, with one timestamp per batch.
+//! Pipeline of trivial stages with the framework timely: two processes of one worker each, with one timestamp per batch.
 
 use std::time::Duration;
 

@@ -8,13 +8,13 @@ use crate::Outcome;
 /// Workflow with its ranks and the plan that the ranks follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Operations of each task.
+    /// Number of floating-point operations of each task.
     pub work: Vec<f64>,
     /// Memory of each task in bytes.
     pub memory: Vec<u64>,
     /// Edges of the workflow: writer, reader, size in bytes.
     pub edges: Vec<(usize, usize, u64)>,
-    /// Meaning of the declared memory of a task: with or without its input and output files.
+    /// States if the declared memory of a task includes its input and output files.
     pub task_memory: TaskMemory,
     /// Memory limit of each rank in bytes.
     pub ranks: Vec<u64>,

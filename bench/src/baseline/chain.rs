@@ -21,7 +21,7 @@ pub struct Chain {
     pub size: usize,
     /// Number of items per message.
     pub batch: usize,
-    /// Number of messages in flight.
+    /// Number of messages that may be in flight at once.
     pub window: usize,
     /// Number of items, rounded up to whole batches.
     pub items: usize,
@@ -53,19 +53,19 @@ impl Chain {
     }
 }
 
-/// Work on the first word of an item.
+/// Computation on the first word of an item, one part of which each rank executes.
 pub trait Work {
     /// Name of the rank program that does the work.
     const PROGRAM: &str;
-    /// Work on rank 0, before the item is sent.
+    /// First part of the computation, which rank 0 executes before it sends the item.
     fn work_on_first(word: u64) -> u64;
-    /// Work on rank 1, after the item has arrived.
+    /// Second part of the computation, which rank 1 executes on the received item.
     fn work_on_second(word: u64) -> u64;
     /// Returns the expected checksum: the results of the words 0 to `items` - 1, folded in order.
     fn expected(items: usize) -> u64;
 }
 
-/// Work of the four stages.
+/// Computation of the four stages: two on rank 0, two on rank 1.
 #[derive(Debug)]
 pub struct Stages;
 
@@ -85,7 +85,7 @@ impl Work for Stages {
     }
 }
 
-/// Work of independent tasks, all of which rank 1 runs.
+/// Computation of independent tasks, all of which rank 1 runs.
 #[derive(Debug)]
 pub struct Tasks;
 
@@ -142,7 +142,7 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// State of rank 0: source, first half of the work, sink.
+/// State of rank 0, which creates the items, executes the first part of the computation and folds the results.
 struct FirstRank<'a> {
     world: &'a SimpleCommunicator,
     item_words: usize,
@@ -180,11 +180,11 @@ impl<'a> FirstRank<'a> {
     }
 }
 
-/// State of rank 1: second half of the work, done in place.
+/// State of rank 1, which computes in the buffers in which items arrive and returns the same buffers.
 struct SecondRank<'a> {
     world: &'a SimpleCommunicator,
     item_words: usize,
-    /// Buffers for twice the window: half of them receive batches while the other half return results.
+    /// Buffers, twice as many as batches in flight: half of them receive batches while the other half return results.
     slots: Vec<Slot>,
 }
 

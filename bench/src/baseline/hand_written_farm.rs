@@ -91,7 +91,7 @@ impl Side<'_> {
         self.busy += took;
     }
 
-    /// Runs the tasks below `first` on rank 0 and the others on rank 1.
+    /// Runs the tasks with an index below `first` on rank 0 and the others on rank 1.
     fn split(&mut self, first: usize) {
         let count = self.steps.len() - first;
         let mut messages = Slot::new(count + 1);

@@ -46,7 +46,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     };
     let ranks = world.size() as usize;
     let rows_of = |rank: usize| share(units.clone(), job.split, rank, ranks);
-    // Every rank checks the shares of all ranks, so that all ranks fail together and none waits for a rank that has already left.
+    // Every rank checks how many rows each rank has, so that all ranks fail together and none waits for a rank that has already left.
     if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
         return Err(format!("rank {rank} has none of {units:?}").into());
     }

@@ -1,5 +1,5 @@
-//! Processor time of builds with cargo's default release profile: the library, and a small program of each skeleton after
-//! a change of one line.
+//! Processor time of builds with cargo's default release profile: the library, and a small farm, stencil, pipeline and workflow after a change of one
+//! line in the program.
 //!
 //! The programs are examples of the repository, in a separate package as a user would have it. All dependencies have been
 //! built before.
@@ -23,9 +23,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Numbers of builds of the library and of each program. Processor time differs by a few per cent between builds.
 const ROUNDS: [usize; 2] = [2, 5];
-/// Maximum processor times in seconds of the library and of a changed program.
+/// Maximum processor times in seconds for building the library and a changed program.
 const MARKS: [f64; 2] = [60.0, 4.0];
-/// Example programs to build, one for each skeleton.
+/// Example programs to build, one for each kind of parallel program.
 const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
@@ -98,7 +98,7 @@ impl Package {
         Ok(fs::write(&path, format!("{source}\npub static CHANGE_{round}: usize = {round};\n"))?)
     }
 
-    /// Builds a part of the package and returns the processor time in seconds.
+    /// Builds the library or a program, as the arguments of `cargo build` say. Returns the processor time in seconds.
     fn build(&self, arguments: &[&str]) -> Outcome<f64> {
         self.cargo(&[&["build", "--release"], arguments].concat())
     }

@@ -77,7 +77,8 @@ fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Ou
         random: StdRng::seed_from_u64(SEED),
         undisturbed: Vec::new(),
     };
-    // The farm is timed with all ranks, with one rank fewer, and with two ranks fewer, from its start.
+    // Times of undisturbed runs with all ranks, with one rank fewer and with two ranks fewer serve as bounds for the runs in which workers are
+    // killed.
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
             trials.run_files.run_folder.clear()?;
@@ -99,7 +100,7 @@ fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Ou
     if whole { trials.run_with_all_killed(report, smoke) } else { Ok(()) }
 }
 
-/// Parameters and reference times of the repeated runs.
+/// Parameters of the runs in which ranks are killed, and the times of runs without kills.
 struct Trials {
     run_files: RunFiles,
     job: Job,
@@ -275,7 +276,7 @@ impl Trials {
     }
 }
 
-/// Run in which workers were killed.
+/// Measurements of a run in which workers were killed.
 struct Run {
     seconds: f64,
     /// Time of the run divided by its bound: the time of an undisturbed run on the surviving ranks plus the time to detect the deaths.
@@ -286,11 +287,11 @@ struct Run {
 
 /// Task counts of a run that was restarted from a journal.
 struct Restart {
-    /// Tasks that were intact in the journal.
+    /// Number of tasks whose results were intact in the journal.
     journalled_results: usize,
-    /// Tasks that the killed run had started but that were not in the journal.
+    /// Number of tasks that the killed run had started and whose results were not in the journal.
     lost: usize,
-    /// Tasks that were in the journal but were started again.
+    /// Number of tasks that were started again although their results were in the journal.
     again: usize,
 }
 

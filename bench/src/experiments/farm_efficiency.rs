@@ -41,7 +41,7 @@ const LENGTH: f64 = 0.5e-3;
 /// Standard deviation of the length of a task, relative to the mean.
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 2006;
-/// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
+/// Duration of the measurement of the fraction of a core that a thread gets next to the load; it covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const AUTO: &str = "armature";
@@ -50,7 +50,7 @@ const BY_HAND: &str = "MPI by hand, 8 ahead";
 const HALVES: &str = "MPI by hand, static";
 const EVEN: &str = "MPI by hand, equal work";
 
-/// Alternative distributions of the tasks. The targets (marks) compare the first five; the others are the fixed policies.
+/// Compared ways to distribute the tasks. Only the first five have target values; the others are the fixed chunking policies.
 const WAYS: [(&str, Way); 11] = [
     (AUTO, Way::Farm(Chunking::Auto)),
     (BY_HAND, Way::Ahead(8)),
@@ -85,7 +85,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         })
     });
     let alone = round_robin(rounds, alone.collect())?;
-    // The first run of each alternative was the warm-up and is left out.
+    // The first run of each compared way to distribute the tasks was the warm-up and is left out.
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 
@@ -105,8 +105,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
     let thread_shares = thread_shares.into_inner();
     if !thread_shares.is_empty() {
-        // A rank that is always busy gets the same share of the loaded core as the thread that measures the share next to the load. A
-        // static split ends when the loaded core has finished its half.
+        // Upper bound of the speed relative to two equal halves of the work. Next to the load, a busy rank gets the same share of the second core as
+        // the measuring thread; equal halves end when this slower core has finished its half.
         let thread_shares = median(&thread_shares);
         let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(

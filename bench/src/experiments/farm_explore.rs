@@ -1,10 +1,9 @@
 //! Search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that create tasks, with
 //! subtrees of very uneven size.
 //!
-//! The baseline is a plain recursion on one core, whose time two cores can at best halve. The program written by hand
-//! gives half of the roots to each rank. mpi4py.futures submits the tasks that a result creates from its master,
-//! which runs no tasks itself; the tasks of mpi4py do not compute but keep their core busy for as long as the tasks
-//! of the framework take.
+//! The baseline is a plain recursion on one core, whose time two cores can at best halve. The program written by hand gives half of the roots (the
+//! tasks that exist at the start) to each rank. mpi4py.futures submits the tasks that a result creates from its master, which runs no tasks itself;
+//! the tasks of mpi4py do not compute but keep their core busy for as long as the tasks of the framework take.
 //!
 //! A branch and bound for the shortest tour through some towns then shows what a shared incumbent saves: the number of
 //! nodes that four ranks search with one, and with one bound per rank.
@@ -34,8 +33,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 20;
 /// Mean length of a task in seconds.
 const LENGTH: f64 = 0.2e-3;
-/// Number of roots. The tree has some ten thousand nodes. A quarter of the nodes are below the largest root, and two
-/// fifths of the nodes are below one half of the roots.
+/// Number of roots, the tasks that exist at the start. The tree has some ten thousand nodes: a quarter of them below the largest root, and two fifths
+/// below one half of the roots.
 const ROOTS: u64 = 16;
 const DEPTH: u32 = 9;
 

@@ -35,7 +35,7 @@ const RENOIR: [(&str, &str); 2] =
     [("renoir, both processes", "renoir-farm"), ("renoir, second process", "renoir-farm-far")];
 const MPI4PY: &str = "mpi4py.futures, best chunk";
 
-/// Parameters for one size of tasks and results.
+/// Parameters of the measurement for tasks and results of `size` bytes.
 struct Case {
     name: &'static str,
     size: usize,
@@ -43,9 +43,9 @@ struct Case {
     tasks: usize,
     /// Chunk sizes to try in the hand-written program.
     chunks: &'static [usize],
-    /// Number of tasks for renoir, and batch sizes to try.
+    /// Number of tasks with renoir, and the batch sizes (tasks per message) to try.
     renoir: (usize, &'static [usize]),
-    /// Number of tasks for mpi4py, and chunk sizes to try; `None` if mpi4py is left out.
+    /// Number of tasks with mpi4py, and the chunk sizes to try; `None` if mpi4py is not measured.
     mpi4py: Option<(usize, &'static [usize])>,
 }
 
@@ -68,7 +68,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Number of messages in flight in the hand-written program.
+/// Number of messages that may be in flight in the hand-written program.
 const MESSAGES_IN_FLIGHT: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -108,7 +108,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot(&names, &all))
 }
 
-/// Contestant with its chunk size; 0 if the framework chooses the chunk size.
+/// Program to be measured, with the number of tasks per message; 0 if the framework chooses this number.
 struct Entry<'a> {
     name: &'static str,
     chunk: usize,
@@ -116,7 +116,7 @@ struct Entry<'a> {
 }
 
 impl Case {
-    /// Returns all contestants, each with the best of its chunk sizes.
+    /// Returns all programs to be measured, each with the best of the chunk sizes that were tried.
     fn field<'a>(&'a self, smoke: bool, peers: Option<&'a Path>) -> Outcome<Vec<Entry<'a>>> {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
@@ -147,7 +147,7 @@ impl Case {
     }
 }
 
-/// Returns the chunk size with the highest median rate in a few rounds; if `smoke` is true, only the first size is tried.
+/// Returns the chunk size with the highest median rate in a few rounds of measurement; if `smoke` is true, only the first size is tried.
 fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;

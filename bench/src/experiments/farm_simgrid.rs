@@ -1,9 +1,8 @@
 //! A farm on a thousand simulated hosts, and the number of workers that is worthwhile.
 //!
 //! The hosts are equal and connected by one switch, with links of 1 Gbit/s and 25 µs each. A sender is busy with
-//! every message for the start-up time of [`NETWORK`]: the paper's `mo`, which limits a single master of many
-//! workers. Rank 0 only distributes tasks. Tasks declare their lengths, which are gamma-distributed with a deviation
-//! of 80 %; simulated times are exactly reproducible.
+//! every message for the start-up time of [`NETWORK`]: `mo` in the model of Cesar et al., which limits a single master of many workers. Rank 0 only
+//! distributes tasks. Tasks declare their lengths, which are gamma-distributed with a deviation of 80 %; simulated times are exactly reproducible.
 //!
 //! *Efficiency*: 100,000 long or short tasks on 1000 ranks in addition to rank 0, from one master and through
 //! sub-masters. Sub-masters run no tasks themselves, so their time counts as lost.
@@ -44,7 +43,7 @@ const SEED: u64 = 32;
 
 /// Mean task lengths in seconds for which 1000 workers should be used efficiently.
 const LENGTHS: [f64; 2] = [0.05, 0.01];
-/// Chunking policies, and numbers of sub-masters that lead the workers.
+/// Chunking policies, each with the number of sub-masters between the master and the workers.
 const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Auto, 0),
     (Chunking::Auto, 8),

@@ -45,10 +45,10 @@ const CASES: [(&str, Network, usize, f64); 13] = [
     ("quick to send", Network { bandwidth: 125e6, start_up: 50e-6 }, 2_000, 100e-6),
     ("narrow links", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 200e-6),
     ("narrow links, longer tasks", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 400e-6),
-    // The following cases were not used in the development of the rules for the number of workers.
+    // The following farms were not used in the development of the rules for the number of workers.
     ("in between", Network { bandwidth: 12.5e6, start_up: 100e-6 }, 1_000, 300e-6),
     ("more tasks, narrow links", Network { bandwidth: 2e6, start_up: 20e-6 }, 5_000, 100e-6),
-    // The following cases were added after the rules were final.
+    // The following farms were added after the rules for the number of workers were final.
     ("40 MB/s, 80 µs", Network { bandwidth: 40e6, start_up: 80e-6 }, 3_000, 150e-6),
     ("5 MB/s, 150 µs", Network { bandwidth: 5e6, start_up: 150e-6 }, 800, 700e-6),
     ("125 MB/s, 20 µs", Network { bandwidth: 125e6, start_up: 20e-6 }, 400, 250e-6),

@@ -6,7 +6,7 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 use crate::{Outcome, platforms::Cluster};
 
-/// Names of the stages. The value true marks a serial stage.
+/// Names of Ferret's stages, each with the value true if the stage is serial.
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
 
@@ -21,9 +21,8 @@ pub(super) struct Costs {
     pub(super) spec: PipelineSpec,
 }
 
-/// Lower bound on the seconds per item of a stream on a cluster, for any mapping. The bound ignores the filling and
-/// draining of the pipeline, and that one host processes an item: the stages of many items can be divided so finely
-/// that either refinement changes the bound by less than one per cent.
+/// Lower bound on the seconds per item of a stream on a cluster, for any mapping. The bound ignores that the pipeline must be filled and drained, and
+/// that a stage of one item runs on a single host; considering either would change it by less than 1 %.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Seconds per item if all hosts share all work in proportion to their speeds.
@@ -95,9 +94,9 @@ impl Costs {
     ///
     /// Host 0 is the source of all items. An item leaves host 0, if at all, before some stage: host 0 has then done
     /// the work of the previous stages and must send the input of that stage. If fractions x(k) of the items leave
-    /// before stage k, the processor and the link of host 0 take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds per
-    /// item, at best at the same time, so the larger of the two is a bound. The minimum of this bound is reached by a
-    /// mixture of at most two k.
+    /// before stage k, the processor and the link of host 0 take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds per item (w: work before stage k, d:
+    /// bytes sent, s and b: speed and bandwidth of the host), at best at the same time, so the larger of the two is a bound. The minimum of this
+    /// bound is reached by a mixture of at most two k.
     ///
     /// The first stage, `load`, is serial: one host p runs it for all items of a mapping. If p is host 0, no item
     /// leaves before this stage. Otherwise every item is sent from host 0 to p before any work is done, which
@@ -123,7 +122,8 @@ impl Costs {
     /// Returns the minimum seconds per item on host `p` if all items start there and leave before stage `from`,
     /// before a later stage, or never.
     fn leaving(&self, cluster: &Cluster, p: usize, from: usize) -> f64 {
-        // Seconds per item of computing and of sending on this host, for items that leave before each stage, or never.
+        // For each stage before which items may leave host `p`, and for items that never leave: seconds per item of computing and of sending on the
+        // host.
         let (mut done, mut bytes) = (0.0, self.spec.input);
         let mut ways: Vec<(f64, f64)> = Vec::new();
         for stage in &self.spec.stages {
@@ -135,8 +135,9 @@ impl Costs {
         let mut least = f64::INFINITY;
         for &(a, c) in &ways[from..] {
             for &(b, d) in &ways[from..] {
-                // A fraction x of the items leaves at one stage, the rest at another. The larger of computing and sending time is smallest
-                // where both are equal, x·a + (1-x)·b = x·c + (1-x)·d, or at one end if the lines do not intersect.
+                // A fraction x of the items leaves the host before one stage (computing takes a, sending c seconds per item), the rest before another
+                // (b and d). The larger of the mean computing and sending times is smallest where both are equal, x·a + (1-x)·b = x·c + (1-x)·d, or
+                // at x = 0 or 1.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
                     least = least.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));

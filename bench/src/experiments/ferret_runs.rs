@@ -52,7 +52,6 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the path of the program.
     pub(super) fn ferret(&self) -> String {
         self.ferret.display().to_string()
     }
@@ -72,7 +71,7 @@ impl Files {
         finish(command, LIMIT).map(drop)
     }
 
-    /// Links the queries into two folders, alternating between scenes.
+    /// Divides the queries between two folders of links, alternating between scenes, so that two runs can process half of the queries each.
     fn split(&self, queries: &Path) -> Outcome {
         let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {

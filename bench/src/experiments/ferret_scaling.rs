@@ -1,7 +1,7 @@
 //! Ferret on one, two and six ranks on two cores: whole processes, start-up and calibration included.
 //!
-//! The bound is the limit of the machine: two runs of one rank each at the same time, each with half of the queries.
-//! The comparison shows how much of a missing speed-up is caused by the machine.
+//! For comparison, two runs of one rank each process half of the queries each at the same time. Their time bounds the speed-up that the machine
+//! allows.
 
 use super::ferret_runs::{Files, SERIAL};
 use crate::{

@@ -40,16 +40,16 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Number of mappings that a long search evaluates; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
-/// Function that chooses the mapping of a contestant for a cluster and a stream.
+/// Function that chooses the mapping for a run of a stream on a cluster.
 type Choice = fn(&Case<'_>) -> Outcome<Mapping>;
 
-/// Configuration of a run of the stream.
+/// Compared method: a way to choose the mapping, and the options of the run.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
     dispatch: Dispatch,
     env: &'static [(&'static str, &'static str)],
     mapping: Choice,
-    /// Mapping to change to, and the number of results after which the change is forced.
+    /// Mapping to which the run is forced to change during the stream, and the number of results after which it changes.
     later: Option<(u64, Choice)>,
 }
 
@@ -58,15 +58,14 @@ const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
-/// Contestant that starts like the one with live balancing, and is forced to the refined mapping at item 60, by which live balancing knows the costs
-/// of the stages on most clusters.
+/// Method that starts like live balancing and changes at item 60 to the mapping of the refined (default) planner. By then, live balancing knows the
+/// costs of the stages on most clusters.
 const REFINED_LATER: &str = "refined from item 60 on";
 const REFINED_AT: u64 = 60;
 const LONG_SEARCH: &str = "long search";
 const LONG_SEARCH_APART: &str = "long search without overlap";
 
-/// All contestants. The last three are references: a tuner with perfect knowledge, and the quality of mappings found
-/// with more effort.
+/// All compared methods. The last three are references: a tuner with perfect knowledge, and two searches that evaluate many more mappings.
 pub(super) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: ORDERLY, dispatch: Dispatch::RoundRobin, env: &[], mapping: orderly, later: None },
     Contestant {
@@ -151,7 +150,7 @@ pub(super) struct Case<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     mapping: String,
-    /// Production time that the planner's model predicts for the mapping.
+    /// Seconds between two items at the end of the pipeline that the planner's model predicts for the mapping.
     predicted: f64,
     pub(super) seconds: f64,
     pub(super) checksum: String,
@@ -191,7 +190,7 @@ impl Run {
     }
 }
 
-/// Results of the runs of all contestants on one cluster.
+/// Results of the runs with all compared methods on one cluster.
 struct Row {
     seed: u64,
     items: f64,
@@ -218,8 +217,8 @@ impl Row {
         self.seconds(ORDERLY) / self.seconds(name)
     }
 
-    /// Returns the seconds per item over the last 80 % of the items, relative to the refined mapping; a pace below
-    /// `least` is raised to `least`.
+    /// Returns the ratio of this run's seconds per item to those with the mapping of the refined planner, over the last 80 % of the items. Times per
+    /// item below `least` are raised to `least`.
     fn settled(&self, name: &str, least: f64) -> f64 {
         let both = self.runs.get(name).zip(self.runs.get(REFINED));
         both.map_or(f64::INFINITY, |(run, refined)| run.pace_ratio(refined, Run::settled, least))
@@ -231,7 +230,7 @@ fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
     Ok(Mapping::new((0..case.costs.spec.len()).map(|n| Block::new(n..n + 1, vec![n])).collect()))
 }
 
-/// Returns the mapping of the refined planner with perfect knowledge.
+/// Returns the mapping of the refined (default) planner, which here knows the hosts and the costs of the stages exactly.
 fn refined(case: &Case<'_>) -> Outcome<Mapping> {
     case.searched_mapping(&case.platform, None)
 }
@@ -252,7 +251,8 @@ impl<'a> Case<'a> {
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
-    /// Returns a mapping of the refined planner for a platform. The budget is the number of mappings that the planner evaluates, by default its own.
+    /// Returns a mapping of the refined (default) planner for a platform. The budget is the number of mappings that the planner evaluates, by default
+    /// its own.
     fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };

@@ -12,11 +12,10 @@
 //! - *live*: the default behaviour of the framework, calibration included.
 //!
 //! The first two know the work in advance and keep their mapping to the end. The load starts on the core on which the
-//! paper's mapping has more work. On the other core, a mapping in groups would be disturbed little, because it leaves
-//! some time of that core idle, which the load can use. On-demand dispatch may be better or worse there, depending on
-//! the core of the long serial stage, so live is compared with it on both cores. The bound is the capacity of the
-//! cores next to the load: after each run, the experiment measures the share of the loaded core that a thread gets
-//! next to the load; n busy ranks get as much as n such threads.
+//! paper's mapping has more work. On the other core, the load would disturb the paper's mapping little, because that mapping leaves part of the
+//! core's time idle. On-demand dispatch may be better or worse there, depending on the core of the long serial stage, so live is compared with it on
+//! both cores. The bound is the capacity of the cores next to the load: after each run, the experiment measures the share of the loaded core that a
+//! thread gets next to the load; n busy ranks get as much as n such threads.
 //!
 //! Parts: `alone` is without the load, `beside` has the load on the core with more work, `other` has the load on the
 //! other core, and `paper` adds the paper's mapping to the parts `alone` and `beside`.
@@ -59,7 +58,7 @@ const SECONDS: f64 = 24.0;
 const SMOKE_SECONDS: f64 = 0.4;
 /// Factor by which the warm-up round is shorter than a measured round.
 const WARM_UP: f64 = 10.0;
-/// Duration of the measurement of the share of a core; covers many time slices of the scheduler.
+/// Duration of the measurement of the fraction of a core that a thread gets next to the load; it covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const PAPER: &str = "as in the paper";
@@ -250,8 +249,8 @@ fn load_share_range(runs: &[Measured]) -> String {
     spread(&parts)
 }
 
-/// Returns the jobs in the order of [`WAYS`], and the cores, beginning with the core on which the first job has more
-/// work. The plans assume equally fast ranks and the links of a single machine.
+/// Returns one job for each of the configurations [`WAYS`], and the cores, beginning with the core on which the paper's mapping has more work. The
+/// plans assume equally fast ranks and the links of a single machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
@@ -262,7 +261,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // Stages 1 and 6 must run on rank 0, which HeDPM's rule of one block per processor does not allow.
+    // HeDPM places at most one block of stages on a processor. This rule is lifted, because stages 1 and 6 must both run on rank 0.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;

@@ -111,7 +111,7 @@ impl Hosts {
         Ok(messages)
     }
 
-    /// Runs all queries on the four hosts, starting from one rank per stage; returns the summary.
+    /// Runs all queries on the four hosts, with one rank per stage at the start. Returns the printed summary.
     fn query(&self, files: &Files, out: &str, balance: &str) -> Outcome<String> {
         let mut arguments = vec!["-n".into(), RANKS.into(), files.ferret()];
         arguments.extend(files.arguments("images/queries", out, "orderly"));

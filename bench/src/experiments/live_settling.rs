@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of items of the recorded profile.
+/// Number of items whose costs were recorded in the profile.
 const ITEMS: usize = 700;
 /// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
@@ -32,7 +32,7 @@ struct Row {
     seed: u64,
     refined: Run,
     live: Run,
-    /// Seconds that all hosts together need for an item.
+    /// Minimum seconds per item on this cluster: all hosts share the work without idling.
     least: f64,
 }
 
@@ -54,8 +54,8 @@ impl Row {
     }
 
     /// Returns the ratio of the times per item (live balancing to refined mapping) over the last 80 % of the
-    /// stream, as `ferret-simgrid` measures it. The stream of `ferret-simgrid` is a quarter as long, so that
-    /// a hundred items held back by a slow host are a seventh of it.
+    /// stream, as `ferret-simgrid` measures it. That experiment's stream is a quarter as long, so that a hundred items that wait behind an item on a
+    /// slow host are a seventh of its 700 items.
     fn settled_ratio(&self) -> f64 {
         self.live.pace_ratio(&self.refined, Run::settled, self.least)
     }

@@ -43,7 +43,7 @@ enum Decoder {
     Careful,
 }
 
-/// Layout of a file's pixels.
+/// Layout of a JPEG file's pixels, by which a decoder is chosen.
 #[derive(Clone, Debug, Default)]
 struct Layout {
     /// Frame of the file; `None` if it has no frame of a known kind, which the decoder then reports.
@@ -58,7 +58,7 @@ struct Frame {
     progressive: bool,
     width: u32,
     height: u32,
-    /// Number of samples of each component in the smallest unit of the image, in a row and in a column.
+    /// Sampling factors of each component, horizontal and vertical: its number of samples per row and per column of a minimum coded unit (MCU).
     sampling: Vec<(u8, u8)>,
 }
 

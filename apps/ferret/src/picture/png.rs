@@ -5,13 +5,13 @@ use image::ImageFormat::Png;
 
 /// Maximum expansion of a file. Deflate expands at most about 1032-fold, so that a file that announces more is broken or hostile.
 const MAX_EXPANSION: u64 = 1100;
-/// Size of the length of a chunk in bytes.
+/// Size in bytes of the field with a chunk's length.
 const LENGTH: usize = 4;
-/// Size of the name of a chunk in bytes.
+/// Size in bytes of the field with a chunk's name.
 const NAME: usize = 4;
-/// Size of the checksum after the content of a chunk in bytes.
+/// Size in bytes of the checksum after the content of a chunk.
 const CHECKSUM: usize = 4;
-/// Size of the signature at the beginning of the file in bytes.
+/// Size in bytes of the signature at the beginning of the file.
 const SIGNATURE: usize = 8;
 
 /// Decodes a PNG file.
@@ -33,7 +33,7 @@ fn check(file: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Returns true if the file extends to its last chunk.
+/// Returns true if the PNG file is complete up to its last chunk (IEND).
 fn is_whole(file: &[u8]) -> bool {
     let mut rest = file.get(SIGNATURE..).unwrap_or_default();
     while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
@@ -46,7 +46,7 @@ fn is_whole(file: &[u8]) -> bool {
     false
 }
 
-/// Content of the first chunk that describes the pixels.
+/// Header of a PNG file (the chunk IHDR), from which the size of the uncompressed data follows.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     width: u32,

@@ -60,7 +60,7 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armat
     Ok(Some(summary))
 }
 
-/// Reads on rank 0 the data for all ranks, and locks the rescue file. Returns the data and the lock.
+/// Reads on rank 0 the data that all ranks need (workflow, completed tasks, platform), and locks the rescue file. Returns the data and the lock.
 fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<(RootData, LockFile), BoxError> {
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;

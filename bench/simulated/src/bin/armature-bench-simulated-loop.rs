@@ -1,11 +1,11 @@
-//! Loop whose units only declare their cost, for simulated clusters.
+//! Loop whose units (rows, or indices without a grid) only declare their cost, for simulated clusters.
 //!
-//! Arguments have the form NAME=VALUE: the `kind` of loop (`all`, `sweep`), the number of `units`, the cost of a unit
-//! in operations (`unit`), the `bytes` of a unit, the number of measured `passes` and of warm-up passes before them
-//! (`settle`), the `block` of units or columns (0: chosen by the framework), `live` or not, the initial `shares` of
-//! the ranks, the scheduler's `quantum` in seconds, and the relative `noise` of each rank's speed with its `seed`; a
-//! new random factor applies in every half second. Prints `result seconds S total S movements N interacting S
-//! computing-R S units-R N …`; the last two values appear once per rank R.
+//! Arguments have the form NAME=VALUE: the `kind` of loop (`all`, `sweep`), the number of `units`, the cost of a unit in operations (`unit`), the
+//! `bytes` of a unit, the number of measured `passes` and of warm-up passes before them (`settle`), the `block` of units or columns that is computed
+//! between two polls (0: chosen by the framework), `live` (true or false: live balancing), the initial `shares` of the ranks, the scheduler's
+//! `quantum` in seconds, and the relative `noise` of each rank's speed with its `seed`; a new random factor applies in every half second. Prints
+//! `result seconds S total S movements N interactions N interacting S computing-R S units-R N …`: the seconds of rank 0 for balancing, and for each
+//! rank R its seconds of computing and the number of units that it computed.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ impl Simulated {
             self.settings()?,
             Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
         );
-        // The units are the rows between the two edge rows.
+        // The moving units of a sweep are the rows between the two edge rows.
         let shape = Shape { rows: self.units + 2, columns: self.bytes };
         match self.kind.as_str() {
             "all" => {
@@ -136,7 +136,7 @@ struct Declares<'a> {
 }
 
 impl Declares<'_> {
-    /// Declares the operations of `units` units, scaled by the current noise factor of this rank.
+    /// Declares the operations of `units` units (rows or indices), multiplied by the current noise factor of this rank.
     fn work(&self, units: f64) {
         let mut operations = self.what.unit * units;
         if self.what.noise > 0.0 {

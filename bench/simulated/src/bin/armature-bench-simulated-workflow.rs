@@ -28,7 +28,7 @@ fn parse(arguments: &[String]) -> Outcome<Job> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Upper bound of the bytes that encoding adds to a value.
+/// Upper bound of the bytes that serialization adds to the value of a task.
 const ENCODING_BYTES: u64 = 64;
 
 fn rank(job: &Job, session: &mut Session) -> Outcome {

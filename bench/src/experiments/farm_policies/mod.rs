@@ -1,9 +1,9 @@
 //! The chunking policies in the simulator: efficiencies and order against independently computed values, and the
 //! automatic policy against the best fixed policy.
 //!
-//! The automatic policy is judged on the settings of the reference values, on random configurations drawn from separate seeds (other
-//! means, deviations, block lengths, networks and numbers of workers), and on tasks whose times vary with their
-//! index. Its cost is counted in chunks that it simulates; the time of a simulated chunk is measured.
+//! The automatic policy is judged on the farms of `reference.txt`, on random farms drawn from other seeds (other means, deviations, block lengths,
+//! networks and numbers of workers), and on tasks whose times vary with their index. Its cost is counted in chunks that it simulates; the time of a
+//! simulated chunk is measured.
 
 mod cost;
 mod reference;
@@ -58,14 +58,14 @@ struct Finish {
     /// Total seconds of all iterations.
     time: f64,
     workers: usize,
-    /// Policy of the last automatic choice.
+    /// Name of the policy that the automatic policy chose last, if it chose one.
     choice: Option<String>,
     /// Number of chunks that were simulated to choose policies.
     simulated: u64,
 }
 
 impl Finish {
-    /// Returns the efficiency in percent.
+    /// Returns the efficiency in percent: computing time of the tasks, divided by workers times total time.
     fn efficiency(&self) -> f64 {
         self.efficiency_with(0.0)
     }
@@ -83,7 +83,7 @@ impl Setting {
         Knowledge { messages: self.messages, task_bytes: each, result_bytes: each, ..Knowledge::default() }
     }
 
-    /// Draws the tasks of `iterations` iterations.
+    /// Draws the task times of `iterations` iterations.
     fn tasks(&self, iterations: usize, seed: u64) -> Outcome<Vec<Tasks>> {
         Ok(self.shape.iterations(seed)?.take(iterations).map(|times| Tasks::new(&times)).collect())
     }
@@ -105,7 +105,7 @@ impl Setting {
         Finish { busy, time, workers: self.workers, choice, simulated: chunker.simulated_chunks() }
     }
 
-    /// Returns the efficiency in percent of every fixed policy.
+    /// Returns the efficiency in percent of every fixed policy on this farm.
     fn fixed(&self, iterations: &[Tasks]) -> Vec<f64> {
         FIXED.iter().map(|&chunking| self.run(chunking, iterations).efficiency()).collect()
     }

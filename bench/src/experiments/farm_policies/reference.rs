@@ -1,5 +1,5 @@
-//! Reference values from `reference.txt`: every policy against its expected value, and the automatic policy against the
-//! best policy. Each row of the file is a setting with the expected efficiency of each fixed policy.
+//! Comparison with the efficiencies in `reference.txt`, which were computed independently: every chunking policy must reach its expected efficiency,
+//! and the automatic policy must come close to the best one. Each row of the file is a farm with the expected efficiency of each fixed policy.
 
 use armature_planner::farm::{Chunking, MessageCosts, Published};
 
@@ -11,14 +11,14 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const REFERENCE: &str = include_str!("reference.txt");
-/// Seeds of the task times with which each row is simulated.
+/// Seeds of the task times with which the farm of each row is simulated.
 const SEEDS: std::ops::Range<u64> = 1..11;
 /// 99.5 % quantile of Student's t for the number of seeds minus one degrees of freedom.
 const QUANTILE: f64 = 3.250;
-/// Additional tolerance for values that are rounded to one decimal.
+/// Additional tolerance in percentage points, because the expected efficiencies are rounded to one decimal.
 const ROUNDING: f64 = 0.051;
 
-/// Row of the reference values.
+/// Row of `reference.txt`: a simulated farm, and the expected efficiency of each fixed policy.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) setting: Setting,
@@ -55,29 +55,28 @@ impl Row {
     }
 }
 
-/// Returns all rows of the reference values, or a few of them if `smoke` is true.
+/// Returns all rows of `reference.txt`, or a few of them if `smoke` is true.
 pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });
     rows.map(Row::parse).collect()
 }
 
-/// Returns the efficiencies of the fixed policies in percent, for each of the seeds.
+/// Returns the simulated efficiencies of the fixed policies in percent, one list for each seed of the task times.
 fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> Outcome<Vec<Vec<f64>>> {
     seeds.map(|seed| Ok(row.setting.fixed(&row.setting.tasks(iterations, seed)?))).collect()
 }
 
-/// Returns the tolerance, in percentage points, within which a value from another seed than those of `samples` lies
-/// in 99 of 100 cases (Student's prediction interval).
+/// Returns the tolerance in percentage points: if the mean of `samples` is the expected value, the efficiency for another seed lies within it in 99
+/// of 100 cases (Student's prediction interval).
 fn tolerance(samples: &[f64]) -> f64 {
     let (middle, n) = (mean(samples), samples.len() as f64);
     let variance = samples.iter().map(|sample| (sample - middle).powi(2)).sum::<f64>() / (n - 1.0);
     QUANTILE * (variance * (1.0 + 1.0 / n)).sqrt() + ROUNDING
 }
 
-/// Checks the order of policies, with the minimum difference in percentage points, that holds on the fast network for
-/// every seed; returns the violations. The paper's claim that DAF is always the best policy does not hold for every
-/// seed and is not checked.
+/// Returns the violated rules on the order of policies. Each rule states by how many percentage points DAF (dynamic adjusting factoring) is better
+/// than another policy. The rules hold on the fast network for every seed.
 fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
     let TaskShape { spread, block, .. } = row.setting.shape;
     let of = |chunking| means[FIXED.iter().position(|&other| other == chunking).unwrap_or(0)];
@@ -156,7 +155,8 @@ pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(ratios)
 }
 
-/// Prints the deviation of each policy over all rows, which shows whether a policy is wrong as a whole.
+/// Prints for each policy by how much its simulated efficiency differs from the expected one over all rows. A mean far from 0 indicates an error in
+/// the policy.
 fn by_policy(report: &mut Report, differences: &[Vec<f64>], off: &[usize]) -> Outcome {
     let mut table = Table::new(&["policy", "outside", "mean difference [points]", "largest [points]"]);
     for ((chunking, differences), &off) in FIXED.into_iter().zip(differences).zip(off) {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(seen, 120);
     }
 
-    /// Checks the order of policies with two seeds; the experiment makes the full comparison.
+    /// Only two seeds are simulated here, to save time; the experiment simulates all seeds.
     #[test]
     fn expected_policy_order_holds_on_the_fast_network() {
         let mut seen = 0;
@@ -217,7 +217,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // If the efficiency of DAF is no better than that of the static policy, the rules about the static policy and those about FSC fail.
+        // If DAF is made no better than the static policy, three rules fail: one on the static policy and two on FSC.
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);

@@ -15,7 +15,7 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seed of the settings and of their tasks.
+/// Seed from which the random farms and their tasks are drawn.
 const SEED: u64 = 911_382;
 const SETTINGS: usize = 140;
 
@@ -36,8 +36,8 @@ const TRENDS: [Trend; 7] =
     [Trend::Rising, Trend::Falling, Trend::Hump, Trend::Step, Trend::Wave, Trend::Whole, Trend::Edge];
 
 impl Trend {
-    /// Returns the undisturbed times of `count` tasks in arbitrary units; for shapes other than pictures the times lie between 1 and
-    /// `height`.
+    /// Returns the times of `count` tasks before random deviations are added, in arbitrary units; for shapes other than pictures the times lie
+    /// between 1 and `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
         let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
             (0..count).map(|i| 1.0 + (height - 1.0) * level(i as f64 / count as f64)).collect()
@@ -74,8 +74,7 @@ fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
     (0..rows).map(row).collect()
 }
 
-/// Runs one iteration in each of several random settings. Returns the efficiencies of the automatic policy relative
-/// to the best fixed policy.
+/// Runs one iteration of each of several random farms. Returns the efficiencies of the automatic policy relative to the best fixed policy.
 pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     let mut table = Table::new(&[
         "course",
@@ -132,7 +131,7 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     Ok(ratios)
 }
 
-/// Draws a farm on a fast network and its tasks, whose times have a relative deviation of 3 % to 30 % from the times of its shape.
+/// Draws a farm on a fast network and its tasks. The task times deviate at random by 3 % to 30 % from the times that the shape prescribes.
 fn draw(trend: Trend, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);

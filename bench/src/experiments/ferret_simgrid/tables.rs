@@ -1,4 +1,4 @@
-//! Results of the runs on all platforms: tables, a plot, and comparisons with target values.
+//! Results of the runs on all simulated clusters: tables, a plot, and comparisons with target values.
 
 use super::super::ferret_costs::Bound;
 use super::{
@@ -10,7 +10,7 @@ use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, ve
 /// Speed-up of the planner HeDPM in the paper that describes HeDPM.
 const PAPER: f64 = 9.2;
 
-/// Prints the results of all platforms.
+/// Prints the results of the runs on all simulated clusters.
 pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",
