@@ -10,7 +10,8 @@ use crate::plot::Series;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
 
-/// Experiment: HeDPM and the refined planner at N = 30, P = 100, and the growth of their times.
+/// Experiment: planning times of HeDPM and of the framework's refined planner for several numbers of stages and
+/// processors.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-time",
     about: "time to plan, from 10 stages on 30 processors to 300 stages on 1000",

@@ -140,7 +140,8 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     Ok(())
 }
 
-/// Runs the kernel of `rabin-karp` on the same segments, one after the other, and returns the number of matches.
+/// Searches the file with the kernel of `rabin-karp`, without a pipeline and segment by segment, and returns the
+/// number of matches.
 fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     let parts = [Part::File(path.into())];
     let cut = Cut { segment: 256 << 10, overlap: PATTERN.len() - 1 };

@@ -27,8 +27,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of jobs; each job provides one sample of every comparison.
 const ROUNDS: usize = 30;
-/// Marks: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum time in µs by which a broadcast takes
-/// longer than MPI's.
+/// Targets: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum
+/// additional time in µs of a broadcast compared with MPI's.
 const MARKS: (f64, f64) = (1.02, 5.0);
 /// Numbers of steps between two convergence checks.
 const CHECK_INTERVALS: [u64; 2] = [1, 10];
@@ -94,7 +94,8 @@ pub(crate) fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Returns the microseconds of a broadcast and its answer, with plain MPI and with the session.
+/// Returns the microseconds of a broadcast followed by a message back to rank 0: with plain MPI, and with the
+/// framework's `Session`.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
     let answer = |world: &armature::Communicator, sent: u64, expected: u64| {
@@ -136,7 +137,8 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     Ok(times.map(|time| time * 1e6 / (each * parts) as f64))
 }
 
-/// Heat equation that records the largest change of a value.
+/// Heat equation on a grid; records the largest change of a grid value in the current step, as a measure of
+/// convergence.
 struct Heat {
     change: f64,
 }

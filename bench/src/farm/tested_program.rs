@@ -1,4 +1,4 @@
-//! Program with the framework for a farm of [`TaskSet`], as a user would write it.
+//! Rank program that runs a [`TaskSet`] on a farm of the framework, as a user would write it.
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, RunSummary, Session};
@@ -37,7 +37,7 @@ fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<
     Ok(())
 }
 
-/// Worker that knows the length of each task.
+/// Worker that runs tasks of a task set; `steps` is the length of each task.
 pub(super) struct TaskSetWorker {
     pub(super) steps: Vec<u64>,
 }

@@ -90,7 +90,7 @@ impl Heavy {
         all
     }
 
-    /// Returns the number of words in a task's array.
+    /// Returns the number of 64-bit words in the array that a task creates.
     fn words(self, task: usize) -> usize {
         let is_sum = self.seed == 0 && task >= self.sources;
         if is_sum { 1 } else { self.bytes / size_of::<u64>() }

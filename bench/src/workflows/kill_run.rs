@@ -24,7 +24,7 @@ use crate::{Outcome, deaths::RunFolder};
 const JOURNAL: &str = "journal";
 const EFFECTS_FOLDER: &str = "effects";
 const STARTS_FILE: &str = "begun";
-/// File with the tasks of an earlier run, written by the run that continues from its journal.
+/// File that a run continued from a journal writes: the tasks whose results it found in the journal.
 const REPLAYED_FILE: &str = "known";
 /// Upper bound of the numbers of tasks (exclusive).
 const MODULUS: u64 = 1_000_003;
@@ -33,7 +33,7 @@ const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
-/// Parameters of a workflow: number of tasks in addition to the last one, and seed.
+/// Parameters of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRun {
     /// Number of tasks without the last one.
@@ -70,7 +70,7 @@ impl KillRun {
         (0..self.tasks).map(parents).collect()
     }
 
-    /// Returns the time that each task waits in addition to its work.
+    /// Returns for each task the time that it waits, so that the run is long enough to be killed in the middle.
     fn times(self) -> Vec<Duration> {
         let mut random = Random::new(!self.seed);
         (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
@@ -238,7 +238,8 @@ impl RunFiles {
     }
 }
 
-/// Runs the rank program; prints `result seconds S again N lost N known N` on rank 0.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the time, and the numbers of tasks
+/// run again because of a lost rank, of lost ranks, and of tasks known from the journal.
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.
@@ -275,7 +276,7 @@ impl RunFiles {
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
         let description = kill_run.describe()?;
-        // One retry is necessary because a task may be running on the rank that is killed.
+        // A task must be retried once, because a task may be running on a rank when the rank is killed.
         let workflow = Workflow::from_description(description).retries(1);
         let workflow = workflow.closure("number", number).closure(TOTAL, total);
         let workflow = workflow.directory(self.run_folder.folder());

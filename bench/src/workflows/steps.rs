@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn every_compared_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
-        // Task `b`, the second one, depends on the last task, `c`.
+        // The second task, `b`, depends on the last task, `c`, so `b` must come after `c` in the output.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
             builder.task(name, work, 0);
         }

@@ -61,7 +61,8 @@ const LIVE: &str = "balanced";
 const FOLDER: &str = "target/bench/loop-oscillating";
 const HOSTS: [usize; 3] = [4, 6, 8];
 const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
-/// Cases: name, loop, number of units, and the seconds to move one unit.
+/// Cases: name of the cost of a movement, kind of loop, number of units (rows or indices), and the seconds to move
+/// one unit to another host.
 const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("cheap", Kind::All, 1000, 2.7e-3),
     ("dear", Kind::Sweep, 2000, 5.3e-3),
@@ -72,7 +73,7 @@ const SEEDS: usize = 10;
 const PASS: f64 = 0.5;
 /// Number of passes of a simulated run.
 const PASSES: usize = 480;
-/// Number of bytes of a unit of the loop.
+/// Bytes of data per row or index of the loop.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
@@ -161,7 +162,8 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("real", &plot)
 }
 
-/// Results of the program, and of the planner's simulator: efficiency, and number of movements of units.
+/// Results with the framework under SimGrid, and in the planner's simulator: of each, the efficiency and the number
+/// of movements of rows.
 type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {

@@ -2,8 +2,9 @@
 //! as long.
 //!
 //! Two undisturbed ranks run without moving rows: with equal halves, and with two thirds of the rows on the second
-//! rank, which should take 4/3 times as long. In the hand-written sweep, the strips have the width that is the best
-//! of several for equal halves; the framework chooses its own width in each run, during the warm-up.
+//! rank, which should take 4/3 times as long. A rank sends its last row to the next rank strip by strip (a strip is a
+//! block of columns). In the hand-written sweep, the strips have the width that is the best of several for equal
+//! halves; the framework chooses its own width in each run, during the warm-up.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,

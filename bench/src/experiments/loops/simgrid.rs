@@ -114,7 +114,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
                 digits(settled.movements, 0),
             ]);
         }
-        // The worst of all seeds must reach the target, so the value has no statistical interval.
+        // The target applies to the smallest speed among all seeds, so the value has no statistical interval.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
         report.mark(Mark::new(

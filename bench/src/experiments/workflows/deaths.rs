@@ -79,13 +79,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
 }
 
-/// Number of ranks of a run with values, of which up to three are killed. One worker survives in addition to rank 0,
-/// which does not run tasks that may have killed ranks.
+/// Number of ranks of a run of closures that pass values, of which up to three are killed. At least one worker
+/// survives in addition to rank 0, because rank 0 does not run tasks that may have killed other ranks.
 const VALUED_RANKS: usize = 5;
 /// Bytes of a value, and the number of tasks that gives a run of about a second.
 const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
 
-/// Runs closures with values and kills some of the ranks.
+/// Runs workflows of closures that pass values to each other, and kills some of the ranks.
 fn values(report: &mut Report, runs: usize) -> Outcome {
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-values"))?;
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
@@ -183,7 +183,7 @@ impl Trials {
         series.print_table(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
     }
 
-    /// Runs the workflow and kills the victims; returns `None` if the run ended before all of them were killed.
+    /// Runs the workflow and kills ranks; returns `None` if the run ended before all of them were killed.
     fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.run_files.clear()?;
         let mut journalled = BTreeSet::new();
