@@ -22,8 +22,8 @@ use crate::role::{GUARD, THIS_PROGRAM, VARIABLE};
 /// need; a program needs about a second to clean up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time beyond the commands' grace period that the caller waits for the end of the starter. Killing processes takes milliseconds; writing many core
-/// files takes seconds.
+/// Time that the caller waits for the starter (the process that runs its commands) to exit, in addition to the
+/// commands' grace period. Killing processes takes milliseconds; writing many core files takes seconds.
 const END: Duration = Duration::from_secs(5);
 
 /// Connection to a process that runs commands.
@@ -38,7 +38,7 @@ pub struct Starter {
     is_ready: bool,
 }
 
-/// Options of a starter.
+/// Options of a starter, the process that runs commands for its caller.
 #[derive(Clone, Debug)]
 pub struct Options {
     output: Option<PathBuf>,
@@ -83,7 +83,8 @@ impl Options {
 }
 
 impl Starter {
-    /// Starts this program again as a starter, and does not wait until it is ready.
+    /// Starts another process of this program, which becomes a starter when it calls [`enter`](crate::enter). Does
+    /// not wait until the starter is ready.
     ///
     /// # Errors
     /// [`ErrorKind::Start`] if this program has not called [`enter`](crate::enter), or cannot be started.

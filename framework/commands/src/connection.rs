@@ -1,4 +1,5 @@
-//! One end of the socket between a caller and its starter. Sending and receiving messages never blocks.
+//! One end of the socket between a starter (a process that runs commands) and its caller. Sending and receiving
+//! messages never blocks.
 
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::marker::PhantomData;

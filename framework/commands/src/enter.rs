@@ -1,4 +1,5 @@
-//! Entry point at which a program becomes a starter.
+//! Entry point at which a process of this program becomes a starter, which runs commands for the process that started
+//! it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Requests to a starter.
+//! Requests to a starter, the process that runs commands for its caller.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,8 +38,8 @@ pub struct Request {
     pub time_limit: Option<Duration>,
     /// Maximum total memory of the command's processes, in bytes.
     pub memory_limit: Option<u64>,
-    /// Number of the starter's cores that the command occupies. The command waits until enough cores are free. A command that requests more
-    /// cores than the starter has runs alone.
+    /// Number of cores that the command occupies, of those that the [`Options`](crate::Options) give to all commands.
+    /// The command waits until enough cores are free. A command that requests more cores than there are runs alone.
     pub cores: u32,
 }
 

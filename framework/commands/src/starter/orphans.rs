@@ -23,8 +23,8 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// Mark (environment variable) of the command that has started the orphan. `None` if the command is unknown, because the orphan has cleared its
-    /// environment and left the process group.
+    /// Value of the environment variable that identifies the command that has started the orphan. `None` if the
+    /// command is unknown, because the orphan has cleared its environment and left the process group.
     of: Option<String>,
     /// Time at which the orphan was first sent SIGKILL.
     killed: Option<Instant>,
@@ -113,8 +113,8 @@ impl Orphan {
     }
 }
 
-/// Returns the mark of the command that has started a process. The command is found by the process group or, if the process has left the group, by
-/// the mark in its environment.
+/// Returns the value of the environment variable that identifies the command that has started a process. The command
+/// is found by the process group or, if the process has left the group, by this variable in its environment.
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);

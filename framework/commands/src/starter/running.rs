@@ -118,8 +118,9 @@ impl Running {
         Ok(())
     }
 
-    /// If they are due, measures the memory of the command's processes and sends them a signal. `orphans` are the orphaned processes of the command,
-    /// whose descendants also belong to it.
+    /// Measures the memory of the command's processes when a measurement is due, and sends them a signal when the
+    /// command is to be stopped. `orphans` are the orphaned processes of the command, whose descendants also belong
+    /// to it.
     pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
