@@ -1,4 +1,5 @@
-//! Grain of a parallel loop with barriers, whose iterations have dependences in both directions.
+//! Efficiency of a parallel loop with a barrier after each iteration, because its iterations have dependences in both
+//! directions.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub struct Barriers {
 }
 
 impl Barriers {
-    /// Returns the run time in seconds on all ranks, with evenly distributed units (equation 11 of Siegell and Steenkiste 1997).
+    /// Returns the run time in seconds on all ranks, if each has equally many iterations of the distributed loop
+    /// (equation 11 of Siegell and Steenkiste 1997).
     pub fn time(&self) -> f64 {
         let share = self.units as f64 / self.ranks as f64 * self.unit;
         self.iterations as f64 * (self.barrier + share)

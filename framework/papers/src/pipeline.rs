@@ -1,7 +1,8 @@
-//! Exhaustive planning of small pipelines: branch and bound over all mappings within the rules.
+//! Exhaustive planning of small pipelines: branch and bound over all mappings of blocks of stages to sets of
+//! processors.
 //!
-//! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it. A branch is pruned as soon as
-//! a lower bound of its time reaches the time of the best known mapping.
+//! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it.
+//! A branch is pruned as soon as a lower bound of its time reaches the time of the best known mapping.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -18,9 +19,10 @@ const MOST_PROCESSORS: usize = 20;
 /// mapping.
 const BLOCKS_FOR_A_MAPPING: usize = 128;
 
-/// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no mapping within the rules of `options`
-/// is better; otherwise the budget was too small or the stop flag was set. The search begins with the plan of [`Algorithm::Refined`], to which it
-/// gives a tenth of the budget, and the result is never worse. [`PlanOptions::algorithm`] has no effect.
+/// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no
+/// mapping that `options` permit is better; otherwise the budget was too small or the stop flag was set. The search
+/// begins with the plan of [`Algorithm::Refined`], to which it gives a tenth of the budget, and the result is never
+/// worse. [`PlanOptions::algorithm`] has no effect.
 ///
 /// ```
 /// use armature_papers::optimal_plan;
@@ -83,8 +85,9 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks as a bit mask. `settled` is the
-    /// time of the slowest chosen block, without the last one, whose next block is not chosen yet.
+    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks
+    /// as a bit mask. `settled` is the time of the slowest of these blocks except the last one, whose time depends on
+    /// the block that follows it.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();
         if start == stages {

@@ -1,4 +1,4 @@
-//! Length of the period in which a monitor counts the items of a queue.
+//! Search for the best length of the sampling period in which a monitor counts the items that pass a queue.
 
 use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};

@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the item that block `b` may start now on its host number `place`.
+    /// Returns the item that block `b` of stages may start now on its `place`-th host, if there is one.
     fn ready(&self, b: usize, place: usize) -> Option<u64> {
         if self.dispatch == Dispatch::RoundRobin || self.in_order[b] {
             let next = self.next[b][place];

@@ -1,4 +1,4 @@
-//! Record of a simulated run of a loop, and computing times with noise. The pass-by-pass and the overlapped simulation use them.
+//! Record of a simulated run of a loop, and random noise of computing times, for both simulations of loops.
 
 use armature_planner::loops::{LoopDecision, RankTime};
 use armature_planner::random::Random;

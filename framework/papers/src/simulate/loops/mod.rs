@@ -42,7 +42,7 @@ use armature_planner::loops::{LoopBalancer, LoopOptions};
 use effort::Effort;
 pub use system::{Load, LoopRun, LoopSystem, Sharing};
 
-/// Way of balancing the units of a simulated loop.
+/// Way of balancing a simulated loop, by moving its units (rows or indices) between ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balancing {
     /// No balancing: all ranks keep equal shares, and there are no interactions with a balancer.

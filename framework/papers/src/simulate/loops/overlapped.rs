@@ -46,7 +46,7 @@ struct State<'a> {
     now: f64,
     workers: Vec<Worker>,
     movement: Option<Movement>,
-    /// Time at which the ranks next report to the balancer, if no rank runs out of units before.
+    /// Time at which the ranks next report to the balancer, if no rank runs out of units before that time.
     due: f64,
     course: Course,
     effort: Effort,

@@ -41,7 +41,7 @@ struct State<'a> {
     held: Vec<u64>,
     processors: Vec<Processor>,
     random: Random,
-    /// Work of each rank since the last interaction with the balancer.
+    /// Movements of units of the loop that will be carried out at the next interaction with the balancer.
     reports: Vec<Report>,
     /// Moves of units that will be carried out at the next interaction with the balancer.
     pending: Option<Vec<Move>>,

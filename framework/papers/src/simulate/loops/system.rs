@@ -28,13 +28,13 @@ pub enum Sharing {
 /// Simulated loop, and the ranks that run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopSystem {
-    /// Number of units of the loop, distributed equally at the beginning.
+    /// Number of units (rows or indices) of the loop, distributed equally at the beginning.
     pub units: u64,
-    /// Number of passes over all units.
+    /// Number of passes, in each of which all units of the loop are computed once.
     pub passes: u64,
-    /// Seconds that a unit takes on a rank of speed 1.
+    /// Seconds that a unit (row or index) of the loop takes on a rank of speed 1.
     pub unit: f64,
-    /// Speed of each rank; a rank of speed 1 takes `unit` seconds for a unit.
+    /// Speed of each rank, relative to a rank that takes `unit` seconds for a unit of the loop.
     pub speeds: Vec<f64>,
     /// Processes that compete with ranks for their processors.
     pub loads: Vec<Load>,
@@ -44,9 +44,9 @@ pub struct LoopSystem {
     pub noise: f64,
     /// Seed of the random noise of the speeds.
     pub seed: u64,
-    /// Cost of moving units between ranks.
+    /// Cost of moving units (rows or indices) of the loop between ranks.
     pub movement: MovementCosts,
-    /// Seconds that the ranks lose when they report to the balancer.
+    /// Seconds that each interaction, in which all ranks report to the balancer, costs the ranks.
     pub interaction: f64,
     /// Seconds between two hooks, at which a rank polls for messages. The other ranks report this time after a rank has run out of units. Used only
     /// if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
@@ -62,11 +62,11 @@ pub struct LoopRun {
     pub sequential: f64,
     /// Speed of each rank, and seconds for which its competing process had the processor.
     pub ranks: Vec<RankTime>,
-    /// Number of times that units moved between ranks.
+    /// Number of balancing decisions by which units of the loop moved between ranks.
     pub movements: u64,
-    /// Total seconds in which units moved between ranks.
+    /// Total seconds during which units of the loop were being moved between ranks.
     pub moving: f64,
-    /// Number of units of each rank at the end.
+    /// Number of units (rows or indices) of each rank at the end.
     pub held: Vec<u64>,
     /// All decisions of the balancer.
     pub decisions: Vec<LoopDecision>,

@@ -41,7 +41,8 @@ fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // Interactions with the balancer may take a twentieth of the run time: they occur after the first pass, then after every fourth pass.
+    // An interaction of the ranks with the balancer costs 0.1 s and may take a twentieth of the run time:
+    // interactions occur after the first pass of the 50, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
@@ -122,7 +123,7 @@ fn units_move_within_a_pass_while_ranks_compute() {
     system.hook = 0.01;
     let run = system.run(&overlapped).unwrap();
     assert_eq!((run.decisions[0].now, run.decisions[0].moves[0].units), (0.26, 16));
-    // Sending and receiving units may also cost computing time of the ranks.
+    // Now each movement of units also costs 0.1 s of computing time of both ranks.
     system.hook = 0.0;
     system.movement.fixed = 0.1;
     let run = system.run(&overlapped).unwrap();

@@ -10,16 +10,18 @@ const ROUNDING: f64 = 1e-9;
 /// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; work may be added to a stretch or removed from
 /// it until it ends.
 pub(super) struct Worker {
-    /// State of the processor at the beginning of the stretch.
+    /// Simulated processor of the rank, in its state when the rank began to compute without a pause.
     processor: Processor,
     held: u64,
     unit: f64,
-    /// Time at which the stretch begins, or the earliest time at which the next stretch may begin.
+    /// Time at which the current stretch (computing without a pause) begins, or the earliest time at which the next
+    /// one may begin.
     start: f64,
-    /// Processor seconds of work in the stretch. The field `followed` is the part of this work that has been simulated.
+    /// Processor seconds of work in the current stretch (computing without a pause). The field `followed` is the part
+    /// of this work that has been simulated.
     work: f64,
     followed: f64,
-    /// Time up to which the current stretch of computing has been simulated.
+    /// Time up to which the rank's computing has been simulated.
     until: f64,
     /// Units computed since the last report. The field `seconds` is the computing time since then, and `reported` the time of that report.
     units: f64,

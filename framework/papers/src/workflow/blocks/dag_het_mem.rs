@@ -95,12 +95,12 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
     Error::new(ErrorKind::Infeasible, message)
 }
 
-/// Memory need of a range of tasks in an order; the range grows at its end.
+/// Peak memory of a range of consecutive tasks of an order on one processor. Tasks are added at the end of the range.
 #[derive(Default)]
 struct Range {
     begin: usize,
     adjacent: Profile,
-    /// Memory of files that stay until the end of the range: the current size and the peak.
+    /// Current size and peak of the files that stay in memory until the end of the range of tasks.
     resident: (u64, u64),
 }
 
@@ -132,8 +132,8 @@ impl Range {
     }
 }
 
-/// Maximum of a series of values to which an amount can be added from any position on. Only values that are greater than all later values are stored,
-/// because the others can never become the maximum again.
+/// Maximum memory over the positions of an order of tasks; an amount can be added from any position on. Only values
+/// that are greater than all later values are stored, because the others can never become the maximum again.
 #[derive(Default)]
 struct Profile {
     /// Difference between the previous stored value and each stored value, by position; 0 for the first stored value.

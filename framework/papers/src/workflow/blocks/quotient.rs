@@ -32,7 +32,7 @@ pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(
     }
 }
 
-/// Several blocks that are considered as one block on one processor.
+/// Several blocks of tasks that are treated as a single block on one processor.
 #[derive(Clone, Copy)]
 pub(super) struct Merged<'a> {
     pub(super) blocks: &'a [usize],
@@ -139,7 +139,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // An edge between the two halves is not added here, because it is also an input of one half and was added as such.
+                // An edge between the two halves is added as an input of the later half, and must not be added again.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }

@@ -54,7 +54,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // The merged block is divided again into the tasks of blocks 0 and 1 + 2, and the halves get new numbers.
+    // The block that was merged from blocks 0, 1 and 2 is divided into the tasks of block 0 and those of blocks 1 and
+    // 2; the halves get new numbers.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(

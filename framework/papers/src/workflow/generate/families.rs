@@ -1,4 +1,4 @@
-//! Workflows with the shapes that the papers generate with WfCommons.
+//! Workflows with the shapes that Kulagina, Meyerhenke and Benoit (2024) generate with WfCommons.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,11 +1,12 @@
-//! Graph of blocks that no longer change, for fast computation of the makespan on given processors.
+//! Graph of blocks of tasks that no longer change. It computes the makespan quickly for any assignment of the blocks
+//! to processors.
 
 use armature_planner::workflow::{Cluster, Workflow};
 
 use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::longer;
 
-/// Blocks in an order in which they can run, with the sizes of the files between them.
+/// Blocks of tasks in an order in which they can run, with the sizes of the files between them.
 pub(super) struct Fixed<'a> {
     cluster: &'a Cluster,
     works: Vec<f64>,
