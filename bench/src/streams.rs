@@ -23,7 +23,7 @@ use crate::Outcome;
 
 /// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
 const IDLE_GAP: f64 = 20e-6;
-/// Number of sampling periods after which the current estimate of the framework's own estimator is printed.
+/// Number of sampling periods between two printed estimates of the framework's own estimator.
 const READING_INTERVAL: u64 = 64;
 
 /// Application whose service rate is estimated.

@@ -32,11 +32,11 @@ pub struct SyntheticStage {
 /// Ranks on which a stage may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Any ranks, on which the stage is replicated.
+    /// Any number of ranks, because the stage has no state and can be replicated.
     Free,
-    /// One rank at a time, because the stage has state; it can migrate.
+    /// Any rank, but only one at a time, because the stage has state. The stage can migrate.
     Serial,
-    /// Rank 0 only, because the stage has state.
+    /// Rank 0 only. The stage has state and cannot migrate.
     Root,
 }
 

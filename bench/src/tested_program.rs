@@ -138,7 +138,7 @@ impl Blocks {
     }
 }
 
-/// Minimum bytes of an allocation that is divided into blocks.
+/// Minimum bytes of an allocation that is divided into the blocks of several items.
 const CHUNK: usize = 64 << 10;
 
 impl Iterator for Blocks {

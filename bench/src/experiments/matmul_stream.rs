@@ -87,7 +87,7 @@ fn kernel(size: u64) -> Outcome<f64> {
     Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Returns the Gflop/s of NumPy's product.
+/// Returns the Gflop/s of NumPy's matrix product.
 fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
     let script = format!(

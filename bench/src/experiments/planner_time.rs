@@ -98,7 +98,7 @@ fn instances(
     Ok((0..count).map(|i| drawn[i % different].clone()).collect())
 }
 
-/// Returns the planning time of each instance in milliseconds.
+/// Returns the planning time in milliseconds of each random instance (pipeline and platform).
 fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
     for (platform, spec) in instances {

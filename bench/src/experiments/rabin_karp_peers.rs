@@ -37,7 +37,8 @@ const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    // The text of Beard and Chamberlain has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
+    // The text with few matches has 2 GB, like that of Beard and Chamberlain. The text with dense matches is smaller,
+    // because grep and ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.selects(part) {

@@ -272,8 +272,8 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
     report.table("change", &table)
 }
 
-/// Returns, for each estimator, the busy seconds from the change until the estimate stays within the bound for the
-/// rest of the run.
+/// Changes the rate of a server. Returns, for each estimator, the busy seconds from the change until its estimate
+/// stays within [`BOUND`] of the new rate.
 fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
     let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {

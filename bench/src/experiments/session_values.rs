@@ -111,7 +111,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
         other.send(&sent);
         Ok(())
     };
-    // The measurements alternate, so that both sides are measured under the same conditions.
+    // The measurements with MPI and with the session alternate, so that both are measured under the same conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
     // The first call of `world` is not timed, because it includes an agreement of the ranks.
@@ -166,14 +166,14 @@ impl Stencil for Heat {
     }
 }
 
-/// Returns the microseconds per step: with a fixed number of steps, with a check after each step, and with a check
-/// after every tenth step.
+/// Returns the microseconds per step of a loop: with a fixed number of steps, with a convergence check after each
+/// step, and with a convergence check after every tenth step.
 fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], BoxError> {
     let shape = Shape { rows: size as u64, columns: size };
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // The start and the end of the loop are included in all times.
+    // All measured times include what the framework does at the start and at the end of a loop.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

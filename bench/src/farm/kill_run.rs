@@ -38,12 +38,12 @@ pub struct Limits {
 /// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// Folder of the files, in which ranks also register their process ids.
+    /// Folder of the run's files, in which ranks also register their process ids.
     pub run_folder: RunFolder,
 }
 
 impl RunFiles {
-    /// Creates an empty folder for the files.
+    /// Creates an empty folder for the files of a run.
     ///
     /// # Errors
     /// If the folder cannot be created.

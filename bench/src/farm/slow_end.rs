@@ -18,9 +18,9 @@ const FAST_PART: f64 = 0.95;
 /// Method of distributing the tasks to the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// A farm with second copies.
+    /// A farm in which idle ranks run second copies of unfinished tasks.
     WithCopies,
-    /// A farm without second copies.
+    /// A farm in which each task runs on one rank only.
     WithoutCopies,
     /// A fixed list of tasks for each rank, planned with the known times of all tasks: each task goes to the rank
     /// that ends it first.

@@ -24,7 +24,8 @@ pub fn main(arguments: &[String]) -> Outcome {
 
 fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<(), BoxError> {
     let steps = task_set.steps()?;
-    // Another farm establishes the connections, so that the measured farm starts without any measurements of tasks.
+    // A small farm with another function establishes the connections. The measured farm then starts without any
+    // measurements of its own tasks.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
     let mut farm = Farm::worker("task set", || Ok(TaskSetWorker { steps: steps.clone() })).chunking(chunking);

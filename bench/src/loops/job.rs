@@ -15,12 +15,12 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Kind of computation that a measured loop does in each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Matrix product in each pass; units are rows.
+    /// Matrix product in each pass; the framework moves rows between ranks.
     Matmul,
-    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; units are rows, and strips of columns are passed
-    /// down the ranks.
+    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; the framework moves rows between ranks, and
+    /// strips of columns are passed down the ranks.
     Sor,
-    /// Step of the heat equation in each pass; units are rows.
+    /// Step of the heat equation in each pass; the framework moves rows between ranks.
     Heat,
 }
 
@@ -127,8 +127,8 @@ impl Job {
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
-            // Idle ranks of a check yield their cores: checks run concurrently with other tests, with more ranks than cores, and their time
-            // does not matter.
+            // In runs that check the result, idle ranks yield their cores: these runs share the cores with other
+            // tests, have more ranks than cores, and are not measured.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
         let arguments: Vec<String> =
@@ -192,7 +192,7 @@ pub struct Run {
     pub seconds: f64,
     /// Number of rows or columns of a block at the end of the run.
     pub block: f64,
-    /// Number of blocks that all ranks computed.
+    /// Total number of blocks (of rows or columns) that all ranks computed.
     pub blocks: f64,
     /// Total computing seconds of all ranks.
     pub computing: f64,

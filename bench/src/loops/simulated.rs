@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub enum Kind {
     /// No dependences (DOALL).
     All,
-    /// Dependence on the previous unit in the same pass and on the next unit in the previous pass (DOACROSS).
+    /// DOACROSS: a row depends on the previous row in the same pass, and on the next row in the previous pass.
     Sweep,
 }
 
@@ -40,7 +40,7 @@ pub struct Simulated {
     pub kind: Kind,
     /// Speed of each host; rank r is on host r.
     pub speeds: Vec<f64>,
-    /// Loads on some of the hosts.
+    /// Competing loads on some of the hosts.
     pub loads: Vec<HostLoad>,
     /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,

@@ -26,7 +26,7 @@ const EFFECTS_FOLDER: &str = "effects";
 const STARTS_FILE: &str = "begun";
 /// File that a run continued from a journal writes: the tasks whose results it found in the journal.
 const REPLAYED_FILE: &str = "known";
-/// Upper bound of the numbers of tasks (exclusive).
+/// Upper bound (exclusive) of the number that a task computes.
 const MODULUS: u64 = 1_000_003;
 /// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
 const MAX_PARENT_DISTANCE: usize = 20;
@@ -36,7 +36,7 @@ const TOTAL: &str = "total";
 /// Parameters of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRun {
-    /// Number of tasks without the last one.
+    /// Number of tasks, without the last task, which adds up the numbers of all others.
     pub tasks: usize,
     /// Seed of the dependences and of the times of the tasks.
     pub seed: u64,
@@ -45,7 +45,7 @@ pub struct KillRun {
 /// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// Folder of the files, in which ranks also register their process ids.
+    /// Folder of the run's files, in which ranks also register their process ids.
     pub run_folder: RunFolder,
 }
 
@@ -184,7 +184,7 @@ impl RunFiles {
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
     }
 
-    /// Returns the number of tasks that have left their effect.
+    /// Returns the number of tasks whose effect (a file with the task's number) exists.
     ///
     /// # Errors
     /// If the folder of the effects cannot be read.
@@ -225,7 +225,8 @@ impl RunFiles {
         Ok(starts.write_all(format!("{task}\n").as_bytes())?)
     }
 
-    /// Leaves the effect of a task, unless an earlier attempt has left the same effect.
+    /// Creates the effect of a task (a file with the number that the task computed), unless an earlier attempt has
+    /// created the same.
     fn write_effect(&self, task: usize, number: u64) -> Outcome {
         let new = self.run_folder.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
@@ -300,8 +301,8 @@ impl RunFiles {
         Ok(())
     }
 
-    /// Returns the numbers of the tasks on which a task depends, and checks that the values of closures equal the
-    /// numbers on disk.
+    /// Returns the numbers of the tasks on which a task depends, and checks that the values that closures returned
+    /// equal the numbers in their files.
     fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
         let names: Vec<String> = inputs.names().map(String::from).collect();
         let number = |name: &String| {

@@ -38,7 +38,7 @@ pub const SNAKEMAKE: &str = "Snakefile";
 pub const LIST: &str = "steps.list";
 /// File name of the workflow for make.
 pub const MAKE: &str = "steps.make";
-/// Folder of the shell lines of the tasks.
+/// Name of the folder with one file for each task's shell line.
 const LINES: &str = "lines";
 
 impl Steps {

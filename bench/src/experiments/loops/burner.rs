@@ -34,7 +34,8 @@ const ROUNDS: usize = 6;
 const SECONDS: f64 = 32.0;
 /// Duration of the warm-up in seconds.
 const WARM_UP_SECONDS: f64 = 4.0;
-/// Factor by which the warm-up round and the runs that search for a split are shorter than a measured run.
+/// Factor by which the warm-up round, and the runs that search for the best fixed split of the rows, are shorter than
+/// a measured run.
 const WARM_UP: f64 = 8.0;
 /// Time for which the experiment measures the share of the loaded core that a thread gets; covers many time slices of
 /// the scheduler.
@@ -71,7 +72,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
         let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        // The number of passes for a given time allows for the load, with which a pass takes up to twice as long.
+        // The number of passes is calculated for a run under load, in which a pass takes up to twice as long.
         let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };

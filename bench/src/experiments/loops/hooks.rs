@@ -37,7 +37,7 @@ const ROUNDS: usize = 10;
 const RUNS: u64 = 20_000;
 /// Maximum seconds of a run of a loop without work: 5 % of a loop that takes one millisecond.
 const RUN: f64 = 50e-6;
-/// Number of blocks in one measurement of the hook alone.
+/// Number of blocks in one measurement of the hook (the framework's call between two blocks) alone.
 const BLOCKS: u64 = 200_000;
 /// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log. In a run of this
 /// length all jobs and messages are written to the log, which is not the case in longer runs. The time includes the

@@ -30,7 +30,7 @@ const CASES: [(&str, Kernel, usize, usize, usize); 3] = [
     ("SOR 2000", Kernel::Sor, 2000, 150, 300),
     ("heat 2000", Kernel::Heat, 2000, 40, 200),
 ];
-/// Strip widths to try in the hand-written sweep.
+/// Widths of a strip, in columns, to try in the hand-written sweep.
 const COLUMNS: [usize; 6] = [6, 8, 10, 14, 20, 40];
 
 const BY_HAND: &str = "MPI by hand";

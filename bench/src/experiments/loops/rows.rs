@@ -26,7 +26,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 16;
 /// Cases: name, rows, warm-up passes, and measured passes.
 const CASES: [(&str, usize, usize, usize); 2] = [("SOR 4000", 4000, 60, 60), ("SOR 2000", 2000, 150, 200)];
-/// Strip widths to try in the hand-written sweep.
+/// Widths of a strip, in columns, to try in the hand-written sweep.
 const COLUMNS: [usize; 5] = [10, 20, 32, 45, 80];
 /// Fraction of the rows on the first rank.
 const FIRST_RANK_SHARE: f64 = 1.0 / 3.0;

@@ -104,7 +104,7 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
         steps.remove_run_files(folder);
         let mut command = Command::new(&program);
         command.args(&arguments).current_dir(folder);
-        // Standard error is discarded, because progress messages would appear between the tables.
+        // Standard error is discarded, because progress messages would appear between the tables of results.
         command.stderr(Stdio::null());
         let start = Instant::now();
         finish(command, LIMIT)?;

@@ -31,7 +31,8 @@ struct Run<'a> {
     plan: Plan,
     /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
-    /// Times of the current plan with the known work and memory of the tasks.
+    /// Start and end times of tasks and transfers under the current plan, given what is known of the tasks' work and
+    /// memory.
     trace: Plan,
     fresh: usize,
 }
