@@ -44,7 +44,8 @@ fn guard() -> i32 {
     // The guard ignores SIGHUP, SIGINT and SIGTERM: the caller decides when commands end, also if a launcher signals all processes.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // Without a handler the signal ends the guard, and the starter then ends its commands and itself.
+        // An error is ignored: without a handler, the signal ends the guard, and the starter then ends its commands
+        // and itself.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {

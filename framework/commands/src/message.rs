@@ -298,7 +298,7 @@ fields!(Request {
 fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output, last_line });
 
 impl Ended {
-    /// Encodes the value, for another process of the same program.
+    /// Encodes the result of a command, for another process of the same program.
     ///
     /// ```
     /// use armature_commands::{Ended, Outcome};
@@ -316,7 +316,7 @@ impl Ended {
         bytes
     }
 
-    /// Decodes bytes from [`to_bytes`](Ended::to_bytes); `None` if they are invalid.
+    /// Decodes the result of a command from the bytes of [`to_bytes`](Ended::to_bytes); `None` if they are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         take(bytes)
     }

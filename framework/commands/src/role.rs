@@ -1,4 +1,4 @@
-//! Environment variable that gives a process its role.
+//! Environment variable that gives a process its role: guard or starter.
 
 /// Environment variable that makes a process a guard or a starter.
 pub(crate) const VARIABLE: &str = "ARMATURE_COMMANDS";

@@ -81,7 +81,8 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // The bytes are written to an anonymous file, because a pipe would have to be filled while the command runs.
+        // The input of the command is written to an anonymous file, because a pipe would have to be filled while the
+        // command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep its input in memory: {error}")),

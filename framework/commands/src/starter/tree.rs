@@ -174,7 +174,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // The shell prints a line when it has started its child.
+        // The shell prints a line when it has started its child, so that the test finds both processes.
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let pid = Pid::from_raw(shell.id() as i32).unwrap();
