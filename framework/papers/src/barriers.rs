@@ -42,7 +42,8 @@ impl Barriers {
         self.units as f64 * self.unit * self.iterations as f64
     }
 
-    /// Returns the efficiency of the loop: computing time over rank time (equation 13 of Siegell and Steenkiste 1997).
+    /// Returns the efficiency of the loop: computing time divided by the total time of all ranks (equation 13 of
+    /// Siegell and Steenkiste 1997).
     pub fn efficiency(&self) -> f64 {
         let work = self.units as f64 * self.unit;
         work / (self.ranks as f64 * self.barrier + work)

@@ -5,9 +5,10 @@
 use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 use armature_planner::{Error, ErrorKind, Result};
 
-/// Returns two real numbers of workers: the one with the shortest predicted time of an iteration, and the one with the smallest performance index Pi
-/// (time divided by efficiency). `equation` selects equation 7, 8 or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not
-/// depend on its size. The time of equation 8 decreases with every worker, so the first number is infinite.
+/// Returns two numbers of workers, not rounded to integers: the one with the shortest predicted time of an iteration,
+/// and the one with the smallest performance index Pi (time divided by efficiency). `equation` selects equation 7, 8
+/// or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not depend on its size. The time of
+/// equation 8 decreases with every worker, so the first number is infinite.
 ///
 /// The paper mentions the optima without formulas; they follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {

@@ -26,7 +26,8 @@ pub struct Stream {
     pub items: Vec<Vec<u64>>,
 }
 
-/// Maximum number of items of a simulated stream. The times at which this number of items leave take 128 MiB.
+/// Maximum number of items of a simulated stream. The simulation stores the time at which each item leaves, which
+/// takes 128 MiB for this number of items.
 const MOST_ITEMS: u64 = 1 << 24;
 
 /// Simulates `items` items in the pipeline, with at most `window` of them in flight.

@@ -59,6 +59,8 @@ impl Effort {
         }
     }
 
+    /// Checks that the simulation has not taken too many steps.
+    ///
     /// # Errors
     /// [`ErrorKind::Loop`] if there have been more than [`MOST_STEPS`] simulation steps.
     pub(super) fn check(&self) -> Result<()> {

@@ -55,7 +55,7 @@ struct State<'a> {
 /// Movement of units between ranks that is in progress.
 struct Movement {
     begin: f64,
-    /// Messages that carry units, each with its arrival time.
+    /// Messages that carry units of the loop to another rank, each with its arrival time.
     messages: Vec<(f64, Move)>,
 }
 
@@ -100,8 +100,8 @@ impl State<'_> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank keeps at least one unit for the following passes, because a rank without units could never be measured again. In the rest of a pass,
-        // a slow rank may have no units left to compute.
+        // A rank keeps at least one unit of the loop for the following passes, because the speed of a rank without
+        // units could never be measured again. In the rest of a pass, a slow rank may have no units left to compute.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,
@@ -120,8 +120,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Starts a movement of units. The messages on a rank's link, in each direction, are sent one after the other. The fixed part of the cost is
-    /// computing time of the ranks that send or receive.
+    /// Starts to move units of the loop between ranks. The messages on a rank's link, in each direction, are sent one
+    /// after the other. The fixed part of the cost of a movement is computing time of the ranks that send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {

@@ -48,8 +48,9 @@ pub struct LoopSystem {
     pub movement: MovementCosts,
     /// Seconds that each interaction, in which all ranks report to the balancer, costs the ranks.
     pub interaction: f64,
-    /// Seconds between two hooks, at which a rank polls for messages. The other ranks report this time after a rank has run out of units. Used only
-    /// if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
+    /// Seconds between two hooks (points at which a rank polls for messages). After a rank has run out of units, this
+    /// time passes until the other ranks report to the balancer. Used only if balancing is
+    /// [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
     pub hook: f64,
 }
 
@@ -91,6 +92,8 @@ impl LoopSystem {
         }
     }
 
+    /// Checks the parameters of the simulated system.
+    ///
     /// # Errors
     /// [`ErrorKind::Loop`] with the first invalid part of the system.
     pub(super) fn validate(&self) -> Result<()> {

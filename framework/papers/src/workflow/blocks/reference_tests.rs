@@ -191,8 +191,8 @@ fn no_plan_beats_the_optimum_and_most_are_close() {
     assert!(10 * missed <= feasible && mean < 1.25, "{missed} of {feasible} missed, {mean} of the least");
 }
 
-/// At no time does a plan hold more memory than the verifier computes. All memory is free in the end, and times
-/// increase.
+/// The memory of a processor over time has the peak that the verifier computes for the plan, and is 0 at the end; its
+/// times increase.
 #[test]
 fn memory_steps_reach_the_peak_and_end_at_zero() {
     let workflow = Family::Montage.build(200, 1).unwrap();

@@ -11,7 +11,7 @@ use armature_planner::workflow::{Block, breadth_first};
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// Number of the fork before all tasks, which is the source of the graph.
+/// Number of the source of the graph: the fork (vertex at which tasks begin) before all tasks.
 const SOURCE: usize = 0;
 
 /// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
@@ -74,8 +74,8 @@ struct Growing<'a> {
     open: Vec<Open>,
     /// For each fork, the total weight of the edges that are laid along the path to it and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For each removed fork, the vertex of synchronisation that has its open edges, or another fork that leads to this vertex. All other forks have
-    /// their own number.
+    /// For each removed fork (vertex at which tasks begin), the vertex of synchronisation that has its open edges, or
+    /// another fork that leads to this vertex. All other forks have their own number.
     moved_forks: Vec<usize>,
 }
 

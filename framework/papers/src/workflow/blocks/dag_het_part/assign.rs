@@ -75,7 +75,7 @@ struct Fitting<'a> {
     most_blocks: usize,
     /// Number of blocks. A divided block no longer counts, only its halves.
     count: usize,
-    /// All blocks by number; a block that was removed from the queue is replaced by an empty one.
+    /// All blocks of tasks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,

@@ -4,8 +4,8 @@ use super::fixed::Fixed;
 use super::problem::Problem;
 use crate::workflow::blocks::placement::Placed;
 
-/// Swaps blocks between processors, moves blocks of the critical path to faster idle processors, and swaps again. Returns the blocks and the
-/// makespan.
+/// Swaps blocks of tasks between processors, moves blocks of the critical path to faster idle processors, and swaps
+/// again. Returns the blocks and the makespan.
 pub(super) fn improve(problem: Problem<'_>, mut blocks: Vec<Placed>) -> (Vec<Placed>, f64) {
     let fixed = Fixed::new(problem.graph, problem.cluster, &blocks);
     let mut places = Places {

@@ -167,7 +167,8 @@ impl<'a> Merging<'a> {
         true
     }
 
-    /// Divides a block into two. Returns the memory need and the number of each half, for the queue.
+    /// Divides a block into two. Returns the memory need and the number of each half, for the queue of blocks without
+    /// a processor.
     fn divide(&mut self, block: usize, random: &mut Random) -> [(u64, Reverse<usize>); 2] {
         let halves = divide(self.problem, std::mem::take(&mut self.traversals[block]), random);
         self.quotient.divide(block, &[0, 1].map(|half: usize| halves[half].order.clone()));
