@@ -226,8 +226,8 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
     Ok((watch.rate(), bytes))
 }
 
-/// Runs the rank program with the arguments `APPLICATION SIZE` and the paper's numbers of replicas. Each rank that
-/// hosts the stage prints lines `estimate ESTIMATOR RANK RATE` and `watched rank RANK …`.
+/// Runs the rank program with the arguments `APPLICATION SIZE` and the numbers of replicas of Beard and Chamberlain.
+/// Each rank that hosts the stage prints lines `estimate ESTIMATOR RANK RATE` and `watched rank RANK …`.
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.

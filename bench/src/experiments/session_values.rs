@@ -43,7 +43,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first round is a warm-up, whose times are dropped.
+            // The first round of measurements is a warm-up, whose times are dropped.
             if round > 0 {
                 samples.push(value);
             }

@@ -190,7 +190,7 @@ impl Job {
 pub struct Run {
     /// Seconds of the measured passes.
     pub seconds: f64,
-    /// Number of rows or columns of a block at the end of the run.
+    /// Number of rows or columns that a rank computes at a time (a block), at the end of the run.
     pub block: f64,
     /// Total number of blocks (of rows or columns) that all ranks computed.
     pub blocks: f64,

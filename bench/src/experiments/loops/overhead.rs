@@ -69,7 +69,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
         for (who, samples) in rounds.iter() {
             let time = median_interval(samples);
-            // The serial loops, plain and blocked, run on one rank, so their times are divided by one.
+            // Efficiency is speedup divided by the number of ranks; the serial loops, plain and blocked, run on one
+            // rank.
             let ranks = if who == PLAIN || who == BLOCKED { 1.0 } else { 2.0 };
             let against =
                 |serial: &str| rounds.ratio(serial, who).map(|ratio| digits(ratio.value / ranks, 3));

@@ -103,7 +103,8 @@ impl Instance {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    /// Returns the cluster with the memory and the communication buffer of each processor multiplied by `factor`.
+    /// Returns the cluster with the memory of each processor, and its buffer for evicted files, multiplied by
+    /// `factor`.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();

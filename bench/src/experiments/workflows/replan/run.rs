@@ -6,7 +6,7 @@ use crate::Outcome;
 
 /// Number of equal steps of the predicted makespan, at each of which the run checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
-/// Minimum gain of a new plan, relative to the predicted makespan.
+/// Time that a new plan must save to be adopted, relative to the predicted makespan.
 const MIN_GAIN: f64 = 0.01;
 /// Number of tasks whose real work and memory are revealed at a time as long as they fit. If one of them does
 /// not fit, tasks are revealed one at a time in the order of their starts to find it.
