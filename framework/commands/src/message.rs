@@ -25,7 +25,7 @@ pub(crate) enum ToStarter {
 /// Message from a starter (a process that runs commands) to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FromStarter {
-    /// Reply to `Setup`: `None` if the starter is ready, otherwise the reason why it is not.
+    /// Reply to `Setup`: `None` if the starter is ready to run commands, otherwise the reason why it is not.
     Ready(Option<String>),
     Event(Event),
 }

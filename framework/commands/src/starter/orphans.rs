@@ -8,9 +8,11 @@ use super::running::Running;
 use super::spawn::JOB_MARK;
 use super::tree;
 
-/// Time between two checks while orphans are being killed. A killed process usually ends within a millisecond.
+/// Time between two checks while orphans (processes whose parents have ended) are being killed. A killed process
+/// usually ends within a millisecond.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// Time between two checks while all orphans belong to running commands. They must be reaped when they end, but not at once.
+/// Time between two checks for new or ended orphans (processes whose parents have ended) while all known ones belong
+/// to running commands. They must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
 /// Known orphans of all commands.

@@ -31,7 +31,7 @@ pub(super) struct Running {
     /// Exit status and resource usage of the root process, once it has ended; other processes of the command may
     /// still run.
     end: Option<End>,
-    /// Kernel's count of processes killed for lack of memory, before the start of the command.
+    /// Kernel's count of processes killed for lack of memory, read before the start of the command.
     kills_before: Option<u64>,
     /// CPU time of the command's orphaned processes that have ended.
     orphans_cpu_time: Duration,

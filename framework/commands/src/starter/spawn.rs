@@ -15,8 +15,8 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// Environment variable whose value identifies a command. By it, processes of the command are found that have left its process group and process
-/// tree.
+/// Environment variable whose value identifies a command. It serves to find processes of the command that have left
+/// its process group and process tree.
 pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
 /// A started root process, and the pipes from which the output of the command is read.
