@@ -96,8 +96,8 @@ impl Tree<'_> {
         let all = (1_u32 << self.platform.processors()) - 1;
         let usable = if self.options.share_processors { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // A replicated block may use any subset of the usable processors, in numerical order of the bit masks; any other block uses one
-            // processor.
+            // A replicated block of stages may use any subset of the usable processors, in numerical order of the bit
+            // masks; any other block uses one processor.
             let may_replicate = (end - start == 1 || self.options.replicate_groups)
                 && self.spec.stages[start..end].iter().all(StageSpec::is_replicable);
             let mut hosts = 0_u32;
@@ -121,8 +121,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two replicated blocks have some of
-    /// their processors in common, but not all.
+    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two
+    /// replicated blocks of stages have some of their processors in common, but not all.
     fn evaluate(&mut self) -> Result<()> {
         self.evaluations += 1;
         let replicated =
@@ -168,8 +168,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns the time of chosen block `b` for an item, if its processors hosted no other block. The transfer after the last chosen block counts as
-    /// free.
+    /// Returns the time of chosen block `b` of stages for an item, if its processors hosted no other block. The
+    /// transfer after the last chosen block counts as free.
     fn alone(&self, b: usize) -> f64 {
         let (Block { stages, hosts, .. }, _) = &self.chosen[b];
         let ext = [self.platform.ext()];
@@ -198,8 +198,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Returns a lower bound of the time of an item in the stages from `start` on, if work were divisible and links were free. If blocks may share
-    /// processors, the bound is that of all stages on all processors.
+    /// Returns a lower bound of the time of an item in the stages from `start` on, if work were divisible and links
+    /// were free. If blocks of stages may share processors, the bound is that of all stages on all processors.
     fn rest(&self, start: usize, used: u32) -> f64 {
         let share = self.options.share_processors;
         let speeds = self.platform.speeds().iter().enumerate();

@@ -105,14 +105,14 @@ struct Run<'a> {
     /// For each processor, the blocks of stages that it hosts, and its position among the hosts of each block, in the order in which it serves the
     /// blocks.
     duties: Vec<Vec<(usize, usize)>>,
-    /// True for each block with a serial stage, which must process the items in order.
+    /// True for each block of stages with a serial stage, which must process the items in order.
     in_order: Vec<bool>,
     /// Items that wait before each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each host of each block, the number of the only item that the host may start. Used if the block has a serial stage or dispatch is round
-    /// robin.
+    /// For each host of each block of stages, the number of the only item that the host may start. Used if the block
+    /// has a serial stage or dispatch is round robin.
     next: Vec<Vec<u64>>,
-    /// For each processor, the block and the item that it processes at present.
+    /// For each processor, the block of stages and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
     completions: BinaryHeap<Reverse<Completion>>,
     now: f64,

@@ -20,7 +20,8 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Returns the result of a run that ended `elapsed` seconds after its start. `ranks` has the processor and the number of units of each rank.
+    /// Returns the result of a run that ended `elapsed` seconds after its start. `ranks` has the processor of each
+    /// rank, and its number of units (rows or indices) of the loop.
     pub(super) fn end(self, system: &LoopSystem, elapsed: f64, ranks: Vec<(Processor, u64)>) -> LoopRun {
         let Course { movements, moving, decisions } = self;
         let (processors, held): (Vec<_>, _) = ranks.into_iter().unzip();
@@ -44,7 +45,8 @@ impl LoopSystem {
         (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank), effort.clone()))
     }
 
-    /// Returns the processor seconds per unit of a rank in one pass, with random noise.
+    /// Returns the processor seconds that a rank takes in one pass for one unit (row or index) of the loop, with
+    /// random noise.
     pub(super) fn unit_in_pass(&self, rank: usize, random: &mut Random) -> f64 {
         self.unit / (self.speeds[rank] * (1.0 + self.noise * random.normal()).max(SLOWEST))
     }

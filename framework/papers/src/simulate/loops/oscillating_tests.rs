@@ -11,7 +11,7 @@ use crate::Oscillation;
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// Number of units of a loop, cost of moving a unit, and ranks between which units may move.
+/// Number of units (rows or indices) of a loop, cost of moving a unit, and ranks between which units may move.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     units: u64,
@@ -68,8 +68,8 @@ impl Case {
         LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
-    /// Returns the framework's default balancing; units move between any ranks or only between neighbours, depending
-    /// on the test case.
+    /// Returns the framework's default balancing. Rows or indices of the loop move between any ranks or only between
+    /// neighbours, depending on the test case.
     fn default(&self) -> Balancing {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
@@ -79,7 +79,8 @@ impl Case {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }
 
-    /// Returns balancing without smoothing of the measured rates, which moves units for any gain at any cost.
+    /// Returns balancing without smoothing of the measured rates, which moves rows or indices of the loop for any
+    /// gain at any cost.
     fn eager(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
     }
@@ -184,8 +185,8 @@ fn realised_gain_limits_the_loss_with_few_ranks() {
 fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very expensive movements, balancing that moves units for any gain lowers the efficiency below 30 %. Balancing that compares costs and
-    // savings still gains.
+    // If moving rows of the loop is very expensive, balancing that moves them for any gain lowers the efficiency
+    // below 30 %. Balancing that compares costs and savings still gains.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);
@@ -199,8 +200,8 @@ fn threshold_keeps_the_first_distribution_with_many_ranks() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
-        // At the first decision to move units, the measured rates show only half of the load's effect, so a second
-        // movement may follow.
+        // At the first decision to move rows or indices of the loop, the measured rates show only half of the load's
+        // effect, so a second movement may follow.
         assert!((1..=2).contains(&run.movements), "{}", run.movements);
         let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
         assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());

@@ -48,8 +48,8 @@ pub struct LoopSystem {
     pub movement: MovementCosts,
     /// Seconds that each interaction, in which all ranks report to the balancer, costs the ranks.
     pub interaction: f64,
-    /// Seconds between two hooks (points at which a rank polls for messages). After a rank has run out of units, this
-    /// time passes until the other ranks report to the balancer. Used only if balancing is
+    /// Seconds between two hooks (points at which a rank polls for messages). After a rank has computed all its units
+    /// (rows or indices), this time passes until the other ranks report to the balancer. Used only if balancing is
     /// [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
     pub hook: f64,
 }
@@ -74,8 +74,9 @@ pub struct LoopRun {
 }
 
 impl LoopSystem {
-    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Moving units, interactions with the balancer and hooks
-    /// cost nothing. A number of ranks beyond the maximum of 2^20 is reduced to one more than the maximum, which [`run`](LoopSystem::run) rejects.
+    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Moving units (rows or
+    /// indices) of the loop, interactions with the balancer and hooks cost nothing. A number of ranks beyond the
+    /// maximum of 2^20 is reduced to one more than the maximum, which [`run`](LoopSystem::run) rejects.
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
