@@ -95,7 +95,8 @@ impl Simulated {
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
-        // The start-up time is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the framework uses.
+        // The start-up time of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the
+        // framework uses.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);

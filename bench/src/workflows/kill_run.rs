@@ -135,7 +135,7 @@ impl RunFiles {
         Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
 
-    /// Removes the files of a run, except for its effects and its journal.
+    /// Removes the files of a run, except for the files that tasks must create (effects) and the journal.
     ///
     /// # Errors
     /// If a file cannot be removed.

@@ -98,7 +98,7 @@ impl Steps {
 
     /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
     pub fn remove_run_files(&self, folder: &Path) {
-        // The files do not exist before the first run, so errors are ignored.
+        // Errors are ignored, because outputs, logs and states do not exist before the first run.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }
