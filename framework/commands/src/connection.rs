@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Maximum number of bytes per read: those of some hundred events.
+/// Maximum number of bytes per read; some hundred events fit into this number.
 const READ: usize = 1 << 16;
 
 /// End of a connection, at which messages of type `In` are received.
