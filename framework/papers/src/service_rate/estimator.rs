@@ -27,7 +27,7 @@ pub struct RateEstimate {
     pub rate: f64,
     /// True if the estimate has converged.
     pub converged: bool,
-    /// Number of quantiles of which the rate is the mean.
+    /// Number of quantiles of the smoothed item counts; the rate is the mean of these quantiles.
     pub quantiles: u64,
     /// Number of samples used since the estimator was created.
     pub samples: u64,

@@ -68,7 +68,7 @@ pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Rand
     done
 }
 
-/// Divides the tasks of `dag`, at least two, into two blocks of about equal weight.
+/// Divides the tasks of `dag`, at least two, into two blocks of tasks of about equal weight.
 pub(in crate::workflow) fn halves(dag: &Dag, random: &mut Random) -> [Vec<usize>; 2] {
     let most = IMBALANCE * dag.total() / 2.0;
     let halves = Bisection::new(dag, [1, 1], most).run(dag, random);

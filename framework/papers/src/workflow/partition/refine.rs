@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
         Some(vertex)
     }
 
-    /// Removes vertices at the head of a half's queue that can no longer move.
+    /// Removes from the head of a half's queue the vertices that can no longer move to the other half.
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;

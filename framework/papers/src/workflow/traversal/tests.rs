@@ -31,7 +31,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
     })
 }
 
-/// Returns the least peak memory of any order of a block, by enumerating all sets of completed tasks.
+/// Returns the least peak memory of any order of a block of tasks, by enumerating all sets of completed tasks.
 fn least_peak(block: &Block) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();

@@ -18,7 +18,8 @@ pub(super) struct Assigned {
     pub(super) left: Vec<Traversal>,
 }
 
-/// Numbers of blocks in the order of their memory need, the largest first. Among blocks with equal needs the one with the smaller number comes first.
+/// Numbers of blocks of tasks in the order of their memory need, the largest first. Among blocks with equal needs the
+/// one with the smaller number comes first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
 /// Assigns blocks of tasks to processors: repeatedly the block with the largest memory need to the free processor
@@ -73,7 +74,7 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks. A divided block no longer counts, only its halves.
+    /// Number of blocks of tasks. A divided block no longer counts, only its halves.
     count: usize,
     /// All blocks of tasks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,

@@ -1,4 +1,4 @@
-//! Planner DagHetPart: a partition of the workflow into blocks that is fitted to the processors.
+//! Planner DagHetPart: a partition of the workflow into blocks of tasks that is fitted to the processors.
 
 mod assign;
 mod fixed;
@@ -41,7 +41,7 @@ const BLOCKS_TO_MERGE: usize = 4;
 /// Maximum number of blocks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Block plan without times: blocks on processors, and the makespan.
+/// Block plan without times: blocks of tasks on processors, and the makespan.
 type Improved = (Vec<Placed>, f64);
 
 /// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with
@@ -84,8 +84,8 @@ pub fn dag_het_part(
     let all: Vec<usize> = (0..graph.len()).collect();
     let dag = Dag::of_tasks(graph, &all);
     let baseline = dag_het_mem::blocks(graph, cluster, model);
-    // Partitions into many blocks take longest to plan, so they come first, for an even load of the threads; the
-    // blocks of the planner DagHetMem come last.
+    // Partitions into many blocks of tasks take longest to plan, so they come first, for an even load of the threads;
+    // the blocks of the planner DagHetMem come last.
     let numbers = numbers_of_blocks(cluster.len().min(graph.len()), options.most_partitions);
     let starts: Vec<Option<usize>> = numbers.rev().map(Some).chain([None]).collect();
     let candidates = answers(&starts, options.threads, |&start| match start {
