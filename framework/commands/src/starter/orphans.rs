@@ -15,7 +15,7 @@ const POLL_PERIOD: Duration = Duration::from_millis(1);
 /// to running commands. They must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
-/// Known orphans of all commands.
+/// Known orphans (processes whose parents have ended) of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     known: Vec<Orphan>,
@@ -28,7 +28,7 @@ struct Orphan {
     /// Value of the environment variable that identifies the command that has started the orphan. `None` if the
     /// command is unknown, because the orphan has cleared its environment and left the process group.
     of: Option<String>,
-    /// Time at which the orphan was first sent SIGKILL.
+    /// Time at which SIGKILL was first sent to the orphan (a process whose parent has ended).
     killed: Option<Instant>,
 }
 
