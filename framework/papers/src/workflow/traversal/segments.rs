@@ -114,7 +114,7 @@ impl Side {
         self.segments.insert((segment.drop(), *number), segment);
     }
 
-    /// Appends all segments of another side at the end of this side.
+    /// Appends all segments of another side of a traversal at the end of this side.
     fn append_all(&mut self, mut next: Side, events: &mut Events, number: &mut usize) {
         while let Some(first) = next.segments.last_entry() {
             let segment = first.get();

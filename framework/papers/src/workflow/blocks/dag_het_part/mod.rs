@@ -19,8 +19,8 @@ use crate::workflow::partition::{Dag, partition};
 /// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DagHetPart {
-    /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks are tried up to the number of processors; with a smaller
-    /// maximum, the numbers of blocks are spread evenly over this range.
+    /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks of tasks are tried up to the
+    /// number of processors; with a smaller maximum, the numbers of blocks are spread evenly over this range.
     pub most_partitions: usize,
     /// Number of threads of the planner; 0 uses all cores. The plan does not depend on the number.
     pub threads: usize,
@@ -35,10 +35,10 @@ impl Default for DagHetPart {
     }
 }
 
-/// Maximum number of blocks per processor into which a partition is divided before the blocks that fit no processor are merged. The time of merging
-/// grows with the square of this number.
+/// Maximum number of blocks of tasks per processor into which a partition is divided before the blocks that fit no
+/// processor are merged. The time of merging grows with the square of this number.
 const BLOCKS_TO_MERGE: usize = 4;
-/// Maximum number of blocks per processor after blocks that could not be merged have been divided.
+/// Maximum number of blocks of tasks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
 /// Block plan without times: blocks of tasks on processors, and the makespan.
@@ -139,7 +139,8 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
     best
 }
 
-/// Returns at most `most` of the numbers from 1 to `blocks`, including the last one.
+/// Returns the numbers of blocks of tasks to try: at most `most` of the numbers from 1 to `blocks`, including the
+/// last one.
 fn numbers_of_blocks(blocks: usize, most: usize) -> impl DoubleEndedIterator<Item = usize> {
     let count = most.clamp(1, blocks);
     (1..=count).map(move |number| number * blocks / count)
