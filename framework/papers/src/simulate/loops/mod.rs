@@ -51,9 +51,10 @@ pub enum Balancing {
     Pipelined(LoopOptions),
     /// A balancer whose decisions are carried out at once, while all ranks wait.
     Synchronous(LoopOptions),
-    /// A balancer of independent units (DOALL), as in programs. No rank stops while units move. When a rank has no units left, the remaining units of
-    /// the other ranks are redistributed in the middle of the pass. The fixed part of the cost of a movement is computing time of the ranks that send
-    /// or receive.
+    /// A balancer of independent units (rows or indices of a DOALL loop), as in real programs. No rank stops while
+    /// units move. When a rank has no units left, the remaining units of the other ranks are redistributed in the
+    /// middle of the pass. The fixed part of the cost of a movement is computing time of the ranks that send or
+    /// receive.
     Overlapped(LoopOptions),
 }
 

@@ -147,8 +147,9 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // Computes the lowest common ancestor of the forks of the edges. A fork that is an ancestor of the other forks is skipped, because its edges
-        // are laid along the path from this fork.
+        // Computes the lowest common ancestor of the forks (vertices from which tasks start) at which the edges
+        // begin. A fork that is an ancestor of the other forks is skipped, because its edges are laid along the path
+        // from this fork.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }

@@ -16,10 +16,11 @@ use crate::workflow::least_memory;
 /// paper of Kulagina et al.
 const MOST_RETRIES: usize = 2;
 
-/// Gives all blocks a processor, by merging those without one with other blocks. Returns `None` if that is impossible for a block.
+/// Gives all blocks of tasks a processor, by merging those without one with other blocks. Returns `None` if that is
+/// impossible for a block.
 ///
-/// Blocks with the largest memory needs come first. A block that cannot be merged is retried after all others if it has a neighbour without a
-/// processor. If the retries fail as well, the block is divided.
+/// Blocks with the largest memory needs come first. A block that cannot be merged is retried after all others if it
+/// has a neighbour without a processor. If the retries fail as well, the block is divided.
 pub(super) fn merge(
     problem: Problem<'_>,
     assigned: Assigned,
