@@ -11,7 +11,7 @@ use armature::farm::{Context, Farm};
 use armature::{BoxError, Session};
 
 type Point = [f64; 2];
-/// Sum and number of the points of each group.
+/// For each group, the sum and the number of its points.
 type Sums = Vec<(Point, u64)>;
 
 /// Number of points of a task.
@@ -45,7 +45,8 @@ pub(crate) fn k_means(
     farm.iterate(session, tasks(&means), |sums, _| {
         let before = means.clone();
         for (group, mean) in means.iter_mut().enumerate() {
-            // The blocks are added in their order, so that the means are bit-identical on any number of ranks.
+            // The sums of the tasks are added in the order of the tasks, so that the means are bit-identical on any
+            // number of ranks.
             let sum = sums.iter().map(|block| block[group]);
             let ([x, y], count) =
                 sum.fold(([0.0; 2], 0), |([x, y], n), (p, m)| ([x + p[0], y + p[1]], n + m));

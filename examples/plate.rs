@@ -10,7 +10,7 @@ use armature::{BoxError, Session};
 
 /// Number of steps between two checks of the largest change.
 const STEPS: u64 = 50;
-/// Maximum number of time steps.
+/// Maximum number of time steps; the run ends there if the temperatures still change.
 const MAX_STEPS: u64 = 1_000_000;
 
 struct Plate {

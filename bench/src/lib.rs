@@ -1,14 +1,14 @@
 //! Experiments behind every claim of speed or quality.
 //!
 //! `ci/bench.sh` runs the experiments. An [`Experiment`] measures, prints its tables, draws its plots, and states for
-//! each of its marks whether the mark was reached:
+//! each measured value with a target (a mark) whether the target was reached:
 //!
 //! ```text
 //! pipeline-throughput 8 B against hand-written MPI: 0.97 of its items/s, mark at least 0.9: reached
 //! ```
 //!
-//! Alternatives are measured round-robin in one session ([`pairs`]), because the speed of a machine drifts; a mark
-//! counts as reached only if the whole 95 % interval lies on the right side of the target ([`verdict`]).
+//! Alternatives are measured round-robin in one session ([`pairs`]), because the speed of a machine drifts; a target
+//! counts as reached only if the whole 95 % interval lies on its right side ([`verdict`]).
 //!
 //! Tables are also written as CSV and plots as SVG, under `target/bench/`.
 
@@ -34,7 +34,7 @@ pub mod tested_program;
 pub mod verdict;
 pub mod workflows;
 
-/// Competing loads for the measurements.
+/// Programs that load a core while another program is measured.
 pub use armature_tests::burner;
 pub use experiment::{Experiment, Extent, Outcome, Report};
 pub use plot::{Bars, Histogram, Lines};

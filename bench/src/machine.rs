@@ -58,7 +58,7 @@ fn system() -> String {
     format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
-/// Returns the value of the file's line `NAME: VALUE`.
+/// Returns `VALUE` from the first line `NAME: VALUE` of a file; the line begins with `name`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = read(file);
     let line = text.lines().find(|line| line.starts_with(name))?;

@@ -127,7 +127,7 @@ impl Cluster {
     /// Returns the cluster for the planner, with source and sink on host 0.
     ///
     /// # Errors
-    /// Never for a cluster that was drawn.
+    /// If a speed or a bandwidth is invalid, which never happens for a cluster from [`draw`](Self::draw).
     pub fn platform(&self) -> Outcome<Platform> {
         let mut platform = Platform::with_speeds(&self.speeds, Link::FREE)?;
         for (p, a) in self.bandwidths.iter().enumerate() {

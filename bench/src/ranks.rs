@@ -73,7 +73,7 @@ pub struct Launch {
     pub bind: bool,
     /// True if the other ranks continue when one dies (`--enable-recovery`).
     pub recovery: bool,
-    /// Additional environment variables.
+    /// Additional environment variables of the ranks.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
@@ -126,7 +126,8 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The log level is raised, because the start-up messages of the framework would appear between the tables.
+        // The log level is raised, because the start-up messages of the framework would appear between the tables of
+        // results.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)

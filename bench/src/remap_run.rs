@@ -21,7 +21,7 @@ use crate::{
 /// Parameters of a run whose mapping may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name of the pipeline: `uneven` or `moved`.
+    /// Name of the pipeline: `uneven` (stages of unequal work) or `moved` (short stages whose mapping changes often).
     pub pipeline: String,
     /// Number of items.
     pub items: u64,
@@ -48,7 +48,7 @@ pub struct Job {
 pub struct Run {
     /// Seconds from the start of the pipeline to its last result.
     pub total: f64,
-    /// Seconds of the last two thirds of the items.
+    /// Seconds from the arrival of the first third of the items to the end.
     pub tail: f64,
     /// Number of mapping changes, without the first and the planned mapping.
     pub changes: f64,
@@ -57,8 +57,8 @@ pub struct Run {
     /// Mean seconds that a change of the mapping cost according to the framework, if the framework reports
     /// it.
     pub cost: Option<f64>,
-    /// Mean cost of a change of the mapping, measured in windows (numbers of items in flight), if the
-    /// framework reports it.
+    /// Mean cost of a change of the mapping, as a multiple of the time that the items in flight at the change take,
+    /// if the framework reports it.
     pub cost_windows: Option<f64>,
     /// Descriptions of the mappings that the run had.
     pub mapping_lines: Vec<String>,

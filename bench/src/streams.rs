@@ -23,7 +23,7 @@ use crate::Outcome;
 
 /// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
 const IDLE_GAP: f64 = 20e-6;
-/// Number of periods between two readings of the framework's estimator.
+/// Number of sampling periods between two printed estimates of the framework's own estimator.
 const READING_INTERVAL: u64 = 64;
 
 /// Application whose service rate is estimated.
@@ -47,12 +47,14 @@ impl App {
         Ok(found.ok_or_else(|| format!("there is no application {name}"))?.0)
     }
 
-    /// Returns the busy seconds of a sampling period, which covers several items.
+    /// Returns the busy seconds after which a sampling period of the heuristic ends, which covers several items.
     fn period(self) -> f64 {
         match self {
-            // The period covers many parts of the product, each of which is stored within some tens of nanoseconds.
+            // The sampling period covers many dot products, each of which the stage stores within some tens of
+            // nanoseconds.
             App::Product => 5e-6,
-            // The period covers several segments, each of which is verified within a tenth of a millisecond.
+            // The sampling period covers several text segments, each of which the stage verifies within a tenth of a
+            // millisecond.
             App::Search => 500e-6,
         }
     }
@@ -69,9 +71,9 @@ pub struct Watch {
     busy: f64,
     all_items: u64,
     all_busy: f64,
-    /// Number of periods that are samples of the heuristic.
+    /// Number of sampling periods that the heuristic used.
     used: u64,
-    /// Number of periods that were discarded because the stage was idle.
+    /// Number of sampling periods that were discarded because the stage was idle.
     held_up: u64,
     converged: u64,
     lines: String,
@@ -79,7 +81,7 @@ pub struct Watch {
 
 impl Watch {
     fn new(app: App) -> Outcome<Self> {
-        // The options are those of the experiment on the estimators: with periods of busy time the heuristic needs
+        // The options are those of the experiment `rate-estimator`: with periods of busy time the heuristic needs
         // fewer periods than with periods of wall-clock time.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
         Ok(Watch {
@@ -142,7 +144,7 @@ impl Watch {
     }
 }
 
-/// Watched stage, which prints its statistics when it is dropped.
+/// Stage whose service rate is measured; it prints its statistics when it is dropped.
 #[derive(Debug)]
 struct Watched<S> {
     stage: S,
@@ -224,8 +226,8 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
     Ok((watch.rate(), bytes))
 }
 
-/// Runs the rank program with the arguments `APPLICATION SIZE` and the paper's numbers of replicas. Each rank that
-/// hosts the stage prints lines `estimate ESTIMATOR RANK RATE` and `watched rank RANK …`.
+/// Runs the rank program with the arguments `APPLICATION SIZE` and the numbers of replicas of Beard and Chamberlain.
+/// Each rank that hosts the stage prints lines `estimate ESTIMATOR RANK RATE` and `watched rank RANK …`.
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.

@@ -32,11 +32,11 @@ pub struct SyntheticStage {
 /// Ranks on which a stage may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Any ranks, on which the stage is replicated.
+    /// Any number of ranks, because the stage has no state and can be replicated.
     Free,
-    /// One rank at a time, because the stage has state; it can migrate.
+    /// Any rank, but only one at a time, because the stage has state. The stage can migrate.
     Serial,
-    /// Rank 0 only, because the stage has state.
+    /// Rank 0 only. The stage has state and cannot migrate.
     Root,
 }
 
@@ -44,8 +44,8 @@ const fn stage(name: &'static str, steps: u64, place: Placement) -> SyntheticSta
     SyntheticStage { name, steps, place }
 }
 
-/// Stages with some milliseconds per item, two fifths of them in a stage that only one rank can run: unless this
-/// stage is moved, a rank that becomes slow delays the stream.
+/// Stages with some milliseconds per item. One stage, which only one rank can run, takes two fifths of this time:
+/// unless it is moved, a rank that becomes slow delays the stream.
 pub const UNEVEN: &[SyntheticStage] = &[
     stage("read", 20_000, Placement::Root),
     stage("cut", 600_000, Placement::Free),
@@ -55,7 +55,7 @@ pub const UNEVEN: &[SyntheticStage] = &[
     stage("write", 20_000, Placement::Root),
 ];
 
-/// Stages with one to two milliseconds per item, for frequent changes of the mapping.
+/// Stages with one to two milliseconds per item, for streams whose mapping changes often.
 pub const REMAPPED: &[SyntheticStage] = &[
     stage("read", 5_000, Placement::Root),
     stage("first", 400_000, Placement::Free),

@@ -1,4 +1,4 @@
-//! Programs with the framework for the comparisons, as a user would write them.
+//! Rank programs of pipelines of the framework, as a user would write them, for comparisons with other programs.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ fn run_once(session: &mut Session, chain: Chain) -> Result<Duration, armature::B
     Ok(took)
 }
 
-/// Returns the mapping of the hand-written chain: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
+/// Returns the mapping of the hand-written program: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
 fn mapping() -> MappingChoice {
     MappingChoice::Text("first+second@0 | third+fourth@1".into())
 }
@@ -86,10 +86,10 @@ fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
 /// Item of 1 KiB.
 type Array = Plain<[u64; 128]>;
 
-/// Runs the stages on items of 1 KiB, of which the stages change the first word. A user who knows the size uses
-/// arrays and `plain`: the items of a batch are stored in one vector, which is sent and received without conversion.
-/// Buffers, as in [`blocks`], have one handle each. With small batches (64 items), arrays take two thirds of the
-/// processor time of buffers; with large batches both take the same time.
+/// Runs the stages on items of 1 KiB, of which the stages change the first word. Items are arrays, as a user who
+/// knows the size would choose: all items of a batch are stored in one vector, which is sent and received without
+/// conversion. Buffers, as in [`blocks`], have one handle each. With batches of 64 items, arrays take two thirds of
+/// the processor time of buffers; with large batches both take the same time.
 fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);
     let mut sum = 0;
@@ -138,7 +138,7 @@ impl Blocks {
     }
 }
 
-/// Minimum bytes of an allocation that is divided into blocks.
+/// Minimum bytes of an allocation that is divided into the blocks of several items.
 const CHUNK: usize = 64 << 10;
 
 impl Iterator for Blocks {

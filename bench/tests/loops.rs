@@ -12,7 +12,7 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-bench"))
 }
 
-/// Runs the hand-written loop; its program fails if the result is wrong.
+/// Runs the hand-written loop; the rank program fails if its result differs from that of the serial loop.
 #[track_caller]
 fn is_right(job: &Job, ranks: usize) {
     let run = Job { verify: true, ..job.clone() }.by_hand_from(binary(), ranks).unwrap();

@@ -1,5 +1,5 @@
-//! Cost of streaming for a product of matrices: `matmul-stream` against the loop whose rows stay in place, and
-//! against OpenBLAS.
+//! Cost of streaming for a product of matrices: the pipeline `matmul-stream`, which sends blocks of matrices to its
+//! stages, against a parallel loop whose rows stay on their ranks, and against OpenBLAS.
 //!
 //! All programs use single precision, except the loop and a second run of OpenBLAS, which use double precision.
 //! OpenBLAS is called through NumPy.
@@ -71,7 +71,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the Gflop/s of the kernel on blocks that are in memory.
+/// Returns the Gflop/s of the block product of `matmul-stream`, computed without a pipeline on blocks that are in
+/// memory.
 fn kernel(size: u64) -> Outcome<f64> {
     const SIDE: u64 = 128;
     let side = SIDE.min(size);
@@ -86,7 +87,7 @@ fn kernel(size: u64) -> Outcome<f64> {
     Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Returns the Gflop/s of NumPy's product.
+/// Returns the Gflop/s of NumPy's matrix product.
 fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
     let script = format!(

@@ -91,7 +91,8 @@ impl Stage for Busy {
     }
 }
 
-/// Runs all stages in one block on one rank, with one item per batch, and returns the seconds per item.
+/// Runs a pipeline of stages without useful work on one rank, with one item per batch, and returns the seconds per
+/// item.
 fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f64> {
     let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
     let config = config.events(log.map(Path::to_path_buf));

@@ -1,4 +1,4 @@
-//! Programs written with other frameworks.
+//! Runs of benchmark programs that are written with other frameworks (peers).
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use crate::{
     ranks::{Launch, finish, one},
 };
 
-/// Builds the program of the peers, which is not part of the workspace, and returns its path.
+/// Builds the benchmark program for renoir and timely, which is not part of the workspace, and returns its path.
 pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     let folder = folder();
     report.note("building the peers (renoir, timely): some minutes the first time");
@@ -45,7 +45,7 @@ pub(super) fn mpi4py_tree(tree: [u64; 3], seconds_per_step: f64, nodes: u64) -> 
     by_mpi4py("tree.py", &arguments, "seconds")
 }
 
-/// Runs a program of mpi4py on two ranks and returns the given value of its result line.
+/// Runs a program of mpi4py on two ranks and returns the number that it prints under the name `value`.
 fn by_mpi4py(program: &str, arguments: &[String], value: &str) -> Outcome<f64> {
     let python = python("mpi4py", "python", "mpi4py")?;
     let script = folder().join("mpi4py").join(program).display().to_string();
@@ -54,7 +54,7 @@ fn by_mpi4py(program: &str, arguments: &[String], value: &str) -> Outcome<f64> {
     values.get(value).copied().ok_or_else(|| format!("{program} of mpi4py printed no {value}").into())
 }
 
-/// Returns the folder of the programs written for the peers.
+/// Returns the folder of the benchmark programs that are written with other frameworks.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }

@@ -19,11 +19,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const WITHOUT: &str = "without flat_map";
-/// Alternatives: name, and the number of items that the stage makes of each item.
+/// Cases with `flat_map`: name, and number of items that the stage creates from each input item.
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // The number of items makes a run of about a second.
+    // With this number of items a run takes about a second.
     let items = if smoke { 2_000_000 } else { 100_000_000 };
     let contestant = |(name, of_each)| Contestant::new(name, move || measure(Setting { items, of_each }));
     let contestants = [(WITHOUT, 0)].into_iter().chain(WITH).map(contestant).collect();

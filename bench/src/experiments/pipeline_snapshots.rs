@@ -1,10 +1,12 @@
-//! Cost of snapshots of a pipeline, and what they save when the job is killed.
+//! Cost of snapshots of a pipeline, and the time that they save when the job is killed.
 //!
-//! *Cost*: items of 8 bytes through four stages on two ranks, one of them serial with state, with a snapshot every second and without; and
-//! Ferret on two ranks. The period is fixed, so that no bound limits the cost.
+//! *Cost*: items of 8 bytes through four stages on two ranks, one of the stages serial with state, with a snapshot
+//! every second and without; and Ferret on two ranks. The period is fixed, because otherwise the framework would
+//! choose it so that the cost stays below a bound.
 //!
-//! *Kills*: a job of some seconds is killed at a random time and started again. The time lost is that of both starts minus that of an
-//! undisturbed run. Without snapshots the second start computes everything again. The result must be that of the undisturbed run.
+//! *Kills*: a job of some seconds is killed at a random time and started again. The time lost is the sum of both
+//! starts minus the time of an undisturbed run. Without snapshots the second start computes everything again. The
+//! result must be that of the undisturbed run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

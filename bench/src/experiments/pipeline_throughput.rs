@@ -32,18 +32,19 @@ const BY_HAND: &str = "MPI by hand";
 const SINGLE: &str = "MPI by hand, one message per item";
 const PEERS: [&str; 2] = ["renoir", "timely"];
 
-/// Parameters for one size of items.
+/// Parameters of the runs with items of one size.
 struct Case {
     name: &'static str,
     chain: Chain,
-    /// Number of items for the chain that sends one message per item, and the number of items in flight.
+    /// Parameters of the hand-written MPI program that sends one message per item: number of items, and number of
+    /// items in flight.
     single: (usize, usize),
-    /// Number of items for the programs of other frameworks, and their batch sizes.
+    /// Number of items for the programs of other frameworks, and the batch size of each program.
     peers: (usize, [usize; 2]),
 }
 
-/// Cases. The numbers of items give runs of about a second. The batch sizes of the chain are the best of a few that
-/// were tried by hand with windows of 8 and 16. The framework gets the same batch sizes.
+/// Cases. The numbers of items give runs of about a second. The batch sizes of the hand-written MPI program are the
+/// best of a few that were tried with 8 and 16 batches in flight. The framework gets the same batch sizes.
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",
@@ -104,8 +105,8 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
         Contestant::new(ARMATURE, move || tested_program::measure(chain)),
         Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
-    // The chain that sends one message per item is left out if batches have one item, because it is then the same program as the chain with
-    // batches.
+    // The hand-written program that sends one message per item is left out if batches have one item, because it is
+    // then the same as the program that sends batches.
     if case.chain.batch > 1 {
         contestants.push(Contestant::new(SINGLE, move || chain::measure::<Stages>(single)));
     }
@@ -119,7 +120,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     contestants
 }
 
-/// Records the measured values that have targets, if the framework took part.
+/// Reports the ratios of the framework's items per second to those of the other programs that have targets.
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {

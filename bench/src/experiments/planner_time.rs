@@ -10,7 +10,8 @@ use crate::plot::Series;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
 
-/// Experiment: HeDPM and the refined planner at N = 30, P = 100, and the growth of their times.
+/// Experiment: planning times of HeDPM and of the framework's refined planner for several numbers of stages and
+/// processors.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-time",
     about: "time to plan, from 10 stages on 30 processors to 300 stages on 1000",
@@ -97,7 +98,7 @@ fn instances(
     Ok((0..count).map(|i| drawn[i % different].clone()).collect())
 }
 
-/// Returns the planning time of each instance in milliseconds.
+/// Returns the planning time in milliseconds of each random instance (pipeline and platform).
 fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
     for (platform, spec) in instances {

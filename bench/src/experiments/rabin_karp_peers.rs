@@ -37,7 +37,8 @@ const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    // The text of Beard and Chamberlain has 2 GB. The dense text is smaller, because grep and ripgrep search it at 50 MB/s.
+    // The text with few matches has 2 GB, like that of Beard and Chamberlain. The text with dense matches is smaller,
+    // because grep and ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.selects(part) {
@@ -140,7 +141,8 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     Ok(())
 }
 
-/// Runs the kernel of `rabin-karp` on the same segments, one after the other, and returns the number of matches.
+/// Searches the file with the kernel of `rabin-karp`, without a pipeline and segment by segment, and returns the
+/// number of matches.
 fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     let parts = [Part::File(path.into())];
     let cut = Cut { segment: 256 << 10, overlap: PATTERN.len() - 1 };

@@ -135,7 +135,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     Ok(ranks)
 }
 
-/// Runs the search on seven simulated ranks, and compares the framework's estimates of the time per item with the
+/// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the time per item with the
 /// declared costs.
 fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");

@@ -33,9 +33,9 @@ const UTILISATIONS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 const SERVICE: f64 = 5e-6;
 /// Maximum number of items in a batch.
 const BATCH: usize = 64;
-/// Busy seconds in a period of the heuristic, which correspond to 1000 items.
+/// Busy seconds in a sampling period of the published estimator (the heuristic), which correspond to 1000 items.
 const PERIOD: f64 = 5e-3;
-/// Busy seconds of each server's run, and of the run after a change of its rate.
+/// Busy seconds that each simulated server runs, and again after its rate has changed.
 const RUN: f64 = 4.0;
 /// Fraction of the batches of which only a part of the items is seen: between 0.3 and all of them.
 const PARTIAL: f64 = 0.15;
@@ -117,8 +117,8 @@ impl Server {
             u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
             _ => 1.0,
         };
-        // A batch of which only some items are seen is passed with a longer time: for a rate, fewer items in the same time are equivalent
-        // to more time for the same items.
+        // If only a part of the items of a batch is seen, the estimator gets all items with a longer time, because
+        // the rate is the same as with fewer items in the original time.
         (items as u64, busy / seen)
     }
 }
@@ -272,8 +272,8 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
     report.table("change", &table)
 }
 
-/// Returns, for each estimator, the busy seconds from the change until the estimate stays within the bound for the
-/// rest of the run.
+/// Changes the rate of a server. Returns, for each estimator, the busy seconds from the change until its estimate
+/// stays within [`BOUND`] of the new rate.
 fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
     let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {

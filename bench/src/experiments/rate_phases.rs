@@ -28,15 +28,15 @@ const STATIC: &str = "static";
 const LIVE: &str = "live";
 const KNOWN_BEFOREHAND: &str = "known beforehand";
 
-/// Environment in which the stream runs.
+/// Real or simulated ranks on which the search runs, and the parameters of its runs there.
 struct Environment {
     name: &'static str,
     ranks: usize,
-    /// Function that runs the program on a number of ranks.
+    /// Function that runs a program with the given number of ranks and arguments, and returns its output.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
     /// True if run times are exactly reproducible, so that one run is enough.
     repeats: bool,
-    /// Number of segments in each half.
+    /// Number of text segments in each half of the text.
     halves: [u64; 2],
     /// Fixed mapping with which live balancing is compared.
     fixed: &'static str,
@@ -155,7 +155,7 @@ fn compare(
     Ok(())
 }
 
-/// Returns the seconds of a search with the given number of segments in each half.
+/// Returns the seconds of a search with the given number of text segments in each half of the text.
 fn measure_once(
     environment: &Environment,
     folder: &Path,

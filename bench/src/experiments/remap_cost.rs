@@ -36,7 +36,7 @@ const ONE: &str = "one mapping";
 const OTHER: &str = "the other";
 const EXCHANGED: &str = "exchanged";
 
-/// Case: number of ranks, true if the ranks run under mpirun, and two mappings of equal quality.
+/// Case: name, number of ranks, `mpi` (true if the ranks run under mpirun), and two mappings of equal quality.
 struct Case {
     name: &'static str,
     ranks: usize,

@@ -27,8 +27,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of jobs; each job provides one sample of every comparison.
 const ROUNDS: usize = 30;
-/// Marks: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum time in µs by which a broadcast takes
-/// longer than MPI's.
+/// Targets: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum
+/// additional time in µs of a broadcast compared with MPI's.
 const MARKS: (f64, f64) = (1.02, 5.0);
 /// Numbers of steps between two convergence checks.
 const CHECK_INTERVALS: [u64; 2] = [1, 10];
@@ -43,7 +43,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first round is a warm-up, whose times are dropped.
+            // The first round of measurements is a warm-up, whose times are dropped.
             if round > 0 {
                 samples.push(value);
             }
@@ -94,7 +94,8 @@ pub(crate) fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Returns the microseconds of a broadcast and its answer, with plain MPI and with the session.
+/// Returns the microseconds of a broadcast followed by a message back to rank 0: with plain MPI, and with the
+/// framework's `Session`.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
     let answer = |world: &armature::Communicator, sent: u64, expected: u64| {
@@ -110,7 +111,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
         other.send(&sent);
         Ok(())
     };
-    // The measurements alternate, so that both sides are measured under the same conditions.
+    // The measurements with MPI and with the session alternate, so that both are measured under the same conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
     // The first call of `world` is not timed, because it includes an agreement of the ranks.
@@ -136,7 +137,8 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     Ok(times.map(|time| time * 1e6 / (each * parts) as f64))
 }
 
-/// Heat equation that records the largest change of a value.
+/// Heat equation on a grid; records the largest change of a grid value in the current step, as a measure of
+/// convergence.
 struct Heat {
     change: f64,
 }
@@ -164,14 +166,14 @@ impl Stencil for Heat {
     }
 }
 
-/// Returns the microseconds per step: with a fixed number of steps, with a check after each step, and with a check
-/// after every tenth step.
+/// Returns the microseconds per step of a loop: with a fixed number of steps, with a convergence check after each
+/// step, and with a convergence check after every tenth step.
 fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], BoxError> {
     let shape = Shape { rows: size as u64, columns: size };
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // The start and the end of the loop are included in all times.
+    // All measured times include what the framework does at the start and at the end of a loop.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

@@ -62,7 +62,7 @@ pub(super) fn simulated(name: &str, ranks: usize, arguments: &[String]) -> Outco
     finish(command, LIMIT)
 }
 
-/// Returns the word before the text `mark` as a number.
+/// Returns the number directly before `mark` in the last line of `text` that contains it.
 pub(super) fn number_before(text: &str, mark: &str) -> Outcome<f64> {
     let before = text.lines().rev().find_map(|line| line.split_once(mark)).map(|(before, _)| before);
     let number = before.and_then(|before| before.split_whitespace().next_back()?.parse().ok());

@@ -94,7 +94,7 @@ impl Job {
 /// Results of a run of the farm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// Seconds from the first task drawn to the last result.
+    /// Seconds from the time when the first task is taken from the input to the last result.
     pub seconds: f64,
     /// Sum of the seconds of all tasks, measured around each task.
     pub busy: f64,

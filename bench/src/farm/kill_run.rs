@@ -38,12 +38,12 @@ pub struct Limits {
 /// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// Folder of the files, in which ranks also register their process ids.
+    /// Folder of the run's files, in which ranks also register their process ids.
     pub run_folder: RunFolder,
 }
 
 impl RunFiles {
-    /// Creates an empty folder for the files.
+    /// Creates an empty folder for the files of a run.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -51,8 +51,8 @@ impl RunFiles {
         Ok(RunFiles { run_folder: RunFolder::create(folder)? })
     }
 
-    /// Returns the arguments of the rank program: the folder, the time limits, whether a journal is written, and the
-    /// job.
+    /// Returns the command-line arguments of the rank program: the folder, the time limits, whether a journal is
+    /// written, and the job.
     pub fn arguments(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
         let mut arguments = vec![self.run_folder.folder().display().to_string()];
         arguments.extend([limits.silence, limits.join_limit].map(|time| time.as_millis().to_string()));
@@ -133,8 +133,9 @@ fn line(number: u64, result: u64) -> String {
     format!("{number} {result:016x}")
 }
 
-/// Runs the rank program; prints `result seconds S again N lost N known N` on rank 0. The seconds end when the farm
-/// has released its workers.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the seconds until the farm has
+/// released its workers, the number of tasks sent again because their rank died, of lost ranks, and of tasks known
+/// from the journal.
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
@@ -167,7 +168,7 @@ impl RunFiles {
             let log = File::options().create(true).append(true).open(&start_log)?;
             Ok(Watched { top: TaskSetWorker { steps: steps.clone() }, log })
         };
-        // One retry is necessary because a task may be running on the rank that is killed.
+        // The farm must retry a task once, because a task may be running on a rank when the rank is killed.
         let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence).retries(1);
         if journal {
             farm = farm.journal(self.path(JOURNAL), &job.arguments());

@@ -20,29 +20,29 @@ const PROGRAM: &str = "armature-bench-simulated";
 /// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Network of the hosts.
+/// Bandwidth and message cost of the simulated network.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Seconds for which every message keeps its sender busy: `mo` in the model of Cesar et al. (2006).
+    /// Seconds for which every message occupies its sender: `mo` in the model of Cesar et al. (2006).
     pub start_up: f64,
 }
 
 /// Parameters of a simulated farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
-    /// Network of the hosts.
+    /// Bandwidth and message cost of the network between the hosts.
     pub network: Network,
     /// Distribution of the task times in seconds.
     pub shape: TaskShape,
     /// Seed of the task lengths.
     pub seed: u64,
-    /// Number of sets of tasks, which run one after the other.
+    /// Number of iterations; each runs a new set of tasks after the previous set is done.
     pub iterations: usize,
     /// Number of ranks in addition to rank 0.
     pub workers: usize,
-    /// Number of the workers that lead other workers instead of running tasks.
+    /// Number of sub-masters: workers that distribute tasks to other workers instead of running tasks.
     pub sub_masters: usize,
     /// Chunking policy of the farm.
     pub chunking: Chunking,
@@ -55,7 +55,7 @@ pub struct Run {
     pub seconds: f64,
     /// Total seconds of all tasks.
     pub work: f64,
-    /// Seconds of the last iteration.
+    /// Seconds of the last iteration (set of tasks).
     pub last: f64,
     /// Number of chunks that the master dispatched.
     pub chunks: usize,
@@ -95,19 +95,22 @@ impl Simulated {
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
-        // The start-up time is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the framework uses.
+        // The start-up time of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the
+        // framework uses.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
-        // The number of workers is fixed, unless the run measures the number of workers to which the farm converges.
+        // Balancing, which adapts the number of workers, is off unless the run measures the number of workers to
+        // which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)
     }
 
-    /// Returns the model of an iteration with these tasks, with perfect knowledge.
+    /// Returns the analytical model of an iteration, with the exact work and message costs of its tasks instead of
+    /// measured ones.
     ///
     /// # Errors
     /// If the shape of the tasks is invalid.

@@ -12,17 +12,18 @@ const RANKS: usize = 4;
 const SLOW_RANK: usize = 1;
 /// Ratio of the times of a task on the slow rank and on other ranks.
 const SLOWNESS: u32 = 10;
-/// Fraction of the tasks before the rank becomes slow.
+/// Fraction of the tasks that start before the slow rank becomes slow.
 const FAST_PART: f64 = 0.95;
 
-/// Distribution of the tasks.
+/// Method of distributing the tasks to the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// A farm with second copies.
+    /// A farm in which idle ranks run second copies of unfinished tasks.
     WithCopies,
-    /// A farm without second copies.
+    /// A farm in which each task runs on one rank only.
     WithoutCopies,
-    /// Lists of tasks, made with the knowledge of all times: each task goes to the rank that ends it first.
+    /// A fixed list of tasks for each rank, planned with the known times of all tasks: each task goes to the rank
+    /// that ends it first.
     Oracle,
 }
 

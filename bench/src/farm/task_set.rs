@@ -16,7 +16,7 @@ pub struct TaskSet {
     pub tasks: usize,
     /// Mean length of a task in generator steps.
     pub mean: f64,
-    /// Standard deviation of the length, relative to the mean.
+    /// Standard deviation of the length of a task, relative to the mean length.
     pub deviation: f64,
     /// Seed from which the task lengths are drawn.
     pub seed: u64,
@@ -49,7 +49,7 @@ pub fn work(number: u64, steps: u64) -> u64 {
     advance(number, steps)
 }
 
-/// Returns the number of steps that an undisturbed core computes in the given time.
+/// Returns the number of generator steps that an undisturbed core computes in the given time.
 pub fn steps_in(seconds: f64) -> f64 {
     let steps: u64 = REMAPPED.iter().map(|stage| stage.steps).sum();
     seconds * steps as f64 / seconds_per_item(REMAPPED)

@@ -1,4 +1,4 @@
-//! Program with the framework for a farm of [`TaskSet`], as a user would write it.
+//! Rank program that runs a [`TaskSet`] on a farm of the framework, as a user would write it.
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, RunSummary, Session};
@@ -24,7 +24,8 @@ pub fn main(arguments: &[String]) -> Outcome {
 
 fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<(), BoxError> {
     let steps = task_set.steps()?;
-    // Another farm establishes the connections, so that the measured farm starts without any measurements of tasks.
+    // A small farm with another function establishes the connections. The measured farm then starts without any
+    // measurements of its own tasks.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
     let mut farm = Farm::worker("task set", || Ok(TaskSetWorker { steps: steps.clone() })).chunking(chunking);
@@ -37,7 +38,7 @@ fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<
     Ok(())
 }
 
-/// Worker that knows the length of each task.
+/// Worker that runs tasks of a task set; `steps` is the length of each task.
 pub(super) struct TaskSetWorker {
     pub(super) steps: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! Program with the framework for farms of tiny tasks, as a user would write it.
+//! Rank program that runs farms of tiny tasks with the framework, as a user would write it.
 
 use std::str::FromStr;
 use std::time::Duration;

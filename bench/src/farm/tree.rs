@@ -22,7 +22,7 @@ const MAX_CHILDREN: u64 = 5;
 /// Parameters of the tree of tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tree {
-    /// Number of roots.
+    /// Number of root nodes, at which the search begins.
     pub roots: u64,
     /// Maximum depth below a root.
     pub depth: u32,

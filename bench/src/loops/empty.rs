@@ -1,5 +1,5 @@
-//! Rank program with loops without work, which measures the cost of a run of a skeleton, including the agreement of
-//! the ranks.
+//! Rank program with loops without work. It measures the fixed cost of a run of a loop, including the agreement of
+//! the ranks that all of them run the same loop.
 
 use std::time::Instant;
 

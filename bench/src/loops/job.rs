@@ -15,12 +15,12 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Kind of computation that a measured loop does in each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Matrix product in each pass; units are rows.
+    /// Matrix product in each pass; the framework moves rows between ranks.
     Matmul,
-    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; units are rows, and strips of columns are passed
-    /// down the ranks.
+    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; the framework moves rows between ranks, and
+    /// strips of columns are passed down the ranks.
     Sor,
-    /// Step of the heat equation in each pass; units are rows.
+    /// Step of the heat equation in each pass; the framework moves rows between ranks.
     Heat,
 }
 
@@ -56,13 +56,13 @@ pub struct Job {
     pub settle: usize,
     /// Number of measured passes.
     pub passes: usize,
-    /// Columns of a strip of the sweep. With 0 the framework chooses the width, and the hand-written program uses a
-    /// whole row.
+    /// Number of columns of a strip of the sweep. With 0 the framework chooses the number, and in the hand-written
+    /// program a strip is a whole row.
     pub columns: usize,
     /// Fraction of the rows on rank 0 with two ranks; with the framework, the initial fraction. With any other number
     /// of ranks, all ranks have equal shares.
     pub split: f64,
-    /// True if the framework moves units.
+    /// True if the framework moves rows between ranks during the run.
     pub live: bool,
     /// True if rank 0 compares the whole result with the result of the serial loop.
     pub verify: bool,
@@ -115,7 +115,8 @@ impl Job {
         self.with_framework_from(&this, ranks)
     }
 
-    /// Runs the loop like [`with_framework`](Job::with_framework), from another binary.
+    /// Runs the loop like [`with_framework`](Job::with_framework), from another binary that contains the rank
+    /// programs, for tests whose own binary does not.
     ///
     /// # Errors
     /// Same as [`with_framework`](Job::with_framework).
@@ -126,8 +127,8 @@ impl Job {
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
-            // Idle ranks of a check yield their cores: checks run concurrently with other tests, with more ranks than cores, and their time
-            // does not matter.
+            // In runs that check the result, idle ranks yield their cores: these runs share the cores with other
+            // tests, have more ranks than cores, and are not measured.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
         let arguments: Vec<String> =
@@ -189,19 +190,19 @@ impl Job {
 pub struct Run {
     /// Seconds of the measured passes.
     pub seconds: f64,
-    /// Number of units or columns of a block at the end of the run.
+    /// Number of rows or columns that a rank computes at a time (a block), at the end of the run.
     pub block: f64,
-    /// Number of blocks that all ranks computed.
+    /// Total number of blocks (of rows or columns) that all ranks computed.
     pub blocks: f64,
     /// Total computing seconds of all ranks.
     pub computing: f64,
     /// Total seconds that all ranks spent on balancing: reports to rank 0, and its decisions.
     pub interacting: f64,
-    /// Number of reports of all ranks to rank 0, each followed by a decision about moving units.
+    /// Number of reports of all ranks to rank 0, each followed by a decision about moving rows.
     pub interactions: f64,
-    /// Number of movements of units, including those of the warm-up.
+    /// Number of decisions by which the framework moved rows between ranks, including those of the warm-up.
     pub movements: f64,
-    /// Number of units on rank 0 at the end of the run.
+    /// Number of rows on rank 0 at the end of the run.
     pub held: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Loop on simulated hosts, which have unequal speeds or alternating loads.
+//! Parallel loop on simulated hosts, which have unequal speeds or alternating loads.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path, process::Command, time::Duration};
 
@@ -15,12 +15,12 @@ const PROGRAM: &str = "armature-bench-simulated-loop";
 /// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Dependences between the units of the loop.
+/// Dependences between the units (rows or indices) of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// No dependences (DOALL).
     All,
-    /// Dependence on the previous unit in the same pass and on the next unit in the previous pass (DOACROSS).
+    /// DOACROSS: a row depends on the previous row in the same pass, and on the next row in the previous pass.
     Sweep,
 }
 
@@ -36,29 +36,30 @@ impl fmt::Display for Kind {
 /// Parameters of a simulated loop.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// Dependences between the units of the loop.
+    /// Dependences between the units (rows or indices) of the loop.
     pub kind: Kind,
     /// Speed of each host; rank r is on host r.
     pub speeds: Vec<f64>,
-    /// Loads on some of the hosts.
+    /// Competing loads on some of the hosts.
     pub loads: Vec<HostLoad>,
     /// Bandwidth in bytes per second of each host's link to the switch, in each direction.
     pub bandwidth: f64,
-    /// Number of units.
+    /// Number of units (rows or indices) of the loop.
     pub units: usize,
-    /// Seconds of a unit on a host of speed 1.
+    /// Seconds of one row or index of the loop on a host of speed 1.
     pub unit: f64,
-    /// Bytes of a unit.
+    /// Bytes of data per row or index of the loop.
     pub bytes: usize,
     /// Number of warm-up passes before the measurement.
     pub settle: usize,
     /// Number of measured passes.
     pub passes: usize,
-    /// Units or columns of a block; with 0 the framework chooses.
+    /// Number of rows, columns or indices that a rank computes between two polls for messages; with 0 the framework
+    /// chooses.
     pub block: usize,
-    /// True if the framework moves units.
+    /// True if the framework moves rows or indices between ranks during the run.
     pub live: bool,
-    /// True if ranks start with units in proportion to their speeds instead of equal numbers.
+    /// True if ranks start with rows or indices in proportion to their speeds, instead of equal numbers.
     pub ideal: bool,
     /// Time slice of the scheduler in seconds, as configured in the balancer; 0 if there is none.
     pub quantum: f64,
@@ -75,14 +76,14 @@ pub struct Run {
     pub seconds: f64,
     /// Seconds of the warm-up and the measured passes.
     pub total: f64,
-    /// Number of movements of units in all passes.
+    /// Number of decisions by which rows or indices moved between ranks, in all passes.
     pub movements: f64,
-    /// Number of decisions of rank 0 about moving units, each after reports of all ranks, in the measured
+    /// Number of decisions of rank 0 about moving rows or indices, each after reports of all ranks, in the measured
     /// passes.
     pub interactions: f64,
     /// Seconds that the reports and decisions of balancing took on rank 0.
     pub interacting: f64,
-    /// Seconds of computing and number of computed units, by rank.
+    /// Seconds of computing, and number of computed rows or indices, by rank.
     pub ranks: Vec<(f64, f64)>,
 }
 
@@ -135,9 +136,9 @@ impl Run {
         })
     }
 
-    /// Returns the efficiency by (2) of Siegell and Steenkiste (1997) for equal hosts: the time of one host, divided
-    /// by the total time available on all hosts. The load takes half of a host while the rank computes, and all of it
-    /// while the rank waits. The value is valid only for runs without warm-up passes.
+    /// Returns the efficiency of the loop by equation (2) of Siegell and Steenkiste (1997) for equal hosts: the time
+    /// on one host, divided by the total time available on all hosts. A load takes half of its host while the rank
+    /// computes, and all of the host while the rank waits. The value is valid only for runs without warm-up passes.
     pub fn efficiency(&self, job: &Simulated) -> f64 {
         let competing: f64 = job
             .loads
@@ -145,7 +146,8 @@ impl Run {
             .map(|load| {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
-                // The load takes half of its host while the rank computes, so that both have computed for the same time.
+                // The load takes half of its host while the rank computes, so load and rank have used the processor
+                // for the same time.
                 let other_seconds = (computing - units * job.unit).max(0.0);
                 (burnt - other_seconds).max(0.0)
             })

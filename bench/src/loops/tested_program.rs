@@ -1,4 +1,4 @@
-//! Programs with the framework for the loops, as a user would write them.
+//! Rank program that runs the measured loops with the framework, as a user would write it.
 
 use std::{ops::Range, time::Instant};
 
@@ -105,12 +105,13 @@ fn check(
     }
 }
 
-/// Returns the computed rows of a whole grid, which are all rows except the edges.
+/// Returns the rows of a grid without the first and the last row, which are fixed edges.
 fn inner(grid: &[f64], width: usize) -> Vec<f64> {
     grid[width..grid.len() - width].to_vec()
 }
 
-/// Matrix product. Rows of A and C belong to the units; every rank holds B.
+/// Matrix product C = A · B. When a unit (row) of the loop moves, its rows of A and C move with it; every rank holds
+/// B.
 struct Product {
     b: kernels::Factor,
 }

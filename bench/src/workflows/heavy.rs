@@ -90,7 +90,7 @@ impl Heavy {
         all
     }
 
-    /// Returns the number of words in a task's array.
+    /// Returns the number of 64-bit words in the array that a task creates.
     fn words(self, task: usize) -> usize {
         let is_sum = self.seed == 0 && task >= self.sources;
         if is_sum { 1 } else { self.bytes / size_of::<u64>() }
@@ -126,8 +126,8 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
     contents
 }
 
-/// Factor by which the arrays of the first run are smaller. After this run the process has allocated all memory that
-/// it needs in addition to the arrays.
+/// Factor by which the arrays of the warm-up run are smaller than those of the measured run. After the warm-up the
+/// process has allocated all memory that it needs in addition to the arrays.
 const WARM_UP_FACTOR: usize = 64;
 
 fn run_once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {

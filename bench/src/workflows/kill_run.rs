@@ -24,19 +24,19 @@ use crate::{Outcome, deaths::RunFolder};
 const JOURNAL: &str = "journal";
 const EFFECTS_FOLDER: &str = "effects";
 const STARTS_FILE: &str = "begun";
-/// File with the tasks of an earlier run, written by the run that continues from its journal.
+/// File that a run continued from a journal writes: the tasks whose results it found in the journal.
 const REPLAYED_FILE: &str = "known";
-/// Upper bound of the numbers of tasks (exclusive).
+/// Upper bound (exclusive) of the number that a task computes.
 const MODULUS: u64 = 1_000_003;
 /// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
 const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
-/// Parameters of a workflow: number of tasks in addition to the last one, and seed.
+/// Parameters of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRun {
-    /// Number of tasks without the last one.
+    /// Number of tasks, without the last task, which adds up the numbers of all others.
     pub tasks: usize,
     /// Seed of the dependences and of the times of the tasks.
     pub seed: u64,
@@ -45,7 +45,7 @@ pub struct KillRun {
 /// Files of a run whose ranks are killed.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
-    /// Folder of the files, in which ranks also register their process ids.
+    /// Folder of the run's files, in which ranks also register their process ids.
     pub run_folder: RunFolder,
 }
 
@@ -70,7 +70,7 @@ impl KillRun {
         (0..self.tasks).map(parents).collect()
     }
 
-    /// Returns the time that each task waits in addition to its work.
+    /// Returns for each task the time that it waits, so that the run is long enough to be killed in the middle.
     fn times(self) -> Vec<Duration> {
         let mut random = Random::new(!self.seed);
         (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
@@ -135,7 +135,7 @@ impl RunFiles {
         Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
 
-    /// Removes the files of a run, except for its effects and its journal.
+    /// Removes the files of a run, except for the files that tasks must create (effects) and the journal.
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -184,7 +184,7 @@ impl RunFiles {
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
     }
 
-    /// Returns the number of tasks that have left their effect.
+    /// Returns the number of tasks whose effect (a file with the task's number) exists.
     ///
     /// # Errors
     /// If the folder of the effects cannot be read.
@@ -225,7 +225,8 @@ impl RunFiles {
         Ok(starts.write_all(format!("{task}\n").as_bytes())?)
     }
 
-    /// Leaves the effect of a task, unless an earlier attempt has left the same effect.
+    /// Creates the effect of a task (a file with the number that the task computed), unless an earlier attempt has
+    /// created the same.
     fn write_effect(&self, task: usize, number: u64) -> Outcome {
         let new = self.run_folder.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
@@ -238,7 +239,8 @@ impl RunFiles {
     }
 }
 
-/// Runs the rank program; prints `result seconds S again N lost N known N` on rank 0.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the time, and the numbers of tasks
+/// run again because of a lost rank, of lost ranks, and of tasks known from the journal.
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.
@@ -275,7 +277,7 @@ impl RunFiles {
         };
         let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
         let description = kill_run.describe()?;
-        // One retry is necessary because a task may be running on the rank that is killed.
+        // A task must be retried once, because a task may be running on a rank when the rank is killed.
         let workflow = Workflow::from_description(description).retries(1);
         let workflow = workflow.closure("number", number).closure(TOTAL, total);
         let workflow = workflow.directory(self.run_folder.folder());
@@ -299,8 +301,8 @@ impl RunFiles {
         Ok(())
     }
 
-    /// Returns the numbers of the tasks on which a task depends, and checks that the values of closures equal the
-    /// numbers on disk.
+    /// Returns the numbers of the tasks on which a task depends, and checks that the values that closures returned
+    /// equal the numbers in their files.
     fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
         let names: Vec<String> = inputs.names().map(String::from).collect();
         let number = |name: &String| {

@@ -22,16 +22,17 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub struct Scale {
     /// Simulated seconds per second of the plan.
     pub seconds: f64,
-    /// Bytes per unit of size.
+    /// Simulated bytes per unit of file size in the plan.
     pub bytes: f64,
 }
 
 /// Parameters of a simulated workflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated<'a> {
-    /// Tasks, in the units of the plan.
+    /// Tasks and files of the workflow; work and sizes are in the units of the plan.
     pub workflow: &'a Workflow,
-    /// Hosts, in the units of the plan; each pair of hosts has its own channel in each direction.
+    /// Processors of the cluster; speeds and bandwidths are in the units of the plan. Each pair of hosts has its own
+    /// channel in each direction.
     pub cluster: &'a Cluster,
     /// Plan that the ranks follow.
     pub plan: &'a Plan,

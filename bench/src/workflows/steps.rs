@@ -38,7 +38,7 @@ pub const SNAKEMAKE: &str = "Snakefile";
 pub const LIST: &str = "steps.list";
 /// File name of the workflow for make.
 pub const MAKE: &str = "steps.make";
-/// Folder of the shell lines of the tasks.
+/// Name of the folder with one file for each task's shell line.
 const LINES: &str = "lines";
 
 impl Steps {
@@ -98,7 +98,7 @@ impl Steps {
 
     /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
     pub fn remove_run_files(&self, folder: &Path) {
-        // The files do not exist before the first run, so errors are ignored.
+        // Errors are ignored, because outputs, logs and states do not exist before the first run.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn every_compared_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
-        // Task `b`, the second one, depends on the last task, `c`.
+        // The second task, `b`, depends on the last task, `c`, so `b` must come after `c` in the output.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
             builder.task(name, work, 0);
         }

@@ -11,7 +11,7 @@ use armature::{BoxError, Config, Context, Progress, Session};
 use super::kill_run::KillRun;
 use crate::{Outcome, deaths::RunFolder};
 
-/// Time that a task takes in addition to the handling of its values.
+/// Time for which a task sleeps, in addition to the handling of its values.
 const TASK_TIME: Duration = Duration::from_millis(1);
 
 /// Parameters of a workflow.
@@ -49,7 +49,8 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
     parents.fold(task as u64, |sum, parent| sum.rotate_left(7).wrapping_mul(31).wrapping_add(parent))
 }
 
-/// Runs the rank program; prints `result seconds S again N lost N` on rank 0.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N`: the time, the number of tasks run again
+/// because of a lost rank, and the number of lost ranks.
 ///
 /// # Errors
 /// If the arguments are wrong, or a task returned a wrong value.

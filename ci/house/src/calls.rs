@@ -17,6 +17,8 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
+    /// Parses a pattern of calls, as written in `house.toml`.
+    ///
     /// # Errors
     /// The text is not a pattern.
     pub(crate) fn read(text: &str) -> Result<Self, String> {

@@ -41,12 +41,15 @@ pub(crate) struct Calls {
     /// True if the measure is the number of calls, false if it is the number of files with such calls.
     #[serde(default)]
     pub(crate) each: bool,
-    /// Files and directories below `layered` that are searched; all crates if the list is empty.
+    /// Files and directories that are searched, below the directory that the key `layered` names; all crates if the
+    /// list is empty.
     #[serde(default)]
     pub(crate) within: Vec<PathBuf>,
 }
 
 impl Calls {
+    /// Parses the patterns of the calls that the measure counts.
+    ///
     /// # Errors
     /// A pattern has an invalid form.
     pub(crate) fn patterns(&self) -> Result<Vec<Pattern>, String> {
@@ -55,6 +58,8 @@ impl Calls {
 }
 
 impl Config {
+    /// Reads the configuration file `house.toml`.
+    ///
     /// # Errors
     /// The file cannot be read or parsed.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {

@@ -12,10 +12,11 @@ use syn::{Item, UseTree, Visibility};
 use crate::macros::arguments;
 use crate::source::Source;
 
-/// Names of items that one source file imports from another, by the indices of both files.
+/// For each pair of source files of which the first imports from the second: the names of the imported items. Files
+/// are numbered.
 pub(crate) type Arrows = BTreeMap<(usize, usize), BTreeSet<String>>;
 
-/// Returns all imports between these source files.
+/// Returns all imports between the files in `sources`.
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     let mut house = House::default();
     for (number, source) in sources.iter().enumerate() {

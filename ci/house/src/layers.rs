@@ -12,15 +12,17 @@ use crate::source::Source;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Layer {
     name: String,
-    /// Files and directories below `root`. A file belongs to the room with the longest matching path.
+    /// Rooms of the layer: files and directories below `root`. A file belongs to the room with the longest matching
+    /// path.
     rooms: Vec<PathBuf>,
-    /// True if the rooms of the layer must not import from each other.
+    /// True if the rooms (files and directories) of the layer must not import from each other.
     #[serde(default)]
     apart: bool,
 }
 
-/// Returns the forbidden imports: those from a higher layer, and those between rooms of a layer whose rooms are `apart`. Each has the indices of two
-/// source files, and the names of both layers. Only files below `root` have layers.
+/// Returns the forbidden imports: those from a higher layer, and, in layers marked `apart`, those between different
+/// rooms (files and directories) of the layer. Each has the indices of two source files, and the names of both
+/// layers. Only files below `root` have layers.
 ///
 /// # Errors
 /// A file below `root` belongs to no layer.
@@ -50,7 +52,8 @@ pub(crate) fn wrong(
     Ok(wrong)
 }
 
-/// Returns the number of the layer to which a file belongs, and of its room in the layer.
+/// Returns the number of the layer to which a file belongs, and the number of its room (file or directory) in the
+/// layer.
 fn place(layers: &[Layer], file: &Path) -> Option<(usize, usize)> {
     let rooms = layers
         .iter()

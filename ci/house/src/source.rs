@@ -57,7 +57,7 @@ fn read(
 /// full name.
 type Elsewhere = (String, Vec<PathBuf>, PathBuf, Vec<String>);
 
-/// Returns the modules in separate files that these items declare, also those declared inside inline modules.
+/// Returns the modules that are declared among `items`, also inside inline modules, and defined in separate files.
 fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for item in items {

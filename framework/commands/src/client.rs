@@ -22,8 +22,8 @@ use crate::role::{GUARD, THIS_PROGRAM, VARIABLE};
 /// need; a program needs about a second to clean up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time beyond the commands' grace period that the caller waits for the end of the starter. Killing processes takes milliseconds; writing many core
-/// files takes seconds.
+/// Time that the caller waits for the starter (the process that runs its commands) to exit, in addition to the
+/// commands' grace period. Killing processes takes milliseconds; writing many core files takes seconds.
 const END: Duration = Duration::from_secs(5);
 
 /// Connection to a process that runs commands.
@@ -38,7 +38,7 @@ pub struct Starter {
     is_ready: bool,
 }
 
-/// Options of a starter.
+/// Options of a starter, the process that runs commands for its caller.
 #[derive(Clone, Debug)]
 pub struct Options {
     output: Option<PathBuf>,
@@ -83,7 +83,8 @@ impl Options {
 }
 
 impl Starter {
-    /// Starts this program again as a starter, and does not wait until it is ready.
+    /// Starts another process of this program, which becomes a starter when it calls [`enter`](crate::enter). Does
+    /// not wait until the starter is ready.
     ///
     /// # Errors
     /// [`ErrorKind::Start`] if this program has not called [`enter`](crate::enter), or cannot be started.
@@ -116,8 +117,8 @@ impl Starter {
         let start = |doing: &str| Error::io(ErrorKind::Start, format!("{doing} for a starter of commands"));
         let (ours, theirs) = UnixStream::pair().map_err(start("create a socket"))?;
         let mut command = Command::new(program);
-        // The starter is in its own process group. A signal of a launcher or a terminal to the caller's group then does not end the starter, which
-        // has time to end its commands.
+        // The starter (the process that runs the commands) is in its own process group. A signal of a launcher or a
+        // terminal to the caller's group then does not end the starter, which has time to end its commands.
         command.arg0(name).args(arguments).process_group(0);
         for (variable, _) in std::env::vars_os() {
             if variable.to_str().is_some_and(is_removed) {
@@ -223,7 +224,8 @@ impl Starter {
     /// Waits at most `limit` for the end of the guard (the process between the caller and the starter). Returns its exit status as text if it has
     /// ended.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
-        /// Time between two checks for the end of the guard, which usually ends within some milliseconds.
+        /// Time between two checks for the end of the guard (the process between caller and starter), which usually
+        /// ends within some milliseconds.
         const POLL_PERIOD: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
@@ -251,7 +253,8 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // An error is ignored: a starter that takes too long to close ends its commands and itself without the caller.
+        // An error is ignored: a starter that takes too long to close will end its commands and itself without the
+        // caller.
         let _ = self.end();
     }
 }

@@ -1,4 +1,5 @@
-//! One end of the socket between a caller and its starter. Sending and receiving messages never blocks.
+//! One end of the socket between a starter (a process that runs commands) and its caller. Sending and receiving
+//! messages never blocks.
 
 use std::io::{self, ErrorKind as Io, Read, Write};
 use std::marker::PhantomData;
@@ -8,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Maximum number of bytes per read: those of some hundred events.
+/// Maximum number of bytes per read; some hundred events fit into this number.
 const READ: usize = 1 << 16;
 
 /// End of a connection, at which messages of type `In` are received.

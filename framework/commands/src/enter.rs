@@ -1,4 +1,5 @@
-//! Entry point at which a program becomes a starter.
+//! Entry point at which a process of this program becomes a starter, which runs commands for the process that started
+//! it.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -40,10 +41,12 @@ pub(crate) fn has_been_called() -> bool {
 /// Body of the guard, the process between the caller and the starter: runs the starter, waits for its end, and then kills all processes that the
 /// starter has left behind. Returns the exit code.
 fn guard() -> i32 {
-    // The guard ignores SIGHUP, SIGINT and SIGTERM: the caller decides when commands end, also if a launcher signals all processes.
+    // The guard (the process between caller and starter) ignores SIGHUP, SIGINT and SIGTERM: the caller decides when
+    // commands end, also if a launcher signals all processes.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // Without a handler the signal ends the guard, and the starter then ends its commands and itself.
+        // An error is ignored: without a handler, the signal ends the guard, and the starter then ends its commands
+        // and itself.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {
@@ -52,7 +55,8 @@ fn guard() -> i32 {
     let mut command = Command::new(THIS_PROGRAM);
     let mut arguments = std::env::args_os();
     command.arg0(arguments.next().unwrap_or_default()).args(arguments).process_group(0);
-    // The starter inherits the guard's standard input, which is the socket to the caller. The guard itself never reads from it.
+    // The starter inherits the standard input of its parent, the guard, which is the socket to the caller. The guard
+    // itself never reads from it.
     command.env(VARIABLE, getpid().as_raw_nonzero().to_string()).stdout(Stdio::null());
     let status = match command.spawn().and_then(|mut starter| starter.wait()) {
         Ok(status) => status,

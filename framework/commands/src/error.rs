@@ -17,9 +17,9 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The starter could not be started, or refused its options.
+    /// The starter (the process that runs the commands) could not be started, or refused its options.
     Start,
-    /// The starter has died.
+    /// The starter (the process that runs the commands) has died.
     Dead,
     /// A received message is invalid, or a request of the caller is too large.
     Protocol,

@@ -1,4 +1,4 @@
-//! Events of commands that a starter reports.
+//! Events of commands that a starter (the process that runs the commands) reports to its caller.
 
 use std::fmt;
 use std::time::Duration;

@@ -12,24 +12,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Ended, Event, Outcome, Stopped};
 use crate::request::{Destination, Input, Program, Request};
 
-/// Message from a caller to its starter.
+/// Message from a caller to its starter, the process that runs its commands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// Settings of the starter. They are the first message; the caller sends them again when the output file changes.
+    /// Settings of the starter (the process that runs the commands). They are its first message; the caller sends
+    /// them again when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
 }
 
-/// Message from a starter to its caller.
+/// Message from a starter (a process that runs commands) to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FromStarter {
-    /// Reply to `Setup`: `None` if the starter is ready, otherwise the reason why it is not.
+    /// Reply to `Setup`: `None` if the starter is ready to run commands, otherwise the reason why it is not.
     Ready(Option<String>),
     Event(Event),
 }
 
-/// Settings that a starter needs before the first command.
+/// Settings that a starter (a process that runs commands) needs before the first command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
     pub(crate) output: Option<PathBuf>,
@@ -205,7 +206,8 @@ fn take_list<T: Wire>(from: &mut Body<'_>) -> Option<Vec<T>> {
     (0..u64::take(from)?).map(|_| T::take(from)).collect()
 }
 
-/// Implements `Wire` for an enum, which is encoded as the number of its variant, and the variant's fields in this order.
+/// Implements `Wire` for an enum. A value is encoded as the number of its variant, in the order in which the macro
+/// call lists the variants, and the variant's fields.
 macro_rules! variants {
     ($name:ident { $($number:literal => $variant:ident $(($($item:ident),*))? $({$($field:ident),*})?,)* }) => {
         impl Wire for $name {
@@ -232,7 +234,7 @@ macro_rules! variants {
     };
 }
 
-/// Implements `Wire` for a struct, which is encoded as its fields in this order.
+/// Implements `Wire` for a struct, which is encoded as its fields in the order in which the macro call lists them.
 macro_rules! fields {
     ($name:ident { $($field:ident),* }) => {
         impl Wire for $name {
@@ -296,7 +298,7 @@ fields!(Request {
 fields!(Ended { outcome, stopped, run_time, cpu_time, peak_memory, lost_output, last_line });
 
 impl Ended {
-    /// Encodes the value, for another process of the same program.
+    /// Encodes the result of a command, for another process of the same program.
     ///
     /// ```
     /// use armature_commands::{Ended, Outcome};
@@ -314,7 +316,7 @@ impl Ended {
         bytes
     }
 
-    /// Decodes bytes from [`to_bytes`](Ended::to_bytes); `None` if they are invalid.
+    /// Decodes the result of a command from the bytes of [`to_bytes`](Ended::to_bytes); `None` if they are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         take(bytes)
     }

@@ -155,7 +155,8 @@ impl OutputWriter {
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // The incomplete header and output are cut off, because readers would not find output behind them.
+                // A header and output that were only written in part are cut off, because readers would not find
+                // output behind them.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());

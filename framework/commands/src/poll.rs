@@ -1,4 +1,4 @@
-//! Waiting for descriptors.
+//! Waiting until file descriptors are ready.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! Requests to a starter.
+//! Requests to a starter, the process that runs commands for its caller.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ pub struct Request {
     pub attempt: u32,
     /// Program or shell line that is run.
     pub program: Program,
-    /// Environment variables that are set in addition to those of the starter.
+    /// Environment variables that are set in addition to those of the starter, the process that runs the commands.
     pub environment: Vec<(OsString, OsString)>,
-    /// Working directory; `None` for that of the starter.
+    /// Working directory; `None` for that of the starter, the process that runs the commands.
     pub directory: Option<PathBuf>,
     /// Standard input of the command.
     pub stdin: Input,
@@ -38,8 +38,8 @@ pub struct Request {
     pub time_limit: Option<Duration>,
     /// Maximum total memory of the command's processes, in bytes.
     pub memory_limit: Option<u64>,
-    /// Number of the starter's cores that the command occupies. The command waits until enough cores are free. A command that requests more
-    /// cores than the starter has runs alone.
+    /// Number of cores that the command occupies, of those that the [`Options`](crate::Options) give to all commands.
+    /// The command waits until enough cores are free. A command that requests more cores than there are runs alone.
     pub cores: u32,
 }
 
@@ -72,7 +72,8 @@ pub enum Input {
 /// Destination of a command's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
-    /// The output goes to the starter's output file if it has one, and is discarded otherwise.
+    /// The output goes to the output file of all commands, if the [`Options`](crate::Options) name one, and is
+    /// discarded otherwise.
     #[default]
     Output,
     /// The output is discarded.

@@ -1,6 +1,7 @@
-//! Environment variable that gives a process its role.
+//! Environment variable that gives a process its role: guard or starter.
 
-/// Environment variable that makes a process a guard or a starter.
+/// Environment variable that makes a process a starter (which runs commands) or a guard (the starter's parent, which
+/// kills left-over processes).
 pub(crate) const VARIABLE: &str = "ARMATURE_COMMANDS";
 /// Value of the variable in the guard, the process between the caller and the starter. In the starter, the value is the process id of the guard.
 pub(crate) const GUARD: &str = "guard";

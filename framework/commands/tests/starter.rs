@@ -28,7 +28,7 @@ fn shell(id: u64, line: impl Into<std::ffi::OsString>) -> Request {
     Request::new(id, Program::shell(line))
 }
 
-/// Runs all requests. Returns the result of each command by its number.
+/// Runs all of `requests`. Returns the result of each command by the number of its request.
 fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended> {
     let count = requests.len();
     requests.into_iter().for_each(|request| starter.run(request).unwrap());
@@ -370,7 +370,7 @@ fn each_of_2000_commands_on_two_starters_ends_exactly_once() {
     });
 }
 
-/// Starts a program that runs `lines` as commands of its starter. Tests kill the program.
+/// Starts another process that runs `lines` as commands of its own starter, so that tests can kill the process.
 fn program(arguments: &[&str], lines: &str) -> std::process::Child {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());

@@ -179,9 +179,9 @@ fn holder_in(locks: &str, file: &File) -> Option<u32> {
     let place = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // The line of a waiting process has `->` as its second field.
+        // In `/proc/locks`, the line of a process that waits for a lock has `->` as its second field.
         let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
-        // A process id of 0 means that the holder is in another PID namespace.
+        // In `/proc/locks`, a process id of 0 means that the holder is in another PID namespace.
         (at == place).then(|| process.parse().ok()).flatten().filter(|&number| number > 0)
     })
 }

@@ -179,7 +179,7 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Earlier output of this process is written first.
+            // Buffered output of this process is flushed first, so that it comes before the new output.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }

@@ -1,4 +1,5 @@
-//! Grain of a parallel loop with barriers, whose iterations have dependences in both directions.
+//! Efficiency of a parallel loop with a barrier after each iteration, because its iterations have dependences in both
+//! directions.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,8 @@ pub struct Barriers {
 }
 
 impl Barriers {
-    /// Returns the run time in seconds on all ranks, with evenly distributed units (equation 11 of Siegell and Steenkiste 1997).
+    /// Returns the run time in seconds on all ranks, if each has equally many iterations of the distributed loop
+    /// (equation 11 of Siegell and Steenkiste 1997).
     pub fn time(&self) -> f64 {
         let share = self.units as f64 / self.ranks as f64 * self.unit;
         self.iterations as f64 * (self.barrier + share)
@@ -40,7 +42,8 @@ impl Barriers {
         self.units as f64 * self.unit * self.iterations as f64
     }
 
-    /// Returns the efficiency of the loop: computing time over rank time (equation 13 of Siegell and Steenkiste 1997).
+    /// Returns the efficiency of the loop: computing time divided by the total time of all ranks (equation 13 of
+    /// Siegell and Steenkiste 1997).
     pub fn efficiency(&self) -> f64 {
         let work = self.units as f64 * self.unit;
         work / (self.ranks as f64 * self.barrier + work)

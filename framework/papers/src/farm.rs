@@ -1,12 +1,14 @@
-//! Equations of farms that no decision of the runtime uses. Equation numbers are those of *Modeling Master/Worker applications for automatic
-//! performance tuning*, Parallel Computing 32 (2006).
+//! Equations of the model of master/worker programs (farms) that no decision of the runtime uses. Equation numbers
+//! are those of Cesar et al., *Modeling Master/Worker applications for automatic performance tuning*, Parallel
+//! Computing 32 (2006).
 
 use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
 use armature_planner::{Error, ErrorKind, Result};
 
-/// Returns two real numbers of workers: the one with the shortest predicted time of an iteration, and the one with the smallest performance index Pi
-/// (time divided by efficiency). `equation` selects equation 7, 8 or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not
-/// depend on its size. The time of equation 8 decreases with every worker, so the first number is infinite.
+/// Returns two numbers of workers, not rounded to integers: the one with the shortest predicted time of an iteration,
+/// and the one with the smallest performance index Pi (time divided by efficiency). `equation` selects equation 7, 8
+/// or 9 of the paper of Cesar et al.; the start-up time `mo` of a message must not depend on its size. The time of
+/// equation 8 decreases with every worker, so the first number is infinite.
 ///
 /// The paper mentions the optima without formulas; they follow from the derivatives.
 pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
@@ -21,9 +23,10 @@ pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
     }
 }
 
-/// Computes the seconds of an iteration with unbalanced load: equation 6 of the paper of Cesar et al., or the larger of the times of equations 4 and
-/// 5. `to` and `from` are the bytes that each worker receives and sends, `work` is its computing time (s), and `master` the time of the master (s).
-/// The last worker starts and ends last.
+/// Computes the seconds of an iteration with unbalanced load: equation 6 of the paper of Cesar et al., or the larger
+/// of the times of equations 4 and 5. `to` and `from` are the bytes that each worker receives and sends, `work` is
+/// its computing time (s), and `master` the time of the master (s). The model assumes that the worker that starts
+/// last also ends last.
 ///
 /// # Errors
 /// [`ErrorKind::Farm`] if `to`, `from` and `work` differ in length, or are empty.

@@ -1,15 +1,18 @@
-//! Methods of the papers behind armature that no run of a program needs: equations, generators, simulators, and planners of blocks. The planner of
-//! runs is [`armature_planner`]. Tests verify its predictions with the simulators here, and the command `armature plan` also tries the block plans.
+//! Methods of the papers behind armature that no run of a program needs: equations, generators, simulators, and
+//! planners that assign one block of tasks to each processor. Runs are planned by [`armature_planner`]. Tests verify
+//! its predictions with the simulators here, and the command `armature plan` also tries the block planners.
 //!
-//! - [`workflow`]: block plans, partitions, and the workflows and clusters of the papers.
+//! - [`workflow`]: block planners, partitions, and the workflows and clusters of the papers.
 //! - [`optimal_plan`]: exhaustive planner of small pipelines.
 //! - [`simulate`]: simulators of pipelines and of loops.
-//! - [`Barriers`], [`Oscillation`]: cost of barriers in a loop, and the best possible efficiency under a load that appears and disappears (Siegell
-//!   and Steenkiste 1997).
-//! - [`RateEstimator`]: rate of a server that is never blocked, from counts of sampling periods (Beard and Chamberlain 2015).
-//! - [`Period`], [`reading_probability`], [`writing_probability`]: length of the sampling period of a queue, and probability of a period without
-//!   blocking (Beard and Chamberlain 2015).
-//! - [`unbalanced_time`], [`real_optima`], [`idle_index`] and others: equations of farms (Cesar, Moreno, Sorribes and Luque 2006).
+//! - [`Barriers`], [`Oscillation`]: cost of barriers in a loop, and the best possible efficiency under a load that
+//!   appears and disappears (Siegell and Steenkiste 1997).
+//! - [`RateEstimator`]: rate of a server that is never blocked, from counts of sampling periods (Beard and
+//!   Chamberlain 2015).
+//! - [`Period`], [`reading_probability`], [`writing_probability`]: length of the sampling period of a queue, and
+//!   probability of a period without blocking (Beard and Chamberlain 2015).
+//! - [`unbalanced_time`], [`real_optima`], [`idle_index`] and others: equations of farms (Cesar, Moreno, Sorribes and
+//!   Luque 2006).
 
 mod barriers;
 mod blocking;

@@ -1,11 +1,12 @@
-//! Best possible result of load balancing if another process competes with one rank at intervals (section 8 of Siegell and Steenkiste 1997).
+//! Best possible efficiency of a parallel loop with load balancing, if another process competes with one rank at
+//! intervals (section 8 of Siegell and Steenkiste 1997).
 
 use serde::{Deserialize, Serialize};
 
-/// Load on one rank that is alternately off and on.
+/// Competing load on one rank of a parallel loop; the load is alternately off and on.
 ///
-/// The model is that of section 8 of the paper of Siegell and Steenkiste. Its figure was not legible; the formula is a reconstruction from its
-/// description.
+/// The model is that of section 8 of the paper of Siegell and Steenkiste. Its figure was not legible; the formula is
+/// a reconstruction from its description.
 ///
 /// ```
 /// use armature_papers::{Oscillation, Reaction};
@@ -32,18 +33,23 @@ pub struct Oscillation {
 /// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until units begin to move (t_c in the paper of Siegell and Steenkiste).
+    /// Seconds from the end of the load until the balancer begins to move units of the loop (t_c in the paper of
+    /// Siegell and Steenkiste).
     pub to_off: f64,
-    /// Seconds for which units move after the end of the load (t_d in the paper of Siegell and Steenkiste).
+    /// Seconds that the movement of units of the loop takes after the end of the load (t_d in the paper of Siegell
+    /// and Steenkiste).
     pub move_back: f64,
-    /// Seconds from the beginning of the load until units begin to move (t_f in the paper of Siegell and Steenkiste).
+    /// Seconds from the beginning of the load until the balancer begins to move units of the loop (t_f in the paper
+    /// of Siegell and Steenkiste).
     pub to_on: f64,
-    /// Seconds for which units move after the beginning of the load (t_g in the paper of Siegell and Steenkiste).
+    /// Seconds that the movement of units of the loop takes after the beginning of the load (t_g in the paper of
+    /// Siegell and Steenkiste).
     pub move_away: f64,
 }
 
 impl Oscillation {
-    /// Returns the efficiency, relative to a run without any load, if units move to the best distribution whenever the load starts or stops.
+    /// Returns the efficiency, relative to a run without any load, if the units of the loop are redistributed
+    /// optimally whenever the load starts or stops.
     pub fn balanced(&self, reaction: &Reaction) -> f64 {
         let (p, capacity) = (self.ranks as f64, self.capacity());
         let Reaction { to_off, move_back, to_on, move_away } = *reaction;
@@ -53,12 +59,13 @@ impl Oscillation {
         done / self.available()
     }
 
-    /// Returns the efficiency if all ranks have equal shares of the units for the whole run.
+    /// Returns the efficiency if all ranks keep equal numbers of units of the loop for the whole run.
     pub fn unbalanced(&self) -> f64 {
         self.ranks as f64 * (self.off + self.share * self.on) / self.available()
     }
 
-    /// Returns the efficiency if the shares of the units are constant and optimal for the times at which the load is on.
+    /// Returns the efficiency if each rank keeps the number of units of the loop that is optimal while the load is
+    /// on.
     pub fn unchanged(&self) -> f64 {
         self.capacity() * (self.off + self.on) / self.available()
     }

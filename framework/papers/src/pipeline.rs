@@ -1,7 +1,8 @@
-//! Exhaustive planning of small pipelines: branch and bound over all mappings within the rules.
+//! Exhaustive planning of small pipelines: branch and bound over all mappings of blocks of stages to sets of
+//! processors.
 //!
-//! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it. A branch is pruned as soon as
-//! a lower bound of its time reaches the time of the best known mapping.
+//! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it.
+//! A branch is pruned as soon as a lower bound of its time reaches the time of the best known mapping.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -18,9 +19,10 @@ const MOST_PROCESSORS: usize = 20;
 /// mapping.
 const BLOCKS_FOR_A_MAPPING: usize = 128;
 
-/// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no mapping within the rules of `options`
-/// is better; otherwise the budget was too small or the stop flag was set. The search begins with the plan of [`Algorithm::Refined`], to which it
-/// gives a tenth of the budget, and the result is never worse. [`PlanOptions::algorithm`] has no effect.
+/// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no
+/// mapping that `options` permit is better; otherwise the budget was too small or the stop flag was set. The search
+/// begins with the plan of [`Algorithm::Refined`], to which it gives a tenth of the budget, and the result is never
+/// worse. [`PlanOptions::algorithm`] has no effect.
 ///
 /// ```
 /// use armature_papers::optimal_plan;
@@ -83,8 +85,9 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks as a bit mask. `settled` is the
-    /// time of the slowest chosen block, without the last one, whose next block is not chosen yet.
+    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks
+    /// as a bit mask. `settled` is the time of the slowest of these blocks except the last one, whose time depends on
+    /// the block that follows it.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();
         if start == stages {
@@ -93,8 +96,8 @@ impl Tree<'_> {
         let all = (1_u32 << self.platform.processors()) - 1;
         let usable = if self.options.share_processors { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // A replicated block may use any subset of the usable processors, in numerical order of the bit masks; any other block uses one
-            // processor.
+            // A replicated block of stages may use any subset of the usable processors, in numerical order of the bit
+            // masks; any other block uses one processor.
             let may_replicate = (end - start == 1 || self.options.replicate_groups)
                 && self.spec.stages[start..end].iter().all(StageSpec::is_replicable);
             let mut hosts = 0_u32;
@@ -118,8 +121,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two replicated blocks have some of
-    /// their processors in common, but not all.
+    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two
+    /// replicated blocks of stages have some of their processors in common, but not all.
     fn evaluate(&mut self) -> Result<()> {
         self.evaluations += 1;
         let replicated =
@@ -165,8 +168,8 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns the time of chosen block `b` for an item, if its processors hosted no other block. The transfer after the last chosen block counts as
-    /// free.
+    /// Returns the time of chosen block `b` of stages for an item, if its processors hosted no other block. The
+    /// transfer after the last chosen block counts as free.
     fn alone(&self, b: usize) -> f64 {
         let (Block { stages, hosts, .. }, _) = &self.chosen[b];
         let ext = [self.platform.ext()];
@@ -195,8 +198,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Returns a lower bound of the time of an item in the stages from `start` on, if work were divisible and links were free. If blocks may share
-    /// processors, the bound is that of all stages on all processors.
+    /// Returns a lower bound of the time of an item in the stages from `start` on, if work were divisible and links
+    /// were free. If blocks of stages may share processors, the bound is that of all stages on all processors.
     fn rest(&self, start: usize, used: u32) -> f64 {
         let share = self.options.share_processors;
         let speeds = self.platform.speeds().iter().enumerate();

@@ -1,4 +1,4 @@
-//! Length of the period in which a monitor counts the items of a queue.
+//! Search for the best length of the sampling period in which a monitor counts the items that pass a queue.
 
 use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
@@ -16,7 +16,8 @@ pub struct PeriodOptions {
     pub stable: u32,
     /// Maximum relative difference between the actual and the requested length of a period (ε in the paper of Beard and Chamberlain).
     pub deviation: f64,
-    /// A length is rejected after k times this number of bad periods, where k is [`unblocked`](PeriodOptions::unblocked).
+    /// Number of bad periods (blocked or not of the requested length), as a multiple of k, after which a length is
+    /// rejected; k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
     /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper
     /// of Beard and Chamberlain.

@@ -1,13 +1,13 @@
-//! Cost of hooks and balancing where there is nothing to balance. A hook is the call of the framework between two
-//! blocks of a loop.
+//! Cost of hooks and of balancing where there is nothing to balance. A hook is the call of the framework between two
+//! blocks of rows or columns of a loop.
 //!
-//! The costs are too small to be visible in the time of a run, so they are measured separately and multiplied by
-//! their counts. *Hook*: one rank runs blocks with next to no computation; the time of a block is the overhead that
-//! the framework adds to each block. A real run provides the number of blocks and their computing time. *Balancer*:
-//! in the same run each rank sums up the time of its interactions, which include the decisions of rank 0. *Log*: the
-//! same blocks with an event log; for a sweep, two ranks with one message per block; the cost is the additional time.
-//! *Run*: two ranks repeatedly run a loop without work; the time of a run is an upper bound of the cost of the
-//! agreement that both ranks run the same loop.
+//! The costs are too small to be visible in the time of a run, so each is measured separately, and multiplied by the
+//! number of times that it occurs in a real run. *Hook*: one rank runs blocks with next to no computation; the time
+//! of a block is the overhead that the framework adds to each block. *Balancer*: each rank of a real run sums up the
+//! time of its reports to rank 0, which include rank 0's decisions. *Log*: the same blocks with an event log; for a
+//! sweep, two ranks with one message per block; the cost is the additional time. *Run*: two ranks repeatedly run a
+//! loop without work; the time of a run is an upper bound of the cost of the agreement that both ranks run the same
+//! loop.
 
 use std::{ops::Range, path::Path, time::Instant};
 
@@ -35,14 +35,15 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 10;
 /// Number of runs of a loop without work in one measurement.
 const RUNS: u64 = 20_000;
-/// Maximum seconds of a run without work: loops of a millisecond run one after the other may lose 5 %.
+/// Maximum seconds of a run of a loop without work: 5 % of a loop that takes one millisecond.
 const RUN: f64 = 50e-6;
-/// Number of blocks in one measurement of the hook alone.
+/// Number of blocks in one measurement of the hook (the framework's call between two blocks) alone.
 const BLOCKS: u64 = 200_000;
-/// Number of strips in one measurement of the log. In a run of this length all jobs and messages are written to the
-/// log, which is not the case in longer runs. The time includes the opening of the log.
+/// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log. In a run of this
+/// length all jobs and messages are written to the log, which is not the case in longer runs. The time includes the
+/// opening of the log.
 const LOGGED_STRIPS: u64 = 2000;
-/// Number of measurements of the log, each paired with a measurement without the log.
+/// Number of measurements with an event log, each paired with a measurement without it.
 const LOGGED_PAIRS: usize = 40;
 /// Cases: name, loop, rows, warm-up passes, and measured passes.
 const CASES: [(&str, Kernel, usize, usize, usize); 2] =
@@ -132,7 +133,8 @@ fn seconds(
     Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)
 }
 
-/// Returns the seconds per block of a DOALL loop whose blocks have one unit of a few operations.
+/// Returns the seconds per block of a DOALL loop (independent iterations) with blocks of one iteration, which takes a
+/// few operations.
 fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
     seconds(1, log, |session| {
         let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
@@ -143,7 +145,7 @@ fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
     })
 }
 
-/// Returns the seconds per strip of a sweep whose strips are one value wide, with one row per rank.
+/// Returns the seconds per strip (block of columns) of a sweep with strips of one column and one row per rank.
 fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> {
     seconds(ranks, log, |session| {
         let shape = Shape { rows: ranks as u64 + 2, columns: 1002 };

@@ -1,4 +1,4 @@
-//! Experiments on parallel loops whose units move.
+//! Experiments on parallel loops whose rows or indices the framework moves between ranks.
 
 pub(super) mod burner;
 pub(super) mod hooks;
@@ -9,22 +9,23 @@ pub(super) mod simgrid;
 
 use crate::{Outcome, loops::job::Job};
 
-/// Returns the seconds per pass of the hand-written program on two undisturbed ranks.
+/// Runs the hand-written MPI program of the loop on two undisturbed ranks, and returns the seconds per pass.
 fn seconds_per_pass(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     Ok(job.by_hand(2)?.seconds / passes as f64)
 }
 
-/// Returns the seconds per pass of the framework without balancing on two undisturbed ranks. The same number of
-/// passes runs first as a warm-up, in which the framework chooses the strip width.
+/// Runs the loop with the framework, without balancing, on two undisturbed ranks, and returns the seconds per pass.
+/// The same number of passes runs first as a warm-up, in which the framework chooses the number of columns of a
+/// strip.
 fn seconds_per_pass_of_ours(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     let job = Job { settle: passes, columns: 0, live: false, ..job.clone() };
     Ok(job.with_framework(2)?.seconds / passes as f64)
 }
 
-/// Returns the width, among `tried`, with which the hand-written sweep is fastest on two ranks, and the times of all
-/// widths.
+/// Returns the strip width (in columns), among `tried`, with which the hand-written sweep is fastest on two ranks,
+/// and the times of all widths.
 fn best_columns(job: &Job, tried: &[usize], rounds: usize) -> Outcome<(usize, Vec<(usize, f64)>)> {
     let mut times = Vec::new();
     for &columns in tried {

@@ -1,17 +1,17 @@
-//! Loads that alternate: whether balancing costs time where it cannot gain any, and whether it agrees with the
-//! planner's simulator.
+//! Loads that are alternately on and off on one rank of a loop: whether balancing costs time where it cannot gain
+//! any, and whether its result agrees with the planner's simulator.
 //!
 //! *Real*: matmul and SOR on two ranks pinned to two cores, with a square-wave load on the second core. The periods
-//! of the load are a tenth of the paper's 60 s and 20 s, because the balancer's own period follows the time slices of
-//! the scheduler, which are shorter on current systems by at least this factor. The framework runs with and without
-//! balancing in turn; the phase of the wave differs in each round.
+//! of the load are a tenth of the 60 s and 20 s in the paper of Siegell and Steenkiste, because the balancer's own
+//! period follows the time slices of the scheduler, which are shorter on current systems by at least this factor. The
+//! framework runs with and without balancing in turn; the phase of the wave differs in each round.
 //!
 //! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period,
-//! and units that are cheap, expensive and very expensive to move. The framework runs under SimGrid, and
-//! `simulate::loops` runs the balancer alone on the same system. Units of a DOALL loop move while ranks compute, also
-//! in the middle of a pass. Units of a sweep move between passes, while all ranks stop. For DOALL loops, the table also
-//! shows the result of the paper's simulation, which stops all ranks for every movement. The noise has ten seeds; the
-//! seeds of the simulator and of the program differ.
+//! and loops whose units (rows or indices) are cheap, expensive and very expensive to move. The framework runs under
+//! SimGrid, and `simulate::loops` runs the balancer alone on the same system. Units of a DOALL loop move while ranks
+//! compute, also in the middle of a pass. Units of a sweep move between passes, while all ranks stop. For DOALL
+//! loops, the table also shows the result of the simulation of Siegell and Steenkiste, which stops all ranks for
+//! every movement. The noise has ten seeds; the seeds of the simulator and of the program differ.
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
@@ -44,9 +44,9 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 8;
-/// Seconds of a real run.
+/// Seconds of a run on real (not simulated) ranks.
 const SECONDS: f64 = 12.0;
-/// Periods of the real load in seconds.
+/// Periods in seconds of the load in runs on real (not simulated) ranks.
 const PERIODS: [f64; 2] = [6.0, 2.0];
 /// Cases: name, loop, rows, and the number of passes without balancing that calibrate the time of a pass, after a
 /// warm-up of the same number.
@@ -61,7 +61,8 @@ const LIVE: &str = "balanced";
 const FOLDER: &str = "target/bench/loop-oscillating";
 const HOSTS: [usize; 3] = [4, 6, 8];
 const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
-/// Cases: name, loop, number of units, and the seconds to move one unit.
+/// Cases: name of the cost of a movement, kind of loop, number of units (rows or indices), and the seconds to move
+/// one unit to another host.
 const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("cheap", Kind::All, 1000, 2.7e-3),
     ("dear", Kind::Sweep, 2000, 5.3e-3),
@@ -72,7 +73,7 @@ const SEEDS: usize = 10;
 const PASS: f64 = 0.5;
 /// Number of passes of a simulated run.
 const PASSES: usize = 480;
-/// Number of bytes of a unit of the loop.
+/// Bytes of data per row or index of the loop.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
@@ -100,7 +101,8 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let alone = seconds_per_pass_of_ours(&job)?;
         let seconds = if smoke { 0.1 } else { SECONDS };
-        // The number of passes allows for the load: during half of the time a pass takes up to twice as long.
+        // The number of passes is calculated for a run under load, in which a pass takes up to twice as long during
+        // half of the time.
         let passes = (seconds / (1.4 * alone)).ceil() as usize;
         let job = Job { passes, settle: passes.div_ceil(10), columns: 0, ..job };
         for (period, what) in periods {
@@ -161,7 +163,8 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("real", &plot)
 }
 
-/// Results of the program, and of the planner's simulator: efficiency, and number of movements of units.
+/// Results with the framework under SimGrid, and in the planner's simulator: of each, the efficiency and the number
+/// of movements of rows.
 type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {
@@ -259,7 +262,7 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
     report.table("simulated", &table)
 }
 
-/// Parameters of a simulated system.
+/// Parameters of a simulated loop and of the load on the first of its hosts.
 struct Case {
     name: &'static str,
     kind: Kind,
@@ -271,7 +274,8 @@ struct Case {
 }
 
 impl Case {
-    /// Runs the loop with the framework on simulated hosts. Returns its efficiency and the number of movements of units.
+    /// Runs the loop with the framework on simulated hosts. Returns its efficiency, and the number of decisions by
+    /// which rows or indices moved.
     fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
         let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
         let job = Simulated {
@@ -295,7 +299,8 @@ impl Case {
         Ok((run.efficiency(&job), run.movements))
     }
 
-    /// Runs the loop in the planner's simulator. Returns its efficiency and the number of movements of units.
+    /// Runs the loop in the planner's simulator. Returns its efficiency, and the number of decisions by which rows or
+    /// indices moved.
     fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
         system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];

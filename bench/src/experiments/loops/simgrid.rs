@@ -1,12 +1,12 @@
-//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution, and the share of the time
-//! of rank 0, among 256 ranks, that balancing takes.
+//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution of the rows, and the
+//! share of the time of rank 0, among 256 ranks, that balancing takes.
 //!
-//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of units; after the
-//! warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed distribution in
-//! proportion to the known speeds, after the same number of warm-up passes.
+//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of rows or indices;
+//! after the warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed
+//! distribution in proportion to the known speeds, after the same number of warm-up passes.
 //!
 //! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions;
-//! the latter is measured separately on this machine and added for each interaction.
+//! the latter is measured separately on this machine and added for each decision.
 
 use std::{path::Path, time::Instant};
 
@@ -114,7 +114,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
                 digits(settled.movements, 0),
             ]);
         }
-        // The worst of all seeds must reach the target, so the value has no statistical interval.
+        // The target applies to the smallest speed among all seeds, so the value has no statistical interval.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
         report.mark(Mark::new(

@@ -44,7 +44,7 @@ const RANKS_AGAIN: usize = 3;
 const TASKS: usize = 600;
 /// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Fraction of an undisturbed run during which ranks are killed.
+/// Kills occur within this fraction of the duration of an undisturbed run.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 31;
 
@@ -52,7 +52,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     let kill_run = KillRun { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-deaths"))?;
-    // The path is absolute because commands run in this folder, regardless of the working directory of the ranks.
+    // The path of the run's folder is absolute because commands run in the folder, regardless of the working
+    // directory of the ranks.
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
     let mut trials = Trials {
         run_files: RunFiles { run_folder },
@@ -79,13 +80,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
 }
 
-/// Number of ranks of a run with values, of which up to three are killed. One worker survives in addition to rank 0,
-/// which does not run tasks that may have killed ranks.
+/// Number of ranks of a run of closures that pass values, of which up to three are killed. At least one worker
+/// survives in addition to rank 0, because rank 0 does not run tasks that may have killed other ranks.
 const VALUED_RANKS: usize = 5;
 /// Bytes of a value, and the number of tasks that gives a run of about a second.
 const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
 
-/// Runs closures with values and kills some of the ranks.
+/// Runs workflows of closures that pass values to each other, and kills some of the ranks.
 fn values(report: &mut Report, runs: usize) -> Outcome {
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-values"))?;
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
@@ -140,7 +141,7 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
     Ok(())
 }
 
-/// Parameters and reference time of the repeated runs.
+/// Workflow and files of all runs of the experiment, and the duration of an undisturbed run.
 struct Trials {
     run_files: RunFiles,
     kill_run: KillRun,
@@ -183,7 +184,7 @@ impl Trials {
         series.print_table(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
     }
 
-    /// Runs the workflow and kills the victims; returns `None` if the run ended before all of them were killed.
+    /// Runs the workflow and kills ranks; returns `None` if the run ended before all of them were killed.
     fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.run_files.clear()?;
         let mut journalled = BTreeSet::new();
@@ -271,7 +272,7 @@ struct Run {
 #[derive(Default)]
 struct Series {
     complete: Vec<Run>,
-    /// Number of runs that hung, failed, or had wrong effects.
+    /// Number of runs that hung, failed, or in which the files that tasks create (effects) were wrong.
     wrong: usize,
     ended_before_kill: usize,
 }

@@ -1,4 +1,4 @@
-//! Workflows and clusters of the papers.
+//! Workflows and clusters of the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025).
 
 use armature_papers::workflow::generate::{Family, paper_cluster};
 use armature_planner::workflow::{Cluster, TaskMemory, Workflow};
@@ -6,12 +6,13 @@ use armature_workflow_files::read;
 
 use crate::Outcome;
 
-/// Bandwidth between processors for generated workflows: the default of both papers.
+/// Bandwidth between processors for generated workflows: the default of the papers of Kulagina et al. of 2024 and
+/// 2025.
 const BANDWIDTH: f64 = 1.0;
-/// Bandwidth of the clusters for real traces in KiB per second, which is about that of a 10 Gbit/s network.
+/// Bandwidth between processors for workflows from real traces, in KiB per second; about that of a 10 Gbit/s network.
 const GIB_IN_KIB: f64 = 1_048_576.0;
 
-/// Workflow with its name and its network.
+/// Workflow with its name and the bandwidth of the network on which it is planned.
 pub(super) struct Instance {
     pub(super) name: String,
     pub(super) workflow: Workflow,
@@ -20,7 +21,7 @@ pub(super) struct Instance {
     bandwidth: f64,
 }
 
-/// Generates a workflow of a family, with weights drawn as in the papers.
+/// Generates a workflow of a family, with weights of tasks and files drawn as in the papers of Kulagina et al.
 pub(super) fn generated(
     family: Family,
     tasks: usize,
@@ -79,27 +80,31 @@ impl Instance {
         (0..self.workflow.len()).map(need).max().unwrap_or(0)
     }
 
-    /// Returns the cluster of the paper of 2024, with `of_each` processors of each of its six kinds. If a task needs more memory than the largest
-    /// processor has, all memories are scaled up until the task fits.
+    /// Returns the default cluster of the paper of Kulagina et al. (2024), with `of_each` processors of each of its
+    /// six kinds. If a task needs more memory than the largest processor has, all memories are scaled up until the
+    /// task fits.
     pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
         let factor = self.max_task_memory() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
     }
 
-    /// Returns the cluster of the paper of 2025, scaled so that the largest task needs the fraction `part` of the largest memory.
+    /// Returns the default cluster of the paper of Kulagina et al. (2025), with memories scaled so that the largest
+    /// task needs the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
         const PROCESSORS_PER_KIND: usize = 12;
         let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
         self.scaled(&cluster, self.max_task_memory() as f64 / part / cluster.largest_memory() as f64)
     }
 
-    /// Returns the workflow as the ranks run it: a task writes one value that all its readers share.
+    /// Returns the workflow in which each task writes one value that all its readers share, as the ranks run it,
+    /// instead of one file per reader.
     pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    /// Returns the cluster with the memory and the buffer of each processor scaled by `factor`.
+    /// Returns the cluster with the memory of each processor, and its buffer for evicted files, multiplied by
+    /// `factor`.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();

@@ -60,8 +60,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // The shortest form of the experiment has a tenth of the limit, which leaves no memory for Python itself: with the limit for the whole
-    // process, Dask would wait until it is killed.
+    // The smoke run has a tenth of the memory limit. As a limit for the whole process, it would leave no memory for
+    // Python itself, and Dask would wait until it is killed, so this case is skipped.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }

@@ -44,7 +44,7 @@ const MAKE: &str = "make";
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let rounds = report.rounds(20);
     let folder = std::path::absolute("target/bench/workflow-peers")?;
-    // The folder is removed, because results of an earlier run would make tasks count as done.
+    // The folder is removed, because the frameworks do not repeat tasks whose output files from an earlier run exist.
     let _ = std::fs::remove_dir_all(&folder);
     let workflow = Family::Montage.build(if smoke { 40 } else { 200 }, 1)?;
     compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)
@@ -104,7 +104,7 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
         steps.remove_run_files(folder);
         let mut command = Command::new(&program);
         command.args(&arguments).current_dir(folder);
-        // Standard error is discarded, because progress messages would appear between the tables.
+        // Standard error is discarded, because progress messages would appear between the tables of results.
         command.stderr(Stdio::null());
         let start = Instant::now();
         finish(command, LIMIT)?;

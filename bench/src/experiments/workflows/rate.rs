@@ -35,9 +35,9 @@ const MARK: f64 = 100_000.0;
 const COMMANDS: usize = 2_000;
 const WORKFLOW: &str = "workflow";
 const SHELLS: &str = "two shells";
-/// Target for commands: minimum ratio of their rate to that of the two shells.
+/// Target for commands: minimum ratio of the workflow's commands per second to those of two shells.
 const OF_SHELLS: f64 = 0.9;
-/// Time limit of the shells.
+/// Time limit of the run of two shells, with which workflows of commands are compared.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

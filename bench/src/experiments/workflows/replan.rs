@@ -126,7 +126,7 @@ impl Counts {
     }
 }
 
-/// Returns the workflow with normally distributed deviations of work and memory.
+/// Returns the workflow with normally distributed deviations of work and memory from the estimates.
 fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
     let mut random = Random::new(seed);
     let mut factor = || {

@@ -1,11 +1,12 @@
-//! Plans of workflows against simulated runs that follow them.
+//! Predicted makespans of workflow plans against simulated runs that follow the plans.
 //!
-//! The hosts are the processors of the papers' clusters; each pair of hosts has its own channel in each direction.
-//! Tasks declare their work and transfer their real bytes. Ranks have the memory of their processor; data that does
-//! not fit is spilled to disk, which takes no simulated time.
+//! The hosts are the processors of the clusters of Kulagina et al. (2024 and 2025); each pair of hosts has its own
+//! channel in each direction. Tasks declare their work and transfer their real bytes. Ranks have the memory of their
+//! processor; data that does not fit is spilled to disk, which takes no simulated time.
 //!
-//! HEFTM assumes that a file is sent when its writer ends, as ranks do. DagHetPart assumes that files are sent when
-//! the whole block is done, so its runs may end earlier than planned, but not later.
+//! HEFTM assumes that a file is sent when its writer ends, as ranks do. DagHetPart assigns a block of tasks to each
+//! processor and assumes that files are sent when the whole block is done, so its runs may end earlier than planned,
+//! but not later.
 
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const FOLDER: &str = "target/bench/workflow-simgrid";
 /// Numbers of tasks of the generated workflows.
 const SIZES: [usize; 2] = [200, 1000];
-/// Numbers of processors of each kind in the default clusters of the papers of 2025 and of 2024.
+/// Numbers of processors of each kind in the default clusters of the papers of Kulagina et al. of 2025 and of 2024.
 const PROCESSORS_PER_KIND: [usize; 2] = [12, 6];
 /// Scale of drawn weights: a task takes a third of a second on average and a file at most a tenth of a second, which
 /// is long compared with the messages of the runtime. Values of at most 160 KB allow a thousand tasks in one process.
@@ -118,12 +119,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the plans of a kind: those of HEFTM, made of events, or those of DagHetPart, made of blocks.
+/// Returns the plans of a kind of planners: those of HEFTM, which plan single tasks, or those of DagHetPart, which
+/// plan blocks of tasks.
 fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
         let model = MemoryModel::new(*task_memory);
-        // DagHetPart finds no plan for some workflows, whose blocks do not fit on any processor.
+        // DagHetPart finds no plan for workflows whose blocks of tasks do not fit on any processor.
         let plan = dag_het_part(workflow, cluster, model, &DagHetPart::default()).ok();
         return Ok(plan.map(|plan| ("DagHetPart", plan)).into_iter().collect());
     }

@@ -24,7 +24,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 /// Numbers of tasks, and the time limit in seconds for every planner.
 const SIZES: [(usize, f64); 3] = [(1000, 1.0), (10_000, 10.0), (30_000, 60.0)];
-/// Number of processors of each kind in the cluster of the paper of 2024.
+/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 
 /// Function that runs a planner; it ignores whether a plan exists.

@@ -1,6 +1,9 @@
-//! Runs the lines of standard input as commands of a starter, and prints how each ended. It is used to test and measure the starter alone.
+//! Runs the lines of standard input as commands of a [`Starter`](armature_commands::Starter) (a process that runs
+//! commands for another process), and prints how each command ended. It is used to test and measure the starter
+//! alone.
 //!
-//! `armature-commands [OUTPUT [CORES [TIMES]]]`: the output file (`-` for none), the number of cores, and the number of runs of each line.
+//! `armature-commands [OUTPUT [CORES [TIMES]]]`: the output file (`-` for none), the number of cores, and the number
+//! of runs of each line.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -21,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let line = line?;
         for _ in 0..number(2)? {
             left += 1;
-            // A single word is started without a shell.
+            // A line that is a single word is started as a program, without a shell.
             let program = match line.contains(|c: char| !c.is_alphanumeric() && c != '/') {
                 true => Program::shell(&line),
                 false => Program::new(&line, [""; 0]),

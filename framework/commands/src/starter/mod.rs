@@ -50,7 +50,7 @@ pub(crate) fn run(guard: Pid) -> i32 {
 struct Starter {
     guard: Pid,
     connection: Connection<ToStarter>,
-    /// Socket that becomes readable when a child has ended or a signal has arrived.
+    /// Socket that becomes readable when a child process of the starter has ended or a signal has arrived.
     signals: UnixStream,
     setup: Setup,
     output: Option<OutputWriter>,

@@ -8,12 +8,14 @@ use super::running::Running;
 use super::spawn::JOB_MARK;
 use super::tree;
 
-/// Time between two checks while orphans are being killed. A killed process usually ends within a millisecond.
+/// Time between two checks while orphans (processes whose parents have ended) are being killed. A killed process
+/// usually ends within a millisecond.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// Time between two checks while all orphans belong to running commands. They must be reaped when they end, but not at once.
+/// Time between two checks for new or ended orphans (processes whose parents have ended) while all known ones belong
+/// to running commands. They must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
-/// Known orphans of all commands.
+/// Known orphans (processes whose parents have ended) of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     known: Vec<Orphan>,
@@ -23,10 +25,10 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// Mark (environment variable) of the command that has started the orphan. `None` if the command is unknown, because the orphan has cleared its
-    /// environment and left the process group.
+    /// Value of the environment variable that identifies the command that has started the orphan. `None` if the
+    /// command is unknown, because the orphan has cleared its environment and left the process group.
     of: Option<String>,
-    /// Time at which the orphan was first sent SIGKILL.
+    /// Time at which SIGKILL was first sent to the orphan (a process whose parent has ended).
     killed: Option<Instant>,
 }
 
@@ -113,8 +115,8 @@ impl Orphan {
     }
 }
 
-/// Returns the mark of the command that has started a process. The command is found by the process group or, if the process has left the group, by
-/// the mark in its environment.
+/// Returns the value of the environment variable that identifies the command that has started a process. The command
+/// is found by the process group or, if the process has left the group, by this variable in its environment.
 fn owner(pid: Pid, running: &[Running]) -> Option<String> {
     let group = getpgid(Some(pid)).ok();
     let by_group = running.iter().find(|command| Some(command.pid) == group);

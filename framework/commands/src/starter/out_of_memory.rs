@@ -7,7 +7,7 @@ use crate::event::Outcome;
 
 /// Exit code of a shell whose child was ended by SIGKILL.
 const CHILD_KILLED: i32 = 128 + KILL;
-/// Number of SIGKILL.
+/// Signal number of SIGKILL.
 const KILL: i32 = 9;
 
 /// Returns the number of processes that the kernel of this host has killed because memory was short, in any cgroup; `None` if the kernel does not

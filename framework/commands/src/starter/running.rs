@@ -28,9 +28,10 @@ pub(super) struct Running {
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
     start: Instant,
-    /// End of the command's root process; other processes of the command may still run.
+    /// Exit status and resource usage of the root process, once it has ended; other processes of the command may
+    /// still run.
     end: Option<End>,
-    /// Kernel's count of processes killed for lack of memory, before the start of the command.
+    /// Kernel's count of processes killed for lack of memory, read before the start of the command.
     kills_before: Option<u64>,
     /// CPU time of the command's orphaned processes that have ended.
     orphans_cpu_time: Duration,
@@ -111,15 +112,17 @@ impl Running {
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        // The kernel's count of processes killed for lack of memory explains only failures.
+        // The kernel's count of processes killed for lack of memory is read only for failed commands, because it
+        // serves to explain failures.
         let kills = if used.status.success() { None } else { out_of_memory::kills() };
         let peak_memory = used.rusage.maxrss;
         self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });
         Ok(())
     }
 
-    /// If they are due, measures the memory of the command's processes and sends them a signal. `orphans` are the orphaned processes of the command,
-    /// whose descendants also belong to it.
+    /// Measures the memory of the command's processes when a measurement is due, and sends them a signal when the
+    /// command is to be stopped. `orphans` are the orphaned processes of the command, whose descendants also belong
+    /// to it.
     pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;

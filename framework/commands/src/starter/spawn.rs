@@ -15,8 +15,8 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// Environment variable whose value identifies a command. By it, processes of the command are found that have left its process group and process
-/// tree.
+/// Environment variable whose value identifies a command. It serves to find processes of the command that have left
+/// its process group and process tree.
 pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
 /// A started root process, and the pipes from which the output of the command is read.
@@ -81,7 +81,8 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // The bytes are written to an anonymous file, because a pipe would have to be filled while the command runs.
+        // The input of the command is written to an anonymous file, because a pipe would have to be filled while the
+        // command runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep its input in memory: {error}")),

@@ -14,8 +14,8 @@ pub(crate) fn children(of: Pid) -> Vec<Pid> {
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(pids(&list)),
-            // The list cannot be read if the kernel provides no such lists (then all processes are searched), or if the thread has just ended (then
-            // it is skipped).
+            // The list of a thread's children cannot be read if the kernel provides no such lists (then all processes
+            // are searched), or if the thread has just ended (then it is skipped).
             Err(_) if !has_lists() => return children_by_walk(of),
             Err(_) => {}
         }
@@ -102,7 +102,7 @@ pub(crate) fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_some_and(|stat| field(&stat, STATE) == Some("Z"))
 }
 
-/// Returns true if the initial environment of a process has this entry.
+/// Returns true if the initial environment of a process has the entry `entry` (`NAME=VALUE`).
 pub(crate) fn has_variable(pid: Pid, entry: &[u8]) -> bool {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
     environment.split(|&byte| byte == 0).any(|found| found == entry)
@@ -174,7 +174,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // The shell prints a line when it has started its child.
+        // The shell prints a line when it has started its child, so that the test finds both processes.
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let pid = Pid::from_raw(shell.id() as i32).unwrap();

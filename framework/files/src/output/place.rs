@@ -11,7 +11,7 @@ const LINKS: usize = 40;
 /// Target of an output path, by its file type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A regular file with this mode, or no file yet. The file is replaced.
+    /// A regular file with this permission mode, or no file yet. The file is replaced.
     Replaced { at: PathBuf, mode: Option<u32> },
     /// A FIFO.
     Fifo(PathBuf),

@@ -27,7 +27,7 @@ pub struct RateEstimate {
     pub rate: f64,
     /// True if the estimate has converged.
     pub converged: bool,
-    /// Number of quantiles of which the rate is the mean.
+    /// Number of quantiles of the smoothed item counts; the rate is the mean of these quantiles.
     pub quantiles: u64,
     /// Number of samples used since the estimator was created.
     pub samples: u64,
@@ -128,7 +128,8 @@ impl RateEstimator {
         let quantile = self.smooth.add(items, self.options.quantile)?;
         self.quantiles.add(quantile);
         let error = self.quantiles.standard_error();
-        // A mean of 0 is not a divisor. It occurs only if all samples have 0 items, and then the standard error is 0 as well.
+        // The standard error is not divided by a mean of 0, which occurs only if all samples have 0 items; the
+        // standard error is then 0 as well.
         let scale =
             if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
         let converged = self.convergence.add(error / scale);
@@ -142,7 +143,8 @@ impl RateEstimator {
         self.last
     }
 
-    /// Returns the last converged estimate of the rate, or the unconverged estimate before the first one; `None` if no sampling window was full yet.
+    /// Returns the last converged estimate of the rate. Before the first one, returns the unconverged estimate, or
+    /// `None` while there are too few samples for one.
     pub fn estimate(&self) -> Option<RateEstimate> {
         self.last.or_else(|| self.running())
     }

@@ -31,7 +31,8 @@ fn full(items: f64) -> Sample {
     Sample { items, period: 1.0, blocked: false }
 }
 
-/// Returns the index of the last sample and the rate of each converged estimate.
+/// Feeds `counts` to an estimator. Returns each converged estimate: the index of the last count that it used, and its
+/// rate.
 fn estimates(options: RateOptions, counts: impl IntoIterator<Item = f64>) -> Vec<(usize, f64)> {
     let mut estimator = RateEstimator::new(1.0, options).unwrap();
     let counts = counts.into_iter().enumerate();

@@ -26,7 +26,8 @@ pub struct Stream {
     pub items: Vec<Vec<u64>>,
 }
 
-/// Maximum number of items of a simulated stream. The times at which this number of items leave take 128 MiB.
+/// Maximum number of items of a simulated stream. The simulation stores the time at which each item leaves, which
+/// takes 128 MiB for this number of items.
 const MOST_ITEMS: u64 = 1 << 24;
 
 /// Simulates `items` items in the pipeline, with at most `window` of them in flight.
@@ -104,14 +105,14 @@ struct Run<'a> {
     /// For each processor, the blocks of stages that it hosts, and its position among the hosts of each block, in the order in which it serves the
     /// blocks.
     duties: Vec<Vec<(usize, usize)>>,
-    /// True for each block with a serial stage, which must process the items in order.
+    /// True for each block of stages with a serial stage, which must process the items in order.
     in_order: Vec<bool>,
     /// Items that wait before each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each host of each block, the number of the only item that the host may start. Used if the block has a serial stage or dispatch is round
-    /// robin.
+    /// For each host of each block of stages, the number of the only item that the host may start. Used if the block
+    /// has a serial stage or dispatch is round robin.
     next: Vec<Vec<u64>>,
-    /// For each processor, the block and the item that it processes at present.
+    /// For each processor, the block of stages and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
     completions: BinaryHeap<Reverse<Completion>>,
     now: f64,
@@ -196,7 +197,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the item that block `b` may start now on its host number `place`.
+    /// Returns the item that block `b` of stages may start now on its `place`-th host, if there is one.
     fn ready(&self, b: usize, place: usize) -> Option<u64> {
         if self.dispatch == Dispatch::RoundRobin || self.in_order[b] {
             let next = self.next[b][place];

@@ -1,4 +1,5 @@
-//! Best plan for a workflow from list schedules, block plans and local search.
+//! Best plan for a workflow among those of all planners: list schedules, plans with one block of tasks per processor,
+//! and local search.
 
 use armature_planner::workflow::{
     BestPlan, Cluster, Plan, PlanOptions, Planner, Situation, Workflow, heftm_relaxed, plan_with, retrace,
@@ -8,8 +9,9 @@ use armature_planner::{Error, ErrorKind, Result};
 use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::traversal::least_memory;
 
-/// Returns the best plan of all planners for a workflow, checked by the verifier: the planners of [`plan`](armature_planner::workflow::plan()), HEFTM
-/// in the task order of [`least_memory`], and the planners of blocks. If [`dag_het_mem`] finds a plan, this function finds one as well.
+/// Returns the best plan of all planners for a workflow, checked by the verifier: the planners of
+/// [`plan`](armature_planner::workflow::plan()), HEFTM in the task order of [`least_memory`], [`dag_het_mem`] and
+/// [`dag_het_part`](super::dag_het_part()). If [`dag_het_mem`] finds a plan, this function finds one as well.
 ///
 /// ```
 /// use armature_papers::workflow::generate::{Family, paper_cluster};

@@ -1,4 +1,5 @@
-//! Workflows of the papers: generators of workflows and clusters, and planners that assign blocks of tasks to processors.
+//! Workflows and clusters of the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025), and planners that assign
+//! one block of tasks to each processor.
 
 mod best;
 mod blocks;

@@ -1,4 +1,5 @@
-//! The best plan of all planners against the better plan of DagHetPart and HEFTM alone.
+//! Makespan of the best plan of all workflow planners, against that of the better plan of two published planners,
+//! DagHetPart and HEFTM.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,10 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 3] = [200, 1000, 4000];
-/// Number of processors of each kind in the cluster of the paper of 2024.
+/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
-/// Fraction of the largest processor's memory that the largest task needs, in the cluster of the paper of 2025.
+/// Fraction of the largest processor's memory that the largest task needs, in the cluster of the paper of Kulagina et
+/// al. (2025).
 const FILLED: f64 = 0.9;
 /// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan that
 /// transfers less.
@@ -92,7 +94,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns true for the HEFTM planners of the paper of 2025.
+/// Returns true for the three HEFTM planners of the paper of Kulagina et al. (2025).
 fn is_list(planner: Planner) -> bool {
     matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm)
 }

@@ -1,4 +1,5 @@
-//! DagHetPart against DagHetMem, as in the paper of 2024: its default cluster, its families and sizes.
+//! Makespans of the planner DagHetPart relative to those of DagHetMem, with the default cluster and the workflow
+//! families and sizes of the paper of Kulagina et al. (2024).
 
 use armature_papers::workflow::generate::Family;
 use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
@@ -10,8 +11,8 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the makespan of DagHetPart in the paper of 2024,
-/// in percent of DagHetMem's.
+/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the makespan of DagHetPart
+/// in the paper of Kulagina et al. (2024), in percent of DagHetMem's.
 struct Group {
     name: &'static str,
     sizes: &'static [usize],
@@ -25,15 +26,16 @@ const GROUPS: [Group; 4] = [
     Group { name: "middle", sizes: &[10_000, 15_000, 18_000], seeds: 1, paper: 30.6 },
     Group { name: "big", sizes: &[20_000, 25_000, 30_000], seeds: 1, paper: 28.4 },
 ];
-/// Makespan of DagHetPart in the paper of 2024, in percent of DagHetMem's, over all types including real workflows.
+/// Makespan of DagHetPart in the paper of Kulagina et al. (2024), in percent of DagHetMem's, over all types including
+/// real workflows.
 const PAPER: f64 = 41.0;
-/// Number of processors of each kind in the cluster of the paper of 2024.
+/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
-    // The shortest form runs only the first types of workflows, because large workflows take as long in this form as in the full one.
+    // A smoke run takes only the first types of workflows, because it would not shorten the runs of large workflows.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
         if !report.selects(name) {

@@ -1,4 +1,4 @@
-//! Cuts of the partitioner, compared with those of dagP.
+//! Cuts (total size of the files between blocks) of the framework's graph partitioner, compared with those of dagP.
 
 use armature_papers::workflow::acyclic_partition;
 use armature_papers::workflow::generate::Family;
@@ -8,13 +8,13 @@ use super::geometric;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target, stats};
 
-/// Number of blocks into which a workflow is partitioned.
+/// Number of blocks of tasks into which a workflow is partitioned.
 const BLOCKS: usize = 36;
 /// Approximate numbers of tasks of the workflows.
 const SIZES: [usize; 3] = [1000, 4000, 8000];
-/// Number of draws of the weights; the figures of dagP are for one draw.
+/// Number of draws of the weights of tasks and files; the published results of dagP are for one draw.
 const SEEDS: u64 = 3;
-/// Mean size of a file, in the unit of the generated workflows.
+/// Mean size of a file in the generated workflows, in their unit of size.
 const MEAN_SIZE: f64 = 5.5;
 
 /// Cuts of dagP (36 blocks, heaviest at most 1.1 times the mean, one seed) at each of [`SIZES`], and the number of

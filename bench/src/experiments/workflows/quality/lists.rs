@@ -1,4 +1,5 @@
-//! HEFTM against HEFT, as in the paper of 2025: its default cluster, with all of its memory and with a tenth.
+//! Makespans of HEFTM relative to those of HEFT, as in the paper of Kulagina et al. (2025): its default cluster, with
+//! all of its memory and with a tenth.
 
 use armature_papers::workflow::generate::Family;
 use armature_papers::workflow::least_memory;
@@ -13,15 +14,17 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
-/// Numbers of independent copies of a real run in one workflow. The smallest real run has eleven tasks.
+/// Numbers of independent copies of the workflow of a real run that are combined into one workflow. The smallest real
+/// run has eleven tasks.
 const COPIES: [usize; 4] = [1, 10, 100, 500];
-/// Fraction of the largest memory that the largest task needs if memory is a tenth; with less memory there would be
-/// no plan at all.
+/// Fraction of the largest memory that the largest task needs in the runs with a tenth of the memory; with less
+/// memory there would be no plan at all.
 const FILLED: f64 = 0.9;
 const TENTH: f64 = 10.0;
-/// Number of tasks at which the paper of 2025 divides workflows into small and large.
+/// Number of tasks at which the paper of Kulagina et al. (2025) divides workflows into small and large.
 const LARGE_WORKFLOW: usize = 2000;
-/// Makespan of the better plan of HEFTM in the paper of 2025, in percent of HEFT's, for small and for large workflows.
+/// Makespan of the better plan of HEFTM in the paper of Kulagina et al. (2025), in percent of HEFT's, for small and
+/// for large workflows.
 const PAPER: [f64; 2] = [113.0, 127.0];
 
 const PLANNERS: [&str; 6] = ["HEFT", "BL", "BLC", "MM", "BL relaxed", "MM relaxed"];

@@ -6,7 +6,7 @@ use crate::Outcome;
 
 /// Number of equal steps of the predicted makespan, at each of which the run checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
-/// Minimum gain of a new plan, relative to the predicted makespan.
+/// Time that a new plan must save to be adopted, relative to the predicted makespan.
 const MIN_GAIN: f64 = 0.01;
 /// Number of tasks whose real work and memory are revealed at a time as long as they fit. If one of them does
 /// not fit, tasks are revealed one at a time in the order of their starts to find it.
@@ -31,7 +31,8 @@ struct Run<'a> {
     plan: Plan,
     /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
-    /// Times of the current plan with the known work and memory of the tasks.
+    /// Start and end times of tasks and transfers under the current plan, given what is known of the tasks' work and
+    /// memory.
     trace: Plan,
     fresh: usize,
 }
@@ -101,7 +102,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Adopts a new plan if it ends the workflow earlier by at least `worth` seconds.
+    /// Makes a new plan at time `now`, and adopts it if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.

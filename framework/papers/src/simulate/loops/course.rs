@@ -1,4 +1,4 @@
-//! Record of a simulated run of a loop, and computing times with noise. The pass-by-pass and the overlapped simulation use them.
+//! Record of a simulated run of a loop, and random noise of computing times, for both simulations of loops.
 
 use armature_planner::loops::{LoopDecision, RankTime};
 use armature_planner::random::Random;
@@ -14,13 +14,14 @@ const SLOWEST: f64 = 0.01;
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) movements: u64,
-    /// Total seconds in which units moved between ranks.
+    /// Total seconds during which units of the loop were being moved between ranks.
     pub(super) moving: f64,
     pub(super) decisions: Vec<LoopDecision>,
 }
 
 impl Course {
-    /// Returns the result of a run that ended `elapsed` seconds after its start. `ranks` has the processor and the number of units of each rank.
+    /// Returns the result of a run that ended `elapsed` seconds after its start. `ranks` has the processor of each
+    /// rank, and its number of units (rows or indices) of the loop.
     pub(super) fn end(self, system: &LoopSystem, elapsed: f64, ranks: Vec<(Processor, u64)>) -> LoopRun {
         let Course { movements, moving, decisions } = self;
         let (processors, held): (Vec<_>, _) = ranks.into_iter().unzip();
@@ -44,7 +45,8 @@ impl LoopSystem {
         (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank), effort.clone()))
     }
 
-    /// Returns the processor seconds per unit of a rank in one pass, with random noise.
+    /// Returns the processor seconds that a rank takes in one pass for one unit (row or index) of the loop, with
+    /// random noise.
     pub(super) fn unit_in_pass(&self, rank: usize, random: &mut Random) -> f64 {
         self.unit / (self.speeds[rank] * (1.0 + self.noise * random.normal()).max(SLOWEST))
     }

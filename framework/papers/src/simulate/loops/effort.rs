@@ -13,7 +13,7 @@ const MOST_STEPS: u64 = 1 << 26;
 /// Number of simulation steps for which one stored number of a balancing decision counts. A decision stores a number for each rank, and each number
 /// takes about as long to compute as this many steps. The limit of steps therefore also bounds the memory of the decisions, to some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
-/// Approximate count of numbers that a balancing decision stores in addition to one number for each rank.
+/// Approximate count of numbers that a stored balancing decision has in addition to one number for each rank.
 const NUMBERS: u64 = 16;
 
 /// Number of simulation steps so far, shared by all processors of a simulation.
@@ -59,6 +59,8 @@ impl Effort {
         }
     }
 
+    /// Checks that the simulation has not taken too many steps.
+    ///
     /// # Errors
     /// [`ErrorKind::Loop`] if there have been more than [`MOST_STEPS`] simulation steps.
     pub(super) fn check(&self) -> Result<()> {

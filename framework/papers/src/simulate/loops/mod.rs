@@ -42,7 +42,7 @@ use armature_planner::loops::{LoopBalancer, LoopOptions};
 use effort::Effort;
 pub use system::{Load, LoopRun, LoopSystem, Sharing};
 
-/// Way of balancing the units of a simulated loop.
+/// Way of balancing a simulated loop, by moving its units (rows or indices) between ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balancing {
     /// No balancing: all ranks keep equal shares, and there are no interactions with a balancer.
@@ -51,9 +51,10 @@ pub enum Balancing {
     Pipelined(LoopOptions),
     /// A balancer whose decisions are carried out at once, while all ranks wait.
     Synchronous(LoopOptions),
-    /// A balancer of independent units (DOALL), as in programs. No rank stops while units move. When a rank has no units left, the remaining units of
-    /// the other ranks are redistributed in the middle of the pass. The fixed part of the cost of a movement is computing time of the ranks that send
-    /// or receive.
+    /// A balancer of independent units (rows or indices of a DOALL loop), as in real programs. No rank stops while
+    /// units move. When a rank has no units left, the remaining units of the other ranks are redistributed in the
+    /// middle of the pass. The fixed part of the cost of a movement is computing time of the ranks that send or
+    /// receive.
     Overlapped(LoopOptions),
 }
 

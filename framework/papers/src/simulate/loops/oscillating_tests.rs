@@ -11,7 +11,7 @@ use crate::Oscillation;
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// Number of units of a loop, cost of moving a unit, and ranks between which units may move.
+/// Number of units (rows or indices) of a loop, cost of moving a unit, and ranks between which units may move.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     units: u64,
@@ -23,13 +23,14 @@ const CHEAP: Moving = Moving { units: 1000, per_unit: 2.7e-3, reach: Reach::Anyw
 const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neighbours };
 const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
 
-/// Test case: number of ranks, period of the load, which is on in the second half of each period, and costs of movements.
+/// Test case. `period` is the period of the competing load in seconds, of which the load is on in the second half;
+/// `moving` has the costs of moving units of the loop.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ranks: usize,
     period: f64,
     moving: Moving,
-    /// Seconds of a pass over all units while the load is off.
+    /// Seconds of a pass over all units of the loop while the competing load is off.
     pass: f64,
     sharing: Sharing,
 }
@@ -67,7 +68,8 @@ impl Case {
         LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
-    /// Returns the default balancing, in which units move between the ranks that the case permits.
+    /// Returns the framework's default balancing. Rows or indices of the loop move between any ranks or only between
+    /// neighbours, depending on the test case.
     fn default(&self) -> Balancing {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
@@ -77,12 +79,14 @@ impl Case {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }
 
-    /// Returns balancing without smoothing of the measured rates, which moves units for any gain at any cost.
+    /// Returns balancing without smoothing of the measured rates, which moves rows or indices of the loop for any
+    /// gain at any cost.
     fn eager(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
     }
 
-    /// Returns the kinds of balancing in the order of the columns of the data file.
+    /// Returns the kinds of balancing that are tested, in the order of the columns of the file with expected
+    /// efficiencies.
     fn columns(&self) -> [Balancing; 8] {
         let pipelined =
             |smoothing, threshold, margin| Balancing::Pipelined(self.options(smoothing, threshold, margin));
@@ -99,7 +103,8 @@ impl Case {
     }
 }
 
-/// Returns the test cases of the data file, each with its expected efficiencies in per cent.
+/// Reads the test cases from the file with expected efficiencies. Returns each case with its efficiencies in per
+/// cent.
 fn cases() -> Vec<(Case, Vec<f64>)> {
     let lines = DATA.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -129,9 +134,10 @@ fn efficiencies_agree_with_an_independent_simulation() {
             off[column].push((case.mean(balancing) - expected).abs());
         }
     }
-    // Limits of the difference between this simulation and the reference simulation of the data file, in per cent of efficiency: 1 without balancing,
-    // where chance has little effect, and 5 with all rules of the paper of Siegell and Steenkiste. With the other kinds of balancing a single chance
-    // may decide about many movements, so only the mean difference of each column is limited, to 2.5.
+    // Limits of the difference between this simulation and an independent reference simulation, in per cent of
+    // efficiency: 1 without balancing, where chance has little effect, and 5 with all rules of the paper of Siegell
+    // and Steenkiste. With the other kinds of balancing a single random event may decide about many movements, so
+    // only the mean difference over all cases is limited, to 2.5.
     assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
     assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
     for (column, off) in off.iter().enumerate() {
@@ -155,7 +161,8 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 
 #[test]
 fn realised_gain_limits_the_loss_with_few_ranks() {
-    // With two or three ranks each movement of units promises a gain, but the load ends before the movement pays.
+    // With two or three ranks the balancer expects a gain from each movement, but the load ends before the movement
+    // pays.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
         for ranks in [2, 3] {
@@ -178,8 +185,8 @@ fn realised_gain_limits_the_loss_with_few_ranks() {
 fn eager_movement_loses_under_fast_loads_and_expensive_moves() {
     let dear = Case::new(4, 20.0, DEAR);
     assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
-    // With very expensive movements, balancing that moves units for any gain lowers the efficiency below 30 %. Balancing that compares costs and
-    // savings still gains.
+    // If moving rows of the loop is very expensive, balancing that moves them for any gain lowers the efficiency
+    // below 30 %. Balancing that compares costs and savings still gains.
     let very_dear = Case { moving: VERY_DEAR, ..dear };
     let weighed = very_dear.mean(&very_dear.whole());
     assert!(very_dear.mean(&very_dear.eager()) < 30.0);
@@ -193,7 +200,8 @@ fn threshold_keeps_the_first_distribution_with_many_ranks() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
-        // The first movement is decided when only half of the load has been measured, so a second movement may follow.
+        // At the first decision to move rows or indices of the loop, the measured rates show only half of the load's
+        // effect, so a second movement may follow.
         assert!((1..=2).contains(&run.movements), "{}", run.movements);
         let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
         assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());

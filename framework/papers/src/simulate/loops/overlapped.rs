@@ -1,4 +1,5 @@
-//! Simulation of a loop of independent units in which units move while ranks compute, also in the middle of a pass, as in real programs.
+//! Simulation of a loop of independent units (rows or indices) that move between ranks while the ranks compute, also
+//! in the middle of a pass, as in real programs.
 
 use armature_planner::Result;
 use armature_planner::loops::{Ahead, Interaction, LEAST_PERIOD, LoopBalancer, Move, SOON, distribute};
@@ -46,21 +47,22 @@ struct State<'a> {
     now: f64,
     workers: Vec<Worker>,
     movement: Option<Movement>,
-    /// Time at which the ranks next report to the balancer, if no rank runs out of units before.
+    /// Time at which the ranks next report to the balancer, if no rank has computed all its rows or indices before
+    /// that time.
     due: f64,
     course: Course,
     effort: Effort,
 }
 
-/// Movement of units between ranks that is in progress.
+/// Movement of rows or indices of the loop between ranks that is in progress.
 struct Movement {
     begin: f64,
-    /// Messages that carry units, each with its arrival time.
+    /// Messages that carry units of the loop to another rank, each with its arrival time.
     messages: Vec<(f64, Move)>,
 }
 
 impl State<'_> {
-    /// Simulates one pass over all units.
+    /// Simulates one pass over all rows or indices of the loop.
     fn pass(&mut self) -> Result<()> {
         while let Some(next) = self.next_event() {
             self.effort.step();
@@ -68,7 +70,8 @@ impl State<'_> {
             self.now = next;
             for worker in &mut self.workers {
                 if worker.follow(next) {
-                    // A rank that has no units left makes the other ranks report at their next hooks (points at which a rank polls for messages).
+                    // A rank that has computed all its rows or indices makes the other ranks report at their next
+                    // hooks (points at which a rank polls for messages).
                     self.due = self.due.min(next + self.system.hook);
                 }
             }
@@ -86,22 +89,24 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Returns the next time at which a rank finishes its units, a message with units arrives, or reports are due; `None` at the end of the pass.
+    /// Returns the next time at which a rank has computed all its rows or indices, a message with rows or indices
+    /// arrives, or reports are due; `None` at the end of the pass.
     fn next_event(&self) -> Option<f64> {
         let ends = self.workers.iter().filter_map(Worker::done_at);
         let arrivals = self.movement.iter().flat_map(|m| m.messages.iter().map(|message| message.0));
         let next = ends.chain(arrivals).reduce(f64::min)?;
-        // Ranks do not report while units are being moved.
+        // Ranks do not report while rows or indices of the loop are being moved.
         Some(if self.movement.is_none() { next.min(self.due.max(self.now)) } else { next })
     }
 
-    /// Collects the reports of all ranks, and moves units as the balancer decides.
+    /// Collects the reports of all ranks, and moves rows or indices of the loop between ranks as the balancer
+    /// decides.
     fn decide(&mut self, ahead: Ahead) -> Result<()> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank keeps at least one unit for the following passes, because a rank without units could never be measured again. In the rest of a pass,
-        // a slow rank may have no units left to compute.
+        // A rank keeps at least one unit of the loop for the following passes, because the speed of a rank without
+        // units could never be measured again. In the rest of a pass, a slow rank may have no units left to compute.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,
@@ -120,8 +125,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Starts a movement of units. The messages on a rank's link, in each direction, are sent one after the other. The fixed part of the cost is
-    /// computing time of the ranks that send or receive.
+    /// Starts to move units of the loop between ranks. The messages on a rank's link, in each direction, are sent one
+    /// after the other. The fixed part of the cost of a movement is computing time of the ranks that send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {
@@ -140,7 +145,7 @@ impl State<'_> {
         self.movement = Some(Movement { begin: self.now, messages });
     }
 
-    /// Delivers the units of the messages that have arrived.
+    /// Delivers the rows or indices of the loop in the messages that have arrived.
     fn arrive(&mut self) {
         let Some(movement) = &mut self.movement else { return };
         let (now, workers) = (self.now, &mut self.workers);

@@ -1,5 +1,5 @@
-//! Simulation of a loop pass by pass, as in the paper of Siegell and Steenkiste: all ranks meet after each pass, and stop while units move between
-//! ranks.
+//! Simulation of a loop pass by pass, as in the paper of Siegell and Steenkiste: all ranks meet after each pass, and
+//! stop while units of the loop (rows or indices) move between ranks.
 
 use armature_planner::Result;
 use armature_planner::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};
@@ -43,7 +43,8 @@ struct State<'a> {
     random: Random,
     /// Work of each rank since the last interaction with the balancer.
     reports: Vec<Report>,
-    /// Moves of units that will be carried out at the next interaction with the balancer.
+    /// Movements of units of the loop (rows or indices) that will be carried out at the next interaction with the
+    /// balancer.
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
     course: Course,
@@ -66,7 +67,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Simulates one pass over all units, which ends when the last rank has computed its units.
+    /// Simulates one pass over all units of the loop, which ends when the last rank has computed its units.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
@@ -80,7 +81,8 @@ impl State<'_> {
         self.now = end;
     }
 
-    /// Simulates an interaction: all ranks report to the balancer, and units move. Returns the number of passes until the next interaction.
+    /// Simulates an interaction: all ranks report to the balancer, and units of the loop move between ranks. Returns
+    /// the number of passes until the next interaction.
     fn interact(&mut self, balancer: &mut LoopBalancer, phase: f64) -> Result<u64> {
         for (report, &held) in self.reports.iter_mut().zip(&self.held) {
             report.held = held;

@@ -147,7 +147,7 @@ impl Processor {
     }
 }
 
-/// Progress of a rank: seconds for which the rank has the processor, and elapsed seconds.
+/// Part of a simulated computation: `own` seconds for which the rank has the processor, in `wall` elapsed seconds.
 struct Step {
     own: f64,
     wall: f64,

@@ -28,13 +28,13 @@ pub enum Sharing {
 /// Simulated loop, and the ranks that run it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopSystem {
-    /// Number of units of the loop, distributed equally at the beginning.
+    /// Number of units (rows or indices) of the loop, distributed equally at the beginning.
     pub units: u64,
-    /// Number of passes over all units.
+    /// Number of passes, in each of which all units of the loop are computed once.
     pub passes: u64,
-    /// Seconds that a unit takes on a rank of speed 1.
+    /// Seconds that a unit (row or index) of the loop takes on a rank of speed 1.
     pub unit: f64,
-    /// Speed of each rank; a rank of speed 1 takes `unit` seconds for a unit.
+    /// Speed of each rank, relative to a rank that takes `unit` seconds for a unit of the loop.
     pub speeds: Vec<f64>,
     /// Processes that compete with ranks for their processors.
     pub loads: Vec<Load>,
@@ -44,12 +44,13 @@ pub struct LoopSystem {
     pub noise: f64,
     /// Seed of the random noise of the speeds.
     pub seed: u64,
-    /// Cost of moving units between ranks.
+    /// Cost of moving units (rows or indices) of the loop between ranks.
     pub movement: MovementCosts,
-    /// Seconds that the ranks lose when they report to the balancer.
+    /// Seconds that each interaction, in which all ranks report to the balancer, costs the ranks.
     pub interaction: f64,
-    /// Seconds between two hooks, at which a rank polls for messages. The other ranks report this time after a rank has run out of units. Used only
-    /// if balancing is [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
+    /// Seconds between two hooks (points at which a rank polls for messages). After a rank has computed all its units
+    /// (rows or indices), this time passes until the other ranks report to the balancer. Used only if balancing is
+    /// [overlapped](super::Balancing::Overlapped); otherwise the hooks are the ends of passes.
     pub hook: f64,
 }
 
@@ -62,19 +63,20 @@ pub struct LoopRun {
     pub sequential: f64,
     /// Speed of each rank, and seconds for which its competing process had the processor.
     pub ranks: Vec<RankTime>,
-    /// Number of times that units moved between ranks.
+    /// Number of balancing decisions by which units of the loop moved between ranks.
     pub movements: u64,
-    /// Total seconds in which units moved between ranks.
+    /// Total seconds during which units of the loop were being moved between ranks.
     pub moving: f64,
-    /// Number of units of each rank at the end.
+    /// Number of units (rows or indices) of each rank at the end.
     pub held: Vec<u64>,
     /// All decisions of the balancer.
     pub decisions: Vec<LoopDecision>,
 }
 
 impl LoopSystem {
-    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Moving units, interactions with the balancer and hooks
-    /// cost nothing. A number of ranks beyond the maximum of 2^20 is reduced to one more than the maximum, which [`run`](LoopSystem::run) rejects.
+    /// Creates a system of equal ranks without loads, on which a pass takes `pass` seconds. Moving units (rows or
+    /// indices) of the loop, interactions with the balancer and hooks cost nothing. A number of ranks beyond the
+    /// maximum of 2^20 is reduced to one more than the maximum, which [`run`](LoopSystem::run) rejects.
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
@@ -91,6 +93,8 @@ impl LoopSystem {
         }
     }
 
+    /// Checks the parameters of the simulated system.
+    ///
     /// # Errors
     /// [`ErrorKind::Loop`] with the first invalid part of the system.
     pub(super) fn validate(&self) -> Result<()> {

@@ -41,7 +41,8 @@ fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // Interactions with the balancer may take a twentieth of the run time: they occur after the first pass, then after every fourth pass.
+    // An interaction of the ranks with the balancer costs 0.1 s and may take a twentieth of the run time:
+    // interactions occur after the first pass of the 50, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
@@ -100,7 +101,8 @@ fn work_done_by_a_time_is_predicted() {
     assert_eq!(done, [1.5, 2.0, 2.0, 2.0, 2.5, 3.0]);
 }
 
-/// Returns a system of one pass on two ranks, of which the first takes 5 ms for a unit and the second 10 ms.
+/// Returns a system of one pass on two ranks, of which the first takes 5 ms for a row or index of the loop and the
+/// second 10 ms.
 fn two_unequal() -> LoopSystem {
     let mut system = LoopSystem::equal(2, 100, 1, 0.5);
     system.speeds = vec![2.0, 1.0];
@@ -112,17 +114,19 @@ fn two_unequal() -> LoopSystem {
 fn units_move_within_a_pass_while_ranks_compute() {
     let mut system = two_unequal();
     let overlapped = Balancing::Overlapped(LoopOptions::default());
-    // Rank 0 has computed its 50 units after 250 ms, when 25 units of rank 1 are left, and receives 17 of them. These units arrive at 267 ms and
-    // would take until 352 ms. Rank 1 has no units left at 330 ms, when rank 0 has not begun 4 of the 17 units, and receives one of the 4.
+    // Units are rows or indices of the loop. Rank 0 has computed its 50 units after 250 ms, when 25 units of rank 1
+    // are left, and receives 17 of them. These units arrive at 267 ms and would take until 352 ms. Rank 1 has no
+    // units left at 330 ms, when rank 0 has not begun 4 of the 17 units, and receives one of the 4.
     let run = system.run(&overlapped).unwrap();
     let moved: Vec<u64> = run.decisions.iter().flat_map(|d| &d.moves).map(|m| m.units).collect();
     assert_eq!((moved, run.movements, run.held), (vec![17, 1], 2, vec![66, 34]));
     assert!((run.moving - 0.018).abs() < 1e-9 && (run.elapsed - 0.347).abs() < 1e-9, "{}", run.elapsed);
-    // If rank 1 reports 10 ms later, at its next hook, it has 24 units left, of which 16 move.
+    // If rank 1 reports 10 ms later, at its next hook (poll for messages), 24 of its rows or indices are left, of
+    // which 16 move.
     system.hook = 0.01;
     let run = system.run(&overlapped).unwrap();
     assert_eq!((run.decisions[0].now, run.decisions[0].moves[0].units), (0.26, 16));
-    // Sending and receiving units may also cost computing time of the ranks.
+    // Now each movement of rows or indices also costs 0.1 s of computing time of both ranks.
     system.hook = 0.0;
     system.movement.fixed = 0.1;
     let run = system.run(&overlapped).unwrap();

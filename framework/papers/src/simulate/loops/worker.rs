@@ -1,27 +1,30 @@
-//! Simulated rank that receives and sends units while it computes.
+//! Simulated rank of a loop, which receives and sends units of the loop (rows or indices) while it computes.
 
 use armature_planner::loops::{RateAccumulator, Report};
 
 use super::processor::Processor;
 
-/// Fraction of a unit that counts as a rounding error.
+/// Rounding error of an amount of work, as a fraction of the work of one row or index of the loop.
 const ROUNDING: f64 = 1e-9;
 
 /// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; work may be added to a stretch or removed from
 /// it until it ends.
 pub(super) struct Worker {
-    /// State of the processor at the beginning of the stretch.
+    /// Simulated processor of the rank, in its state when the rank began to compute without a pause.
     processor: Processor,
     held: u64,
     unit: f64,
-    /// Time at which the stretch begins, or the earliest time at which the next stretch may begin.
+    /// Time at which the current stretch (computing without a pause) begins, or the earliest time at which the next
+    /// one may begin.
     start: f64,
-    /// Processor seconds of work in the stretch. The field `followed` is the part of this work that has been simulated.
+    /// Processor seconds of work in the current stretch (computing without a pause). The field `followed` is the part
+    /// of this work that has been simulated.
     work: f64,
     followed: f64,
-    /// Time up to which the current stretch of computing has been simulated.
+    /// Time up to which the rank's computing has been simulated.
     until: f64,
-    /// Units computed since the last report. The field `seconds` is the computing time since then, and `reported` the time of that report.
+    /// Number of units of the loop that the rank computed since its last report. The field `seconds` is the computing
+    /// time since then, and `reported` the time of that report.
     units: f64,
     seconds: f64,
     reported: f64,
@@ -29,7 +32,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Creates a rank with `held` units, before the first pass.
+    /// Creates a rank with `held` rows or indices of the loop, before the first pass.
     pub(super) fn new(processor: Processor, held: u64) -> Self {
         Worker {
             processor,
@@ -46,19 +49,19 @@ impl Worker {
         }
     }
 
-    /// Begins a pass in which a unit takes `unit` processor seconds.
+    /// Begins a pass in which one row or index of the loop takes `unit` processor seconds.
     pub(super) fn begin(&mut self, now: f64, unit: f64) {
         self.unit = unit;
         self.compute(now, self.held);
     }
 
-    /// Adds received units to the work of the current pass.
+    /// Adds received units of the loop to the work of the current pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);
     }
 
-    /// Removes units that the rank has not begun.
+    /// Removes units of the loop that the rank has not begun.
     pub(super) fn assign(&mut self, units: u64) {
         self.held -= units;
         self.work = (self.work - units as f64 * self.unit).max(self.followed);
@@ -75,12 +78,13 @@ impl Worker {
         self.work > 0.0
     }
 
-    /// Returns the time at which the rank will have computed its units; `None` if it has none left.
+    /// Returns the time at which the rank will have computed its rows or indices of the loop; `None` if it has none
+    /// left.
     pub(super) fn done_at(&self) -> Option<f64> {
         self.is_busy().then(|| self.processor.clone().compute(self.start, self.work))
     }
 
-    /// Returns the seconds from `now` until the rank has computed its units.
+    /// Returns the seconds from `now` until the rank has computed its rows or indices of the loop.
     pub(super) fn left(&self, now: f64) -> f64 {
         self.done_at().map_or(0.0, |end| end - now)
     }
@@ -102,7 +106,7 @@ impl Worker {
         is_done
     }
 
-    /// Adds `seconds` processor seconds that the rank spends on communication instead of on its units.
+    /// Adds `seconds` processor seconds that the rank spends on communication instead of on its rows or indices.
     pub(super) fn pause(&mut self, now: f64, seconds: f64) {
         if seconds > 0.0 {
             self.processor.compute(self.start, self.followed.min(self.work));
@@ -111,7 +115,8 @@ impl Worker {
         }
     }
 
-    /// Returns the rank's report to the balancer at time `now`. The units in the report are those that the rank has not begun.
+    /// Returns the rank's report to the balancer at time `now`. The report has the number of rows or indices that the
+    /// rank has not begun.
     pub(super) fn report(&mut self, now: f64, shortest: f64) -> Report {
         self.tally.add(self.units, self.seconds, now - self.reported);
         (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
@@ -120,7 +125,7 @@ impl Worker {
         self.tally.report(undone, shortest)
     }
 
-    /// Returns the processor of the rank, and the number of units that the rank has.
+    /// Returns the processor of the rank, and its number of rows or indices of the loop.
     pub(super) fn end(self) -> (Processor, u64) {
         (self.processor, self.held)
     }

@@ -95,12 +95,12 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
     Error::new(ErrorKind::Infeasible, message)
 }
 
-/// Memory need of a range of tasks in an order; the range grows at its end.
+/// Peak memory of a range of consecutive tasks of an order on one processor. Tasks are added at the end of the range.
 #[derive(Default)]
 struct Range {
     begin: usize,
     adjacent: Profile,
-    /// Memory of files that stay until the end of the range: the current size and the peak.
+    /// Current size and peak of the files that stay in memory until the end of the range of tasks.
     resident: (u64, u64),
 }
 
@@ -117,7 +117,8 @@ impl Range {
         match model.crossing {
             Crossing::Transit => self.adjacent.push(place[task], need),
             Crossing::Resident => {
-                // Files from other blocks occupy memory from the beginning of the block, while all previous tasks run.
+                // Files from other blocks of tasks occupy memory from the beginning of the block, while all previous
+                // tasks run.
                 let (kept, peak) = &mut self.resident;
                 *peak += graph.input_size(task) - inside;
                 *kept -= inside;
@@ -132,18 +133,19 @@ impl Range {
     }
 }
 
-/// Maximum of a series of values to which an amount can be added from any position on. Only values that are greater than all later values are stored,
-/// because the others can never become the maximum again.
+/// Maximum memory over the positions of an order of tasks; an amount can be added from any position on. Only values
+/// that are greater than all later values are stored, because the others can never become the maximum again.
 #[derive(Default)]
 struct Profile {
-    /// Difference between the previous stored value and each stored value, by position; 0 for the first stored value.
+    /// Difference between the previous stored value and each stored value, by position in the order of tasks; 0 for
+    /// the first stored value.
     drops: BTreeMap<usize, u64>,
     most: u64,
     last: u64,
 }
 
 impl Profile {
-    /// Appends a value at position `place`.
+    /// Appends the memory `value` at position `place` of the order of tasks.
     fn push(&mut self, place: usize, value: u64) {
         while self.last <= value
             && let Some((_, drop)) = self.drops.pop_last()
@@ -157,7 +159,7 @@ impl Profile {
         self.last = value;
     }
 
-    /// Adds `value` to all values from position `place` on.
+    /// Adds `value` to the memory at all positions of the order of tasks from `place` on.
     fn add_from(&mut self, place: usize, mut value: u64) {
         let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
         self.last += value;

@@ -2,7 +2,7 @@
 
 use armature_planner::workflow::{Cluster, Execution, MemoryModel, Plan, Traversal, Workflow};
 
-/// Block on a processor: its tasks in the order in which the processor runs them.
+/// Block of tasks on a processor, in the order in which the processor runs the tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) processor: usize,
@@ -24,7 +24,8 @@ pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, bloc
     plan
 }
 
-/// Computes the start and the end of all tasks. A block begins when all files from other blocks have arrived.
+/// Computes the start and the end of all tasks. A block of tasks begins when all files from other blocks have
+/// arrived.
 fn time(graph: &Workflow, cluster: &Cluster, plan: &mut Plan) {
     let other = |plan: &Plan, edge: &armature_planner::workflow::Edge| {
         let (from, to) = (plan.processor_of[edge.from], plan.processor_of[edge.to]);

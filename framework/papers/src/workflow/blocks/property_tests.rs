@@ -1,4 +1,4 @@
-//! Tests that plans of blocks are valid for random workflows and clusters.
+//! Tests that plans of blocks of tasks are valid for random workflows and clusters.
 
 use armature_planner::workflow::{Crossing, MemoryModel, PlanOptions, TaskMemory, verify};
 use proptest::prelude::*;

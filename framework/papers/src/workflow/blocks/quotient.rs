@@ -24,7 +24,8 @@ struct Node {
     inputs: BTreeMap<usize, u64>,
 }
 
-/// Returns the longer of two paths of blocks, or the first one if their lengths are equal. A path is represented by its length and by its next block.
+/// Returns the longer of two paths of blocks of tasks, or the first one if their lengths are equal. A path is
+/// represented by its length and by its next block.
 pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(f64, usize)> {
     match best {
         Some(best) if best.0 >= next.0 => Some(best),
@@ -32,7 +33,7 @@ pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(
     }
 }
 
-/// Several blocks that are considered as one block on one processor.
+/// Several blocks of tasks that are treated as a single block on one processor.
 #[derive(Clone, Copy)]
 pub(super) struct Merged<'a> {
     pub(super) blocks: &'a [usize],
@@ -40,7 +41,7 @@ pub(super) struct Merged<'a> {
 }
 
 impl<'a> Quotient<'a> {
-    /// Creates the graph of the given blocks, which have no processors yet.
+    /// Creates the graph of the given blocks of tasks, which have no processors yet.
     pub(super) fn new<'t>(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -69,12 +70,12 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the numbers of the blocks that have not been merged into another block.
+    /// Returns the numbers of the blocks of tasks that have not been merged into another block.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
     }
 
-    /// Returns true if a block was not merged into another.
+    /// Returns true if a block of tasks was not merged into another.
     pub(super) fn is_alive(&self, block: usize) -> bool {
         self.nodes[block].alive
     }
@@ -87,13 +88,13 @@ impl<'a> Quotient<'a> {
         self.nodes[block].processor = processor;
     }
 
-    /// Returns the blocks that receive files from `block` or send files to it, possibly with duplicates.
+    /// Returns the blocks of tasks that receive files from `block` or send files to it, possibly with duplicates.
     pub(super) fn neighbours(&self, block: usize) -> impl Iterator<Item = usize> {
         self.nodes[block].inputs.keys().chain(self.nodes[block].outputs.keys()).copied()
     }
 
-    /// Returns the other blocks that read files of one of two blocks and write files for one of them. If a merger of the two blocks causes a cycle of
-    /// two blocks, the cycle passes through one of the returned blocks.
+    /// Returns the other blocks of tasks that read files of one of two blocks and write files for one of them. If a
+    /// merger of the two blocks causes a cycle of two blocks, the cycle passes through one of the returned blocks.
     pub(super) fn between(&self, one: usize, other: usize) -> Vec<usize> {
         let inside = |block: usize| block == one || block == other;
         let reads = |block: usize| self.nodes[block].inputs.keys().any(|&from| inside(from));
@@ -107,7 +108,8 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Merges several blocks into the first of them, on the given processor; `tasks` are the tasks of all merged blocks.
+    /// Merges several blocks of tasks into the first of them, on the given processor; `tasks` are the tasks of all
+    /// merged blocks.
     pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {
@@ -124,7 +126,8 @@ impl<'a> Quotient<'a> {
         self.nodes[first].processor = Some(processor);
     }
 
-    /// Divides a block into two blocks without processors, whose tasks are in `halves`. The new blocks get the last two numbers.
+    /// Divides a block of tasks into two blocks without processors, whose tasks are in `halves`. The new blocks get
+    /// the last two numbers.
     pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
         self.remove(block);
         let first = self.nodes.len();
@@ -139,7 +142,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // An edge between the two halves is not added here, because it is also an input of one half and was added as such.
+                // An edge between the two halves is added as an input of the later half, and must not be added again.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }
@@ -147,7 +150,7 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Removes a block and its edges, and returns its work and edges.
+    /// Removes a block of tasks and its edges, and returns its work and edges.
     fn remove(&mut self, block: usize) -> (f64, BTreeMap<usize, u64>, BTreeMap<usize, u64>) {
         let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
         for from in inputs.keys() {
@@ -166,8 +169,8 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the makespan that would result if the given blocks were merged; `None` if blocks would then depend on each other in a cycle. Blocks
-    /// without a processor count with a speed of 1 and the default bandwidth.
+    /// Returns the makespan that would result if the given blocks of tasks were merged; `None` if blocks would then
+    /// depend on each other in a cycle. Blocks without a processor count with a speed of 1 and the default bandwidth.
     pub(super) fn makespan_if(&self, merged: Merged<'_>) -> Option<f64> {
         Some(self.bottom_weights(Some(merged))?.into_iter().fold(0.0, f64::max))
     }
@@ -202,8 +205,9 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns for each block the time from its start to the end of all blocks that depend on it: equation 1 of the paper of Kulagina et al. The
-    /// blocks in `merged` count as one block, with the number of the first of them.
+    /// Returns for each block of tasks the time from its start to the end of all blocks that depend on it: equation 1
+    /// of the paper of Kulagina et al. The blocks in `merged` count as one block, with the number of the first of
+    /// them.
     fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
         let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
         let seen_as = |block: usize| match merged {

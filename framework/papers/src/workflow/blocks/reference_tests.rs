@@ -1,4 +1,4 @@
-//! Tests of plans of blocks against values computed by hand, and against all plans of small workflows.
+//! Tests of plans of blocks of tasks against values computed by hand, and against all plans of small workflows.
 
 use armature_planner::random::Random;
 use armature_planner::workflow::{
@@ -42,8 +42,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
     let makespan =
         |quotient: &Quotient<'_>, processor| quotient.makespan_if(Merged { blocks: &[0], processor });
-    // The bottom weights (time from the start of a block to the end of all blocks that depend on it) are 1, 5, 7 and 12. On a processor of twice the
-    // speed the first block takes 2 less.
+    // The bottom weights (time from the start of a block of tasks to the end of all blocks that depend on it) are 1,
+    // 5, 7 and 12. On a processor of twice the speed the first block takes 2 less.
     assert_eq!(makespan(&quotient, 0), Some(12.0));
     assert_eq!(makespan(&quotient, 1), Some(10.0));
     // Block 1 reads from block 0 and writes for block 2, so a merger of blocks 0 and 2 alone would cause a cycle.
@@ -54,7 +54,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // The merged block is divided again into the tasks of blocks 0 and 1 + 2, and the halves get new numbers.
+    // The block of tasks that was merged from blocks 0, 1 and 2 is divided into the tasks of block 0 and those of
+    // blocks 1 and 2; the halves get new numbers.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(
@@ -107,7 +108,8 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     for code in 0..processors.pow(count as u32) {
         let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
         let mut ends = vec![None; processors];
-        // Each pass over the blocks computes the ends of those whose inputs have ended; blocks on a cycle never get an end.
+        // Each pass over the blocks of tasks computes the ends of those whose inputs have ended; blocks on a cycle
+        // never get an end.
         for _ in 0..processors {
             for p in 0..processors {
                 let mut begin = Some(0.0_f64);
@@ -190,8 +192,8 @@ fn no_plan_beats_the_optimum_and_most_are_close() {
     assert!(10 * missed <= feasible && mean < 1.25, "{missed} of {feasible} missed, {mean} of the least");
 }
 
-/// At no time does a plan hold more memory than the verifier computes. All memory is free in the end, and times
-/// increase.
+/// The memory of a processor over time has the peak that the verifier computes for the plan, and is 0 at the end; its
+/// times increase.
 #[test]
 fn memory_steps_reach_the_peak_and_end_at_zero() {
     let workflow = Family::Montage.build(200, 1).unwrap();

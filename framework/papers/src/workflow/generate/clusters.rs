@@ -13,9 +13,10 @@ const KINDS: [(&str, f64, u64); 6] = [
     ("C2", 32.0, 192),
 ];
 
-/// Returns a cluster with `of_each` processors of each of the papers' six machine types. The memory is `memory_unit` units per GB, and the buffer of
-/// a processor is ten times its memory. Three of each type are the small cluster of the paper of 2024, six its default cluster and ten its large
-/// cluster; twelve are the default cluster of the paper of 2025.
+/// Returns a cluster with `of_each` processors of each of the six machine types of Kulagina, Meyerhenke and Benoit.
+/// The memory is `memory_unit` units per GB, and the buffer of a processor is ten times its memory. Three of each
+/// type are the small cluster of their paper of 2024, six its default cluster and ten its large cluster; twelve are
+/// the default cluster of their paper of 2025.
 ///
 /// ```
 /// use armature_papers::workflow::generate::paper_cluster;

@@ -1,4 +1,4 @@
-//! Workflows with the shapes that the papers generate with WfCommons.
+//! Workflows with the shapes that Kulagina, Meyerhenke and Benoit (2024) generate with WfCommons.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,8 +56,9 @@ impl Family {
         }
     }
 
-    /// Builds a workflow of about `tasks` tasks, and not more unless the family needs more. The weights are uniformly distributed random numbers as
-    /// in the papers: work from 1 to 1000, memory from 1 to 192, files from 1 to 10.
+    /// Builds a workflow of about `tasks` tasks, and not more unless the family needs more. The weights are uniformly
+    /// distributed random numbers as in the papers of Kulagina et al.: work from 1 to 1000, memory from 1 to 192,
+    /// files from 1 to 10.
     ///
     /// ```
     /// use armature_papers::workflow::generate::Family;

@@ -1,4 +1,5 @@
-//! Generators of random workflows and clusters, and of the workflows and clusters of the papers.
+//! Generators of random workflows and clusters, and of those in the papers of Kulagina, Meyerhenke and Benoit (2024
+//! and 2025).
 
 mod clusters;
 mod families;

@@ -24,7 +24,7 @@ pub struct RandomWorkflow {
     pub parents: usize,
     /// Maximum distance, in the order of the tasks, between a task and a task from which it reads.
     pub reach: usize,
-    /// Maximum work of a task, at least 1. The default weights are those of the papers.
+    /// Maximum work of a task, at least 1. The default is that of the papers of Kulagina et al.
     pub work: u64,
     /// Maximum memory of a task.
     pub memory: u64,
@@ -106,8 +106,8 @@ impl RandomCluster {
     }
 }
 
-/// Speeds of processors in the papers' clusters.
+/// Speeds of processors in the clusters of Kulagina et al. (2024 and 2025).
 const SPEEDS: std::ops::RangeInclusive<u64> = 1..=32;
-/// Bandwidths of links in the papers' clusters, in tenths.
+/// Bandwidths of links in the clusters of Kulagina et al., in tenths.
 const BANDWIDTH_TENTHS: std::ops::RangeInclusive<u64> = 1..=50;
 const TENTHS: f64 = 10.0;

@@ -10,7 +10,7 @@ use super::refine::refine;
 /// Number of vertices at which a coarsened graph is small enough for the initial cut. The constants of this module are those of the partitioner dagP
 /// for bisections.
 const ENOUGH: usize = 100;
-/// Maximum weight of a cluster, as a fraction of the weight of a block.
+/// Maximum weight of a cluster of vertices in the coarsened graph, as a fraction of the weight of a block.
 const CLUSTER: f64 = 0.1;
 /// Coarsening ends if the coarser graph still has more than this fraction of the vertices of the finer one.
 const SHRINKS: f64 = 0.9;
@@ -23,13 +23,13 @@ pub(super) struct Bisection {
 }
 
 impl Bisection {
-    /// Creates the limits of a bisection. `parts` are the numbers of blocks into which the two halves will be divided, and `most` is the maximum
-    /// weight of a block.
+    /// Creates the limits of a bisection. The halves will be divided into `parts[0]` and `parts[1]` blocks, and
+    /// `most` is the maximum weight of a block.
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // Each level of the recursive bisection has the same relative slack, and the product of the slacks of all levels is the imbalance that the
-        // maximum weight `most` of a block permits.
+        // Each level of the recursive bisection has the same relative slack, and the product of the slacks of all
+        // levels is the imbalance that the maximum weight `most` of a block of tasks permits.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {

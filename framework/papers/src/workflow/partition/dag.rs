@@ -1,4 +1,4 @@
-//! Graph for partitioning a workflow into blocks.
+//! Graph for partitioning a workflow into blocks of tasks.
 
 use armature_planner::workflow::Workflow;
 

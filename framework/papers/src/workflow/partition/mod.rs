@@ -16,7 +16,8 @@ use armature_planner::workflow::Workflow;
 use bisection::Bisection;
 pub(in crate::workflow) use dag::Dag;
 
-/// Maximum weight of a block relative to the mean weight of the blocks. The value is that of the paper of 2024 on DagHetPart.
+/// Maximum weight of a block of tasks relative to the mean weight of the blocks, as in the paper of Kulagina et al.
+/// (2024) on DagHetPart.
 const IMBALANCE: f64 = 1.1;
 
 /// Divides a workflow into at most `blocks` blocks of about equal work with small files between them, whose dependencies form no cycle;
@@ -67,7 +68,7 @@ pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Rand
     done
 }
 
-/// Divides the tasks of `dag`, at least two, into two blocks of about equal weight.
+/// Divides the tasks of `dag`, at least two, into two blocks of tasks of about equal weight.
 pub(in crate::workflow) fn halves(dag: &Dag, random: &mut Random) -> [Vec<usize>; 2] {
     let most = IMBALANCE * dag.total() / 2.0;
     let halves = Bisection::new(dag, [1, 1], most).run(dag, random);

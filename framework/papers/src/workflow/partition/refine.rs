@@ -15,8 +15,9 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     loop {
         let before = second.to_vec();
         let cut = pass(dag, most, second);
-        // A pass adds and subtracts weights of vertices, so its sums have their own rounding errors. With these sums, two cuts could each count as
-        // better than the other for ever. The comparison of the cuts before and after the pass therefore uses sums in the order of the vertices.
+        // A refinement pass adds and subtracts weights of vertices, so its sums have their own rounding errors. With
+        // these sums, two cuts could each count as better than the other for ever. The comparison of the cuts before
+        // and after the pass therefore uses sums in the order of the vertices.
         if Quality::new(weights(dag, second), most, cut) >= Quality::new(weights(dag, &before), most, 0) {
             second.copy_from_slice(&before);
             return;
@@ -74,7 +75,7 @@ struct Pass<'a> {
     ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
     weights: [f64; 2],
     count: [usize; 2],
-    /// Change of the total weight of the cut edges since the beginning of the pass.
+    /// Change of the total weight of the cut edges since the beginning of the refinement pass.
     cut: i64,
 }
 
@@ -139,7 +140,7 @@ impl<'a> Pass<'a> {
         Some(vertex)
     }
 
-    /// Removes vertices at the head of a half's queue that can no longer move.
+    /// Removes from the head of a half's queue the vertices that can no longer move to the other half.
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;

@@ -101,7 +101,7 @@ struct Side {
 }
 
 impl Side {
-    /// Appends a segment at the end of the side.
+    /// Appends a segment at the end of this side of the traversal.
     fn append(&mut self, mut segment: Segment, events: &mut Events, number: &mut usize) {
         self.end += segment.valley;
         while let Some(last) = self.segments.first_entry() {
@@ -114,7 +114,7 @@ impl Side {
         self.segments.insert((segment.drop(), *number), segment);
     }
 
-    /// Appends all segments of another side at the end of this side.
+    /// Appends all segments of another side of a traversal at the end of this side.
     fn append_all(&mut self, mut next: Side, events: &mut Events, number: &mut usize) {
         while let Some(first) = next.segments.last_entry() {
             let segment = first.get();
@@ -128,7 +128,7 @@ impl Side {
         self.merge(next);
     }
 
-    /// Merges the segments of a parallel graph's side into this side.
+    /// Merges the segments of a side of a parallel graph's traversal into this side.
     fn merge(&mut self, mut other: Side) {
         if self.segments.len() < other.segments.len() {
             std::mem::swap(self, &mut other);
@@ -143,7 +143,8 @@ impl Side {
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))
     }
 
-    /// Joins all segments into one in reverse order, from the end of the side to its beginning.
+    /// Joins all segments of this side of the traversal into one in reverse order, from the end of the side to its
+    /// beginning.
     fn back(self, events: &mut Events) -> Segment {
         let Segment { hill, valley, events } = self.whole(events);
         Segment { hill: hill - valley, valley: -valley, events: events.reverse() }

@@ -11,7 +11,7 @@ use armature_planner::workflow::{Block, breadth_first};
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// Number of the fork before all tasks, which is the source of the graph.
+/// Number of the source of the graph: the fork (vertex from which tasks start) before all tasks.
 const SOURCE: usize = 0;
 
 /// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
@@ -42,7 +42,8 @@ fn visits(block: &Block) -> Vec<usize> {
     visits
 }
 
-/// Number and total weight of open edges (edges to unvisited tasks) of one fork.
+/// Number and total weight of the open edges (edges to unvisited tasks) that begin at one fork (vertex from which
+/// tasks start).
 #[derive(Clone, Copy, Default)]
 struct Open {
     edges: usize,
@@ -61,21 +62,24 @@ impl Open {
     }
 }
 
-/// Visited part of the graph. Its forks are numbered: the source, then the end of each task, then vertices of synchronisation.
+/// Visited part of the graph. Its forks (vertices from which tasks start) are numbered: the source, then the end of
+/// each task, then vertices of synchronisation.
 struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// For each fork, the traversal of the graph between its parent and itself.
+    /// For each fork (vertex from which tasks start), the traversal of the graph between its parent and itself.
     link: Vec<Option<Cuts>>,
-    /// For each fork, the traversal of the graph below it, as far as the graph is composed.
+    /// For each fork (vertex from which tasks start), the traversal of the graph below it, as far as the graph is
+    /// composed.
     below: Vec<Option<Cuts>>,
-    /// Open edges of each fork: those to tasks that have not been visited.
+    /// Open edges of each fork (vertex from which tasks start): those to tasks that have not been visited.
     open: Vec<Open>,
-    /// For each fork, the total weight of the edges that are laid along the path to it and end there, minus those that begin there.
+    /// For each fork (vertex from which tasks start), the total weight of the edges that are laid along the path to
+    /// it and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For each removed fork, the vertex of synchronisation that has its open edges, or another fork that leads to this vertex. All other forks have
-    /// their own number.
+    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that has its open edges,
+    /// or another fork that leads to this vertex. All other forks have their own number.
     moved_forks: Vec<usize>,
 }
 
@@ -101,7 +105,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Returns the fork that now has the open edges of `fork`, which may have been removed.
+    /// Returns the fork (vertex from which tasks start) that now has the open edges of `fork`, which may have been
+    /// removed.
     fn holder(&mut self, mut fork: usize) -> usize {
         while self.moved_forks[fork] != fork {
             self.moved_forks[fork] = self.moved_forks[self.moved_forks[fork]];
@@ -131,8 +136,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Closes the open edges in `inputs`, which all lead to one task. Returns the fork below which this task is attached, and the traversal between
-    /// fork and task.
+    /// Closes the open edges in `inputs`, which all lead to one task. Returns the fork (vertex from which tasks
+    /// start) below which this task is attached, and the traversal between fork and task.
     fn join(&mut self, inputs: &mut Vec<(usize, Open)>) -> (usize, Cuts) {
         inputs.sort_unstable_by_key(|&(fork, _)| (std::cmp::Reverse(self.tree.depth(fork)), fork));
         inputs.dedup_by(|next, kept| {
@@ -142,8 +147,9 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // Computes the lowest common ancestor of the forks of the edges. A fork that is an ancestor of the other forks is skipped, because its edges
-        // are laid along the path from this fork.
+        // Computes the lowest common ancestor of the forks (vertices from which tasks start) at which the edges
+        // begin. A fork that is an ancestor of the other forks is skipped, because its edges are laid along the path
+        // from this fork.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }
@@ -183,7 +189,8 @@ impl<'a> Growing<'a> {
         (synchronised, Composer::edge(laid + closed.weight))
     }
 
-    /// Composes branches of the fork `above` with all of their open edges. `ends` lists the forks of the branches, parents first.
+    /// Composes branches of the fork `above` (a vertex from which tasks start) with all of their open edges. `ends`
+    /// lists the forks of the branches, parents first.
     fn merge(&mut self, above: usize, ends: &[usize]) -> Cuts {
         let merged_cuts = |cuts: Option<Cuts>, other| match cuts {
             Some(cuts) => Composer::parallel(cuts, other),

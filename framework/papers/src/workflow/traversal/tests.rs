@@ -31,7 +31,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
     })
 }
 
-/// Returns the least peak memory of any order of a block, by enumerating all sets of completed tasks.
+/// Returns the least peak memory of any order of a block of tasks, by enumerating all sets of completed tasks.
 fn least_peak(block: &Block) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();
@@ -153,7 +153,8 @@ fn crossing_edges_are_counted_by_the_memory_model() {
     let peak = |task_memory, crossing| least_memory(&workflow, &[1, 2], model(task_memory, crossing)).peak;
     // Memory of the task + inputs + outputs: task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
-    // With resident files, the input of task 2 is also in memory while task 1 runs, and the output of task 1 while task 2 runs.
+    // If input files stay resident until the block ends, the input of task 2 is also in memory while task 1 runs, and
+    // the output of task 1 while task 2 runs.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Resident), 22);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Transit), 10);
     assert_eq!(peak(TaskMemory::IncludesIo, Crossing::Resident), 13);

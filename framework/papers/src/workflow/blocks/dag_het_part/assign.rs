@@ -1,4 +1,4 @@
-//! Step 2 of the planner DagHetPart: assignment of blocks to processors with enough memory.
+//! Step 2 of the planner DagHetPart: blocks of tasks are assigned to processors with enough memory.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,20 +12,22 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
-/// Result of the assignment: blocks with a processor, and blocks for which none was found.
+/// Result of the assignment: blocks of tasks with a processor, and blocks for which none was found.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,
 }
 
-/// Numbers of blocks in the order of their memory need, the largest first. Among blocks with equal needs the one with the smaller number comes first.
+/// Numbers of blocks of tasks in the order of their memory need, the largest first. Among blocks with equal needs the
+/// one with the smaller number comes first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
-/// Assigns blocks to processors: repeatedly the block with the largest memory need to the free processor with the most memory. A block that does not
-/// fit is divided while there are fewer than `most_blocks` blocks.
+/// Assigns blocks of tasks to processors: repeatedly the block with the largest memory need to the free processor
+/// with the most memory. A block that does not fit is divided while there are fewer than `most_blocks` blocks.
 ///
-/// In the paper of Kulagina et al. the number of blocks is unlimited, and remaining blocks are divided until they fit the smallest memory, which
-/// gives thousands of blocks of single tasks. Here [`merge`](super::merge::merge) divides the blocks that it cannot merge.
+/// In the paper of Kulagina et al. the number of blocks is unlimited, and remaining blocks are divided until they fit
+/// the smallest memory, which gives thousands of blocks of single tasks. Here [`merge`](super::merge::merge) divides
+/// the blocks that it cannot merge.
 pub(super) fn assign(
     problem: Problem<'_>,
     blocks: Vec<Traversal>,
@@ -72,9 +74,9 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks. A divided block no longer counts, only its halves.
+    /// Number of blocks of tasks. A divided block no longer counts, only its halves.
     count: usize,
-    /// All blocks by number; a block that was removed from the queue is replaced by an empty one.
+    /// All blocks of tasks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,

@@ -1,17 +1,18 @@
-//! Graph of blocks that no longer change, for fast computation of the makespan on given processors.
+//! Graph of blocks of tasks that no longer change. It computes the makespan quickly for any assignment of the blocks
+//! to processors.
 
 use armature_planner::workflow::{Cluster, Workflow};
 
 use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::longer;
 
-/// Blocks in an order in which they can run, with the sizes of the files between them.
+/// Blocks of tasks in an order in which they can run, with the sizes of the files between them.
 pub(super) struct Fixed<'a> {
     cluster: &'a Cluster,
     works: Vec<f64>,
-    /// For each block, the blocks that read its files, with the sizes of the files.
+    /// For each block of tasks, the blocks that read its files, with the sizes of the files.
     outputs: Vec<Vec<(usize, u64)>>,
-    /// Blocks in reverse order: each block comes before the blocks whose files it reads.
+    /// Blocks of tasks in reverse order: each block comes before the blocks whose files it reads.
     backwards: Vec<usize>,
 }
 
@@ -46,7 +47,8 @@ impl<'a> Fixed<'a> {
         Fixed { cluster, works, outputs, backwards }
     }
 
-    /// Returns for each block the time from its start to the end of all blocks that depend on it, with block `b` on processor `processors[b]`.
+    /// Returns for each block of tasks the time from its start to the end of all blocks that depend on it, with block
+    /// `b` on processor `processors[b]`.
     fn bottom_weights(&self, processors: &[usize]) -> Vec<f64> {
         let mut bottom = vec![0.0; self.works.len()];
         for &block in &self.backwards {
@@ -63,7 +65,7 @@ impl<'a> Fixed<'a> {
         self.cluster.transfer_time(processors[block], processors[to], size) + bottom[to]
     }
 
-    /// Returns the time at which the last block ends: equation 2 of the paper of Kulagina et al.
+    /// Returns the time at which the last block of tasks ends: equation 2 of the paper of Kulagina et al.
     pub(super) fn makespan(&self, processors: &[usize]) -> f64 {
         self.bottom_weights(processors).into_iter().fold(0.0, f64::max)
     }

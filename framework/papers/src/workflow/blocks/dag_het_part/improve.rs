@@ -1,11 +1,12 @@
-//! Step 4 of the planner DagHetPart: blocks are swapped between processors and moved while the makespan decreases.
+//! Step 4 of the planner DagHetPart: blocks of tasks are swapped between processors and moved while the makespan
+//! decreases.
 
 use super::fixed::Fixed;
 use super::problem::Problem;
 use crate::workflow::blocks::placement::Placed;
 
-/// Swaps blocks between processors, moves blocks of the critical path to faster idle processors, and swaps again. Returns the blocks and the
-/// makespan.
+/// Swaps blocks of tasks between processors, moves blocks of the critical path to faster idle processors, and swaps
+/// again. Returns the blocks and the makespan.
 pub(super) fn improve(problem: Problem<'_>, mut blocks: Vec<Placed>) -> (Vec<Placed>, f64) {
     let fixed = Fixed::new(problem.graph, problem.cluster, &blocks);
     let mut places = Places {
@@ -42,7 +43,8 @@ impl Places<'_> {
         self.peaks[block] <= self.problem.cluster.processors()[processor].memory
     }
 
-    /// Repeatedly carries out the best swap of the processors of two blocks, until no swap is an improvement.
+    /// Repeatedly carries out the best swap of the processors of two blocks of tasks, until no swap is an
+    /// improvement.
     fn swap(&mut self) {
         let mut makespan = self.makespan();
         loop {
@@ -64,8 +66,8 @@ impl Places<'_> {
         }
     }
 
-    /// Moves blocks of the critical path, each at most once, to the fastest idle processor with enough memory, if that processor is faster and the
-    /// makespan does not increase.
+    /// Moves blocks of tasks on the critical path, each at most once, to the fastest idle processor with enough
+    /// memory, if that processor is faster and the makespan does not increase.
     fn move_to_idle(&mut self) {
         let mut moved = vec![false; self.processors.len()];
         while let Some((block, processor)) = self.next_move(&moved) {

@@ -1,4 +1,4 @@
-//! Step 3 of the planner DagHetPart: blocks without a processor are merged with other blocks.
+//! Step 3 of the planner DagHetPart: blocks of tasks without a processor are merged with other blocks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -12,13 +12,15 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::least_memory;
 
-/// Maximum number of retries of a block that cannot be merged before its neighbours are merged, as in the paper of Kulagina et al.
+/// Maximum number of retries of a block of tasks that cannot be merged before its neighbours are merged, as in the
+/// paper of Kulagina et al.
 const MOST_RETRIES: usize = 2;
 
-/// Gives all blocks a processor, by merging those without one with other blocks. Returns `None` if that is impossible for a block.
+/// Gives all blocks of tasks a processor, by merging those without one with other blocks. Returns `None` if that is
+/// impossible for a block.
 ///
-/// Blocks with the largest memory needs come first. A block that cannot be merged is retried after all others if it has a neighbour without a
-/// processor. If the retries fail as well, the block is divided.
+/// Blocks with the largest memory needs come first. A block that cannot be merged is retried after all others if it
+/// has a neighbour without a processor. If the retries fail as well, the block is divided.
 pub(super) fn merge(
     problem: Problem<'_>,
     assigned: Assigned,
@@ -56,7 +58,7 @@ struct Merging<'a> {
     free: BTreeSet<usize>,
 }
 
-/// Possible merger of several blocks, and the makespan after it. The first block is the one that remains.
+/// Possible merger of several blocks of tasks, and the makespan after it. The first block is the one that remains.
 struct Choice {
     makespan: f64,
     blocks: Vec<usize>,
@@ -81,7 +83,7 @@ impl<'a> Merging<'a> {
         self.quotient.blocks().filter(|&block| self.is_unassigned(block))
     }
 
-    /// Returns true if the block was not merged into another, and has no processor.
+    /// Returns true if the block of tasks was not merged into another, and has no processor.
     fn is_unassigned(&self, block: usize) -> bool {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
     }
@@ -90,7 +92,7 @@ impl<'a> Merging<'a> {
     /// that are. If no merger is possible, the block is assigned to a free processor. Returns true if the block has a processor.
     fn place(&mut self, block: usize) -> bool {
         let processors = self.problem.cluster.processors();
-        // Only neighbours on processors with at least the memory that the block needs alone are tried.
+        // Only neighbours on processors with at least the memory that the block of tasks needs alone are tried.
         let large = |other: usize| {
             let processor = self.quotient.processor(other);
             processor.is_some_and(|processor| processors[processor].memory >= self.traversals[block].peak)
@@ -121,8 +123,8 @@ impl<'a> Merging<'a> {
         false
     }
 
-    /// Returns the possible mergers of a block with another block. If the merged block and a third block would depend on each other in a cycle, the
-    /// third block is included.
+    /// Returns the possible mergers of a block of tasks with another block. If the merged block and a third block
+    /// would depend on each other in a cycle, the third block is included.
     fn choices(&self, block: usize, other: usize) -> Vec<Choice> {
         let choice = |blocks: Vec<usize>, processor: usize| {
             let merged = Merged { blocks: &blocks, processor };
@@ -167,7 +169,8 @@ impl<'a> Merging<'a> {
         true
     }
 
-    /// Divides a block into two. Returns the memory need and the number of each half, for the queue.
+    /// Divides a block of tasks into two. Returns the memory need and the number of each half, for the queue of
+    /// blocks without a processor.
     fn divide(&mut self, block: usize, random: &mut Random) -> [(u64, Reverse<usize>); 2] {
         let halves = divide(self.problem, std::mem::take(&mut self.traversals[block]), random);
         self.quotient.divide(block, &[0, 1].map(|half: usize| halves[half].order.clone()));

@@ -1,4 +1,4 @@
-//! Planner DagHetPart: a partition of the workflow into blocks that is fitted to the processors.
+//! Planner DagHetPart: a partition of the workflow into blocks of tasks that is fitted to the processors.
 
 mod assign;
 mod fixed;
@@ -19,8 +19,8 @@ use crate::workflow::partition::{Dag, partition};
 /// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DagHetPart {
-    /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks are tried up to the number of processors; with a smaller
-    /// maximum, the numbers of blocks are spread evenly over this range.
+    /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks of tasks are tried up to the
+    /// number of processors; with a smaller maximum, the numbers of blocks are spread evenly over this range.
     pub most_partitions: usize,
     /// Number of threads of the planner; 0 uses all cores. The plan does not depend on the number.
     pub threads: usize,
@@ -35,13 +35,13 @@ impl Default for DagHetPart {
     }
 }
 
-/// Maximum number of blocks per processor into which a partition is divided before the blocks that fit no processor are merged. The time of merging
-/// grows with the square of this number.
+/// Maximum number of blocks of tasks per processor into which a partition is divided before the blocks that fit no
+/// processor are merged. The time of merging grows with the square of this number.
 const BLOCKS_TO_MERGE: usize = 4;
-/// Maximum number of blocks per processor after blocks that could not be merged have been divided.
+/// Maximum number of blocks of tasks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Block plan without times: blocks on processors, and the makespan.
+/// Block plan without times: blocks of tasks on processors, and the makespan.
 type Improved = (Vec<Placed>, f64);
 
 /// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with
@@ -84,7 +84,8 @@ pub fn dag_het_part(
     let all: Vec<usize> = (0..graph.len()).collect();
     let dag = Dag::of_tasks(graph, &all);
     let baseline = dag_het_mem::blocks(graph, cluster, model);
-    // Partitions into many blocks take longest to plan, so they come first; the blocks of the planner DagHetMem come last.
+    // Partitions into many blocks of tasks take longest to plan, so they come first, for an even load of the threads;
+    // the blocks of the planner DagHetMem come last.
     let numbers = numbers_of_blocks(cluster.len().min(graph.len()), options.most_partitions);
     let starts: Vec<Option<usize>> = numbers.rev().map(Some).chain([None]).collect();
     let candidates = answers(&starts, options.threads, |&start| match start {
@@ -95,8 +96,9 @@ pub fn dag_het_part(
     let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
     let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        // The planner of blocks computes a makespan with sums in another order than a plan does. A block plan that is better by these sums may
-        // therefore be worse than the plan of DagHetMem in the last digit, so the makespans of the plans are compared again.
+        // The makespans of both plans are compared again, because DagHetPart adds up times in another order than a
+        // plan does: by its sums the plan of DagHetPart is no longer than that of DagHetMem, but it may be longer in
+        // the last digit.
         (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
         (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),
@@ -109,10 +111,12 @@ fn earlier(best: Improved, next: Improved) -> Improved {
     if next.1 < best.1 { next } else { best }
 }
 
-/// Returns the blocks that result from a partition into `number` blocks, if each block finds a processor.
+/// Partitions the tasks into `number` blocks and finds a processor for each block. Returns `None` if that is
+/// impossible.
 ///
-/// Two variants are tried: blocks that fit no processor are divided at once as in the paper of Kulagina et al., up to a few blocks for each
-/// processor, or only if they cannot be merged. Often one variant finds a plan where the other does not.
+/// Two variants are tried: blocks that fit no processor are divided at once as in the paper of Kulagina et al., up to
+/// a few blocks for each processor, or only if they cannot be merged. Often one variant finds a plan where the other
+/// does not.
 fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> Option<Improved> {
     let processors = problem.cluster.len();
     let mut random = Random::new(seed ^ number as u64);
@@ -127,14 +131,16 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // All blocks fit, so the variant with a larger maximum number of blocks would not divide any block either.
+            // All blocks fit on processors, so no block would be divided with a larger maximum number of blocks
+            // either, and the second variant has the same result.
             break;
         }
     }
     best
 }
 
-/// Returns at most `most` of the numbers from 1 to `blocks`, including the last one.
+/// Returns the numbers of blocks of tasks to try: at most `most` of the numbers from 1 to `blocks`, including the
+/// last one.
 fn numbers_of_blocks(blocks: usize, most: usize) -> impl DoubleEndedIterator<Item = usize> {
     let count = most.clamp(1, blocks);
     (1..=count).map(move |number| number * blocks / count)
