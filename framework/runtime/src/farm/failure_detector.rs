@@ -12,7 +12,7 @@ use crate::session::Config;
 use crate::tasks::{FlightRecords, LastActivity};
 use crate::wire;
 
-/// What a rank knows from heartbeats and other messages about whether other ranks are alive.
+/// Knowledge of a rank about the ranks that are alive, from heartbeats and other messages.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
     /// Time without a message after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it runs short

@@ -31,7 +31,7 @@ pub(crate) struct Measurements {
     pub(crate) share: Option<f64>,
     /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
     pub(crate) ready: f64,
-    /// Of stages whose processor time was measured: the processor time in seconds, and the time that these stages would take with a core of their
+    /// Processor time in seconds of the stages for which it was measured, and the time that these stages would take with a core of their
     /// own. The second value is larger if stages wait for a disk or a server, for example.
     pub(crate) computed: (f64, f64),
     /// By sender: traffic over the link into this rank, for links that are due for a report to rank 0.

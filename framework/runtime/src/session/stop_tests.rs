@@ -340,7 +340,7 @@ fn farm_stops_when_no_task_can_end_before_the_time_limit() {
     const TASKS: u64 = 40;
     for ranks in [1, 3] {
         let run_directory = Run::new(usize::MAX);
-        // Of the ten tasks that take 0.9 s each, the first job runs only some, because it has 1.5 s for all tasks.
+        // The first job has 1.5 s for all tasks, so it runs only some of the ten tasks that take 0.9 s each.
         let start = |left: Duration| {
             let end = SystemTime::now() + left;
             run(&run_directory.config(ranks).end_time(Some(end)), |session| {

@@ -202,7 +202,7 @@ fn local_items_are_checked() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
-    // Of items that stay on their rank, only few are checked after the first 64. Item 2048, the first one with another variant, is checked, because
+    // Only few of the items that stay on their rank are checked after the first 64. Item 2048, the first one with another variant, is checked, because
     // its number is a power of two.
     #[derive(Clone, Serialize, Deserialize)]
     struct SkippedVariant(Figure);

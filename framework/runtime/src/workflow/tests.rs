@@ -55,7 +55,7 @@ fn edges_pass_values_of_different_types() {
                 assert_eq!(results.names().collect::<Vec<_>>(), ["d"]);
                 assert!(results.take::<u8>("d").is_err(), "it is of another type");
                 assert!(results.take::<u8>("b").unwrap_err().message().contains("not among the final tasks"));
-                // The same workflow is run twice more, first with the results on all ranks, then with the results on rank 0 alone.
+                // The workflow is run twice more, first with the results on all ranks, then with the results on rank 0 alone.
                 let on_all = workflow.collect_on_all(session)?.take::<(f64, String)>("d")?;
                 assert_eq!(on_all, (3.0, "c 2".to_string()));
                 let collected = workflow.collect(session)?.into_parts();
