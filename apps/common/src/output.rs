@@ -64,8 +64,8 @@ enum To {
     Nothing,
     Terminal(Box<BufWriter<terminal::Output>>),
     File(Output),
-    /// File of a job with snapshots; `None` until the first item arrives or a snapshot is resumed.
-    Partial(Option<PartialOutput>),
+    /// File of a job with snapshots.
+    Partial(PartialOutput),
 }
 
 impl Destination {
@@ -80,7 +80,9 @@ impl Destination {
                 return Err(text.into());
             }
             (None, false) => To::Terminal(Box::new(BufWriter::new(terminal::Output::standard()))),
-            (Some(_), true) => To::Partial(None),
+            (Some(path), true) => {
+                To::Partial(PartialOutput::new(path).map_err(|error| refused(path, error))?)
+            }
             (Some(path), false) => To::File(Output::create(path).map_err(|error| refused(path, error))?),
         };
         Ok(Destination { to, path: path.unwrap_or(Path::new("")).to_path_buf() })
@@ -98,39 +100,26 @@ impl Destination {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn finish(mut self) -> Result<(), BoxError> {
-        self.partial()?;
+    pub fn finish(self) -> Result<(), BoxError> {
         match self.to {
-            To::Nothing | To::Partial(None) => {}
+            To::Nothing => {}
             To::Terminal(mut terminal) => terminal.flush()?,
             To::File(file) => file.commit().map_err(|error| refused(&self.path, error))?,
-            To::Partial(Some(file)) => file.finish().map_err(|error| refused(&self.path, error))?,
+            To::Partial(file) => file.finish().map_err(|error| refused(&self.path, error))?,
         }
         Ok(())
-    }
-
-    /// Returns the file of a job with snapshots, which is created unless a snapshot was resumed.
-    fn partial(&mut self) -> Result<Option<&mut PartialOutput>, String> {
-        let To::Partial(file) = &mut self.to else { return Ok(None) };
-        if file.is_none() {
-            *file = Some(PartialOutput::create(&self.path).map_err(|error| refused(&self.path, error))?);
-        }
-        Ok(file.as_mut())
     }
 
     /// Makes the content of a file durable, and returns its length.
     fn sync(&mut self) -> Result<u64, String> {
-        let length = self.partial()?.map_or(Ok(0), PartialOutput::sync);
-        length.map_err(|error| refused(&self.path, error))
+        let To::Partial(file) = &mut self.to else { return Ok(0) };
+        file.sync().map_err(|error| refused(&self.path, error))
     }
 
     /// Continues a file behind its first `length` bytes.
     fn resume(&mut self, length: u64) -> Result<(), String> {
-        if let To::Partial(file) = &mut self.to {
-            *file =
-                Some(PartialOutput::resume(&self.path, length).map_err(|error| refused(&self.path, error))?);
-        }
-        Ok(())
+        let To::Partial(file) = &mut self.to else { return Ok(()) };
+        file.resume(length).map_err(|error| refused(&self.path, error))
     }
 }
 
@@ -140,22 +129,21 @@ fn refused(path: &Path, error: impl Display) -> String {
 
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.partial().map_err(io::Error::other)?;
         let written = match &mut self.to {
-            To::Nothing | To::Partial(None) => Ok(bytes.len()),
+            To::Nothing => Ok(bytes.len()),
             To::Terminal(terminal) => return terminal.write(bytes),
             To::File(file) => file.write(bytes),
-            To::Partial(Some(file)) => file.write(bytes),
+            To::Partial(file) => file.write(bytes),
         };
         written.map_err(|error| io::Error::new(error.kind(), refused(&self.path, error)))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = match &mut self.to {
-            To::Nothing | To::Partial(None) => Ok(()),
+            To::Nothing => Ok(()),
             To::Terminal(terminal) => return terminal.flush(),
             To::File(file) => file.flush(),
-            To::Partial(Some(file)) => file.flush(),
+            To::Partial(file) => file.flush(),
         };
         flushed.map_err(|error| io::Error::new(error.kind(), refused(&self.path, error)))
     }
@@ -275,8 +263,10 @@ mod tests {
         let given = snapshots("--snapshots kept").unwrap();
         assert!(Destination::open(None, &given).unwrap_err().contains("-o FILE"));
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Destination::open(Some(dir.path()), &given).unwrap();
-        assert!(directory.write_all(b"x").unwrap_err().to_string().contains("cannot write "));
+        let missing = dir.path().join("missing/out");
+        for unusable in [dir.path(), &missing] {
+            assert!(Destination::open(Some(unusable), &given).unwrap_err().contains("cannot write "));
+        }
     }
 
     #[test]

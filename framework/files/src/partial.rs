@@ -12,7 +12,7 @@ use crate::regular::{self, Links};
 /// Output file that is written to a hidden file `.NAME.partial` next to it, and moved to its destination when it is complete.
 ///
 /// [`sync`](PartialOutput::sync) returns the durable length. A later start of the job passes this length to [`resume`](PartialOutput::resume),
-/// which removes what was written after it.
+/// which removes what was written after it. The hidden file is created at the first write, so that the output can be resumed before.
 ///
 /// ```
 /// use std::io::Write;
@@ -20,14 +20,15 @@ use crate::regular::{self, Links};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("answers.tsv");
 ///
-/// let mut output = PartialOutput::create(&path)?;
+/// let mut output = PartialOutput::new(&path)?;
 /// output.write_all(b"one ")?;
 /// let length = output.sync()?;
 /// output.write_all(b"lost")?;
 /// output.flush()?;
 /// drop(output);
 ///
-/// let mut output = PartialOutput::resume(&path, length)?;
+/// let mut output = PartialOutput::new(&path)?;
+/// output.resume(length)?;
 /// output.write_all(b"two")?;
 /// output.finish()?;
 /// assert_eq!(std::fs::read_to_string(&path)?, "one two");
@@ -35,51 +36,59 @@ use crate::regular::{self, Links};
 /// ```
 #[derive(Debug)]
 pub struct PartialOutput {
-    /// The partial file; `None` if an earlier start of the job has moved it to its destination.
-    file: Option<BufWriter<File>>,
+    content: Content,
     partial: PathBuf,
     destination: PathBuf,
+    /// Permissions of the file that exists at the destination.
+    mode: Option<u32>,
     /// Number of bytes written so far.
     length: u64,
-    /// True if the partial file is to stay when this value is dropped, because a later start of the job may resume it.
-    is_kept: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// This start of the job has neither written nor resumed anything.
+    New,
+    /// The partial file is open. If `is_kept` is true, the partial file stays when this value is dropped, because a later start of the job may resume
+    /// it.
+    Open { file: BufWriter<File>, is_kept: bool },
+    /// An earlier start of the job has moved the file to its destination.
+    Complete,
 }
 
 impl PartialOutput {
-    /// Starts an empty output at `path`. A partial file of an earlier job is replaced.
+    /// Prepares an output at `path`, without writing anything.
     ///
     /// # Errors
-    /// If `path` is not the path of a regular file or of a new one; errors of the file system.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let (destination, partial, mode) = paths(path)?;
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
-        if let Some(mode) = mode {
-            file.set_permissions(Permissions::from_mode(mode))?;
-        }
-        let file = Some(BufWriter::new(file));
-        Ok(PartialOutput { file, partial, destination, length: 0, is_kept: false })
+    /// If `path` is not the path of a regular file or of a new one, or its directory does not exist; errors of the file system.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let (destination, mode) = regular_target(path)?;
+        let mut name = OsString::from(".");
+        name.push(destination.file_name().unwrap_or_default());
+        name.push(".partial");
+        let partial = destination.with_file_name(name);
+        let directory = partial.parent().filter(|directory| !directory.as_os_str().is_empty());
+        fs::metadata(directory.unwrap_or(Path::new(".")))?;
+        Ok(PartialOutput { content: Content::New, partial, destination, mode, length: 0 })
     }
 
-    /// Continues an output after its first `length` bytes; later bytes are removed.
+    /// Continues the output behind its first `length` bytes.
     ///
     /// # Errors
     /// If neither the partial file nor the complete file has this length; errors of the file system.
-    pub fn resume(path: &Path, length: u64) -> io::Result<Self> {
-        let (destination, partial, _) = paths(path)?;
-        let opened = regular::open_with(&partial, OpenOptions::new().write(true), Links::Refused);
-        let file = match opened {
+    pub fn resume(&mut self, length: u64) -> io::Result<()> {
+        let opened = regular::open_with(&self.partial, OpenOptions::new().write(true), Links::Refused);
+        self.content = match opened {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let complete = fs::metadata(&destination).map(|found| found.len());
+                let complete = fs::metadata(&self.destination).map(|found| found.len());
                 if complete.ok() != Some(length) {
-                    let text =
-                        format!("there is no {}, in which it has been written so far", partial.display());
+                    let text = format!(
+                        "there is no {}, in which it has been written so far",
+                        self.partial.display()
+                    );
                     return Err(io::Error::new(ErrorKind::NotFound, text));
                 }
-                None
+                Content::Complete
             }
             opened => {
                 let mut file = opened?;
@@ -87,16 +96,17 @@ impl PartialOutput {
                 if found < length {
                     let text = format!(
                         "{} has {found} bytes, expected at least the {length} of the snapshot",
-                        partial.display()
+                        self.partial.display()
                     );
                     return Err(io::Error::new(ErrorKind::InvalidData, text));
                 }
                 file.set_len(length)?;
                 file.seek(SeekFrom::Start(length))?;
-                Some(BufWriter::new(file))
+                Content::Open { file: BufWriter::new(file), is_kept: true }
             }
         };
-        Ok(PartialOutput { file, partial, destination, length, is_kept: true })
+        self.length = length;
+        Ok(())
     }
 
     /// Makes the content durable. Returns its length.
@@ -104,13 +114,14 @@ impl PartialOutput {
     /// # Errors
     /// Errors of the file system.
     pub fn sync(&mut self) -> io::Result<u64> {
-        if let Some(file) = &mut self.file {
+        self.create()?;
+        if let Content::Open { file, is_kept } = &mut self.content {
             file.flush()?;
             file.get_ref().sync_all()?;
-            if !self.is_kept {
+            if !*is_kept {
                 // The directory entry of a new partial file must be durable as well as its content.
                 sync_parent(&self.partial)?;
-                self.is_kept = true;
+                *is_kept = true;
             }
         }
         Ok(self.length)
@@ -122,55 +133,72 @@ impl PartialOutput {
     /// Errors of the file system.
     pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
-        if self.file.take().is_some() {
+        if let Content::Open { .. } = self.content {
             fs::rename(&self.partial, &self.destination)?;
+            self.content = Content::Complete;
             sync_parent(&self.destination)?;
         }
+        Ok(())
+    }
+
+    /// Creates the partial file if nothing was written or resumed so far. A partial file of an earlier job is replaced.
+    fn create(&mut self) -> io::Result<()> {
+        if !matches!(self.content, Content::New) {
+            return Ok(());
+        }
+        match fs::remove_file(&self.partial) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).open(&self.partial)?;
+        if let Some(mode) = self.mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        self.content = Content::Open { file: BufWriter::new(file), is_kept: false };
         Ok(())
     }
 }
 
 impl Write for PartialOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let file = self.file.as_mut().ok_or_else(|| io::Error::other("the file is complete"))?;
+        self.create()?;
+        let Content::Open { file, .. } = &mut self.content else {
+            return Err(io::Error::other("the file is complete"));
+        };
         let written = file.write(bytes)?;
         self.length += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+        if let Content::Open { file, .. } = &mut self.content { file.flush() } else { Ok(()) }
     }
 }
 
 /// Removes the partial file if no start of the job can resume it.
 impl Drop for PartialOutput {
     fn drop(&mut self) {
-        if self.file.is_some() && !self.is_kept {
+        if let Content::Open { is_kept: false, .. } = self.content {
             let _ = fs::remove_file(&self.partial);
         }
     }
-}
-
-/// Returns the destination, behind symbolic links, the path of the partial file, and the mode of a file that exists at the destination.
-fn paths(path: &Path) -> io::Result<(PathBuf, PathBuf, Option<u32>)> {
-    let (destination, mode) = regular_target(path)?;
-    let mut name = OsString::from(".");
-    name.push(destination.file_name().unwrap_or_default());
-    name.push(".partial");
-    let partial = destination.with_file_name(name);
-    Ok((destination, partial, mode))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn resumed(path: &Path, length: u64) -> io::Result<PartialOutput> {
+        let mut output = PartialOutput::new(path)?;
+        output.resume(length)?;
+        Ok(output)
+    }
+
     #[test]
     fn output_is_resumed_behind_its_last_sync() {
         let dir = tempfile::tempdir().unwrap();
         let (path, partial) = (dir.path().join("out"), dir.path().join(".out.partial"));
-        let mut output = PartialOutput::create(&path).unwrap();
+        let mut output = PartialOutput::new(&path).unwrap();
         output.write_all(b"kept").unwrap();
         assert_eq!(output.sync().unwrap(), 4);
         output.write_all(b" lost").unwrap();
@@ -181,12 +209,12 @@ mod tests {
             "buffered bytes are written when it is dropped"
         );
         assert!(!path.exists());
-        let mut output = PartialOutput::resume(&path, 4).unwrap();
+        let mut output = resumed(&path, 4).unwrap();
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
         // The job may die after the move of the file and be started again, so that it resumes a complete file.
-        PartialOutput::resume(&path, 10).unwrap().finish().unwrap();
+        resumed(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }
 
@@ -195,10 +223,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, partial) = (dir.path().join("out"), dir.path().join(".out.partial"));
         fs::write(&path, "an older result").unwrap();
-        let error = PartialOutput::resume(&path, 4).unwrap_err().to_string();
+        let error = resumed(&path, 4).unwrap_err().to_string();
         assert_eq!(error, format!("there is no {}, in which it has been written so far", partial.display()));
         fs::write(&partial, "abc").unwrap();
-        let error = PartialOutput::resume(&path, 4).unwrap_err().to_string();
+        let error = resumed(&path, 4).unwrap_err().to_string();
         assert!(error.ends_with("has 3 bytes, expected at least the 4 of the snapshot"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"an older result");
     }
@@ -206,13 +234,15 @@ mod tests {
     #[test]
     fn output_without_a_sync_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut output = PartialOutput::create(&dir.path().join("out")).unwrap();
+        let mut output = PartialOutput::new(&dir.path().join("out")).unwrap();
         output.write_all(b"lost").unwrap();
         drop(output);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        let error = PartialOutput::create(dir.path()).unwrap_err().to_string();
+        let error = PartialOutput::new(dir.path()).unwrap_err().to_string();
         assert_eq!(error, "is a directory, expected a file name");
-        let error = PartialOutput::create(Path::new("/dev/null")).unwrap_err().to_string();
+        let error = PartialOutput::new(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(error.starts_with("is a character device"), "{error}");
+        let error = PartialOutput::new(&dir.path().join("missing/out")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }

@@ -114,8 +114,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
         path: &Path,
         f: impl FnMut(T, &mut dyn Write) -> Result<(), BoxError> + Movable + 'p,
     ) -> Result<Outcome<(), Summary>> {
-        let sink = FileSink::new(path, f);
-        let sink = NamedSink { name: "write".to_string(), sink: Box::new(CommittingSink::new(|| Ok(sink))) };
+        let path = path.to_path_buf();
+        let sink = CommittingSink::new(|| FileSink::new(path, f));
+        let sink = NamedSink { name: "write".to_string(), sink: Box::new(sink) };
         self.def.run(session, sink, "write_to").map(Outcome::of)
     }
 

@@ -51,29 +51,28 @@ pub trait Sink: Send {
 /// Output file as a sink. The function `F` writes an item to it.
 pub(crate) struct FileSink<T, F> {
     path: PathBuf,
+    /// The file; `None` after the end of the output.
     output: Option<PartialOutput>,
     write: F,
     item: std::marker::PhantomData<fn(T)>,
 }
 
 impl<T, F> FileSink<T, F> {
-    pub(crate) fn new(path: &Path, write: F) -> Self {
-        FileSink { path: path.to_path_buf(), output: None, write, item: std::marker::PhantomData }
+    /// # Errors
+    /// If `path` is not the path of a regular file or of a new one, or its directory does not exist.
+    pub(crate) fn new(path: PathBuf, write: F) -> Result<Self, BoxError> {
+        let output = PartialOutput::new(&path).map_err(|error| wrong(&path, error))?;
+        Ok(FileSink { path, output: Some(output), write, item: std::marker::PhantomData })
     }
 
-    /// Returns the open output file; creates it if the sink did not resume from a commit.
-    fn output(&mut self) -> Result<&mut PartialOutput, BoxError> {
-        match &mut self.output {
-            Some(output) => Ok(output),
-            none => {
-                let output = PartialOutput::create(&self.path).map_err(|error| wrong(&self.path, &error))?;
-                Ok(none.insert(output))
-            }
-        }
+    /// Calls `f` with the file.
+    fn with<R>(&mut self, f: impl FnOnce(&mut PartialOutput) -> io::Result<R>) -> Result<R, BoxError> {
+        let output = self.output.as_mut().ok_or("the output has ended")?;
+        f(output).map_err(|error| wrong(&self.path, error))
     }
 }
 
-fn wrong(path: &Path, error: &io::Error) -> BoxError {
+fn wrong(path: &Path, error: io::Error) -> BoxError {
     format!("cannot write the output {}: {error}", path.display()).into()
 }
 
@@ -85,27 +84,22 @@ where
     type In = T;
 
     fn take(&mut self, item: T) -> Result<(), BoxError> {
-        self.output()?;
-        let Some(output) = &mut self.output else { return Ok(()) };
+        let output = self.output.as_mut().ok_or("the output has ended")?;
         (self.write)(item, output)
     }
 
     fn commit(&mut self, _: u64) -> Result<Vec<u8>, BoxError> {
-        let length = self.output()?.sync();
-        Ok(length.map_err(|error| wrong(&self.path, &error))?.to_le_bytes().to_vec())
+        Ok(self.with(PartialOutput::sync)?.to_le_bytes().to_vec())
     }
 
     fn resume(&mut self, _: u64, state: &[u8]) -> Result<(), BoxError> {
         let length = state.try_into().map(u64::from_le_bytes);
         let length = length.map_err(|_| "the snapshot does not hold the length of an output file")?;
-        self.output =
-            Some(PartialOutput::resume(&self.path, length).map_err(|error| wrong(&self.path, &error))?);
-        Ok(())
+        self.with(|output| output.resume(length))
     }
 
     fn finish(&mut self) -> Result<(), BoxError> {
-        self.output()?;
         let output = self.output.take();
-        output.map_or(Ok(()), PartialOutput::finish).map_err(|error| wrong(&self.path, &error))
+        output.map_or(Ok(()), PartialOutput::finish).map_err(|error| wrong(&self.path, error))
     }
 }
