@@ -19,6 +19,7 @@ PARTS=(
   "pictures | all  |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
   "no-eager | all  | 250 |  900 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | all  | 110 | 1200 | whole programs on MPICH"
+  "launchers | all | 240 |  900 | armature run and armature doctor with Open MPI 5, MPICH 5 and, by its binary interface, Intel MPI"
   "smpi     | all  | 280 | 1200 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
   "slurm    | all  | 300 |  900 | on a real Slurm of four nodes: Ferret as a batch job, a farm whose ranks are killed, runs that end early and continue"
   "hosts    | all  |  40 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
@@ -165,6 +166,18 @@ part_mpich() {
   cargo_tests mpich "mpi faults phases farm_deaths restarts workflows beside_mpi" --no-run
   side_by_side 3 "cargo_tests mpich mpi -- $cases" "cargo_tests mpich 'faults phases'" \
     "cargo_tests mpich 'farm_deaths restarts'" "cargo_tests mpich 'workflows beside_mpi'"
+}
+
+# The programs of MPICH 5 are not built again for Intel MPI, whose library has the same binary interface.
+part_launchers() {
+  local mpi
+  for mpi in openmpi5 mpich5 intel; do python_packages $mpi "ci/launchers/$mpi-requirements.txt"; done
+  binaries openmpi armature
+  for mpi in openmpi5 mpich5; do
+    "$with" $mpi cargo --config ci/launchers/build.toml build --locked \
+      -p armature-probe -p mandelbrot -p matmul-stream -p sor
+  done
+  "$CI_DIR/launchers/test.sh" "$(target_of openmpi)/debug/armature" "$(target_of openmpi5)/debug" "$(target_of mpich5)/debug"
 }
 
 part_smpi() {

@@ -3,7 +3,7 @@
 # MPI.
 #
 #   ci/test.sh                 takes about 12 minutes on two cores, and at most twice as long when it compiles everything
-#   ci/test.sh --all           also tests the report page in a browser, MPICH, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
+#   ci/test.sh --all           also tests the report page in a browser, MPICH, other launchers, simulated clusters, a real Slurm, unequal hosts, experiments and the demonstration
 #   ci/test.sh --quick         runs fewer parts, for work in progress
 #   ci/test.sh PART...         runs only these parts
 #   ci/test.sh --list          lists the parts and their expected seconds

@@ -148,7 +148,19 @@ if [ -x bin/ferret-mpich ]; then
   check "Ferret built for MPICH completes" completed "$job"
   check "it was started by srun with PMI-2" grep -q "srun --mpi=pmi2" "$work/$job.log"
   check "its output has the bytes of one rank's" same_bytes "$work/mpich.tsv"
+  # The default plug-in of this Slurm is pmix, whose variables ranks must not inherit.
+  job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --launcher mpirun bin/ferret-mpich $query -o $work/hydra.tsv")
+  check "MPICH's mpirun takes the allocation up" completed "$job"
+  check "its output has the bytes of one rank's" same_bytes "$work/hydra.tsv"
 fi
+
+say "inside a job step"
+job=$(submit --nodes=2 --ntasks-per-node=2 --wrap "srun -N 1 -n 1 bin/armature run --launcher srun -n 2 bin/ferret $query -o $work/step.tsv")
+check "a step of one task shares its cores with the ranks" completed "$job"
+check "its output has the bytes of one rank's" same_bytes "$work/step.tsv"
+job=$(submit --nodes=2 --ntasks-per-node=1 --wrap "srun bin/armature run --launcher srun bin/ferret $query -o $work/step.tsv")
+check "a start by each task of a step is refused" equal FAILED "$(ended "$job")"
+check "it says what to do instead" grep -q "without srun" "$work/$job.log"
 
 say "a job that fails"
 export OUT=$work/none.tsv

@@ -118,7 +118,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     let LaunchArgs { bind, launcher, recover, label, restarts, start_limit, .. } = run;
     let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
     let job = Job::new(program, command.into_iter().skip(1));
-    let job = Job { ranks, hosts, bind, launcher, recover, label, job_status, ..job };
+    let reads_stdin = run.stdin;
+    let job = Job { ranks, hosts, bind, launcher, recover, label, job_status, reads_stdin, ..job };
     let line = command_line(&job, mpi, &environment)?;
     if let Some(warning) = &line.warning {
         print_message(warning);
@@ -136,7 +137,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let (ranks, all_here) = (line.ranks, line.all_here);
-    let call = Call::new(line)?.reads_stdin(run.stdin).bound_to_this_process(program);
+    let call = Call::new(line)?.reads_stdin(reads_stdin).bound_to_this_process(program);
     let recorder = match &run.run {
         Some(name) => Some(Recorder::open(name, &words)?),
         None if is_recorded => Recorder::open_implicit(&words),

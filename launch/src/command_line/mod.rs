@@ -36,6 +36,8 @@ pub struct Job {
     pub label: bool,
     /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
     pub job_status: bool,
+    /// True if rank 0 reads the standard input of the launcher.
+    pub reads_stdin: bool,
 }
 
 impl Job {
@@ -51,6 +53,7 @@ impl Job {
             recover: false,
             label: false,
             job_status: false,
+            reads_stdin: false,
         }
     }
 }
@@ -160,7 +163,10 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     }
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
     if let Some(step) = environment.step.as_ref().filter(|_| in_slurm) {
-        return Err(LaunchError::InsideStep(step.clone()));
+        // With `--overlap`, a step shares the resources of this one. Each task of this step would start one.
+        if job.launcher != Launcher::Srun || !environment.is_only_task {
+            return Err(LaunchError::InsideStep(step.clone()));
+        }
     }
     let hosts = job.hosts.as_ref().or(match &environment.batch {
         Some(Batch::Pbs(Ok(hosts))) => Some(hosts),
@@ -184,7 +190,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
-    let Job { bind, recover, label, job_status, .. } = *job;
+    let Job { bind, recover, label, job_status, reads_stdin, .. } = *job;
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
@@ -193,7 +199,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         _ => None,
     };
     let shared = ranks > slots;
-    let needs = Needs { ranks, shared, cores_per_task, hosts, bind, recover, label, job_status };
+    let needs = Needs { ranks, shared, cores_per_task, hosts, bind, recover, label, job_status, reads_stdin };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -203,15 +209,18 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (program, mut words) = if use_srun {
         let program = environment.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
         variables.extend(srun::variables(mpi, environment));
-        (program, srun::options(&needs, mpi))
+        (program, srun::options(&needs, mpi, environment))
     } else {
         let missing = || LaunchError::NoLauncher(Some(mpi));
         match mpi {
             Mpi::OpenMpi => {
-                variables.extend(openmpi::variables(hosts));
+                variables.extend(openmpi::variables(&needs, environment));
                 (environment.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, environment))
             }
-            Mpi::Mpich => (environment.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs)),
+            Mpi::Mpich => {
+                variables.extend(mpich::variables(&needs, environment, in_slurm));
+                (environment.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs, environment))
+            }
         }
     };
     let hostfile = words.contains(&Word::Hostfile).then_some(hosts).flatten().map(|hosts| match mpi {
@@ -245,6 +254,7 @@ struct Needs<'a> {
     recover: bool,
     label: bool,
     job_status: bool,
+    reads_stdin: bool,
 }
 
 impl Needs<'_> {

@@ -1,14 +1,39 @@
-//! Command line of MPICH's `mpirun` (Hydra), which passes the environment to the ranks, accepts more ranks than slots, and runs as root.
+//! Command line of MPICH's `mpirun` (Hydra), and of that of Intel MPI. It passes the environment to the ranks, accepts more ranks than slots, and
+//! runs as root.
 
 use super::{Bind, Needs, Word, words};
+use crate::environment::{Environment, PLUGIN};
 
-pub(super) fn options(needs: &Needs<'_>) -> Vec<Word> {
+/// Variables that bind ranks of Intel MPI, or leave them unbound. Its launcher ignores `-bind-to`, and by default gives each rank an equal part
+/// of the cores.
+const INTEL_CORE: (&str, &str) = ("I_MPI_PIN_DOMAIN", "core");
+const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
+
+/// Variable that makes `srun` start Hydra's proxies as ordinary processes. With the plug-in pmix, which is the default of many sites, ranks
+/// inherit its variables besides those of Hydra, and MPICH 5 aborts.
+const PROXIES: (&str, &str) = (PLUGIN, "none");
+
+pub(super) fn variables(
+    needs: &Needs<'_>,
+    environment: &Environment,
+    in_slurm: bool,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let binding = match needs.binding().filter(|_| environment.has_intel_mpi) {
+        Some(Bind::Core) => Some(INTEL_CORE),
+        Some(Bind::None) => Some(INTEL_NONE),
+        _ => None,
+    };
+    let has_plain_proxies = in_slurm && !environment.plugin;
+    [binding, has_plain_proxies.then_some(PROXIES)].into_iter().flatten()
+}
+
+pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word> {
     let mut line: Vec<Word> = words(["-n", &needs.ranks.to_string()]).collect();
     if needs.hosts.is_some() {
         line.extend(words(["-f"]));
         line.push(Word::Hostfile);
     }
-    match needs.binding() {
+    match needs.binding().filter(|_| !environment.has_intel_mpi) {
         Some(Bind::Core) => line.extend(words(["-bind-to", "core"])),
         Some(Bind::None) => line.extend(words(["-bind-to", "none"])),
         _ => {}

@@ -4,14 +4,23 @@ use super::{Bind, Needs, Word, words};
 use crate::Mpi;
 use crate::environment::{Environment, FENCE};
 
-/// Returns the variable that makes Slurm's PMIx synchronise ranks in a ring. With Slurm's default (a tree for a fence without data), some
-/// ranks had left `MPI_Init` and were writing while others were still in it and crashed: in 22 of 240 starts with Slurm 22.05 and Open MPI
-/// 4.1.4 on busy nodes. With a ring, no start failed.
+/// Variable that makes Slurm's PMIx synchronise ranks in a ring. With Slurm's default (a tree for a fence without data), some ranks had left
+/// `MPI_Init` and were writing while others were still in it and crashed: in 22 of 240 starts with Slurm 22.05 and Open MPI 4.1.4 on busy nodes.
+/// With a ring, no start failed.
+const RING: (&str, &str) = (FENCE, "ring");
+
+/// Variable that names MPICH the protocol of Slurm's plug-in `pmi2`. Without it, MPICH 5 aborts in a step with the plug-in `pmix`, whose variables
+/// its ranks inherit.
+const PROTOCOL: (&str, &str) = ("MPIR_CVAR_PMI_VERSION", "1");
+
 pub(super) fn variables(mpi: Mpi, environment: &Environment) -> Option<(&'static str, &'static str)> {
-    (mpi == Mpi::OpenMpi && !environment.fence).then_some((FENCE, "ring"))
+    match mpi {
+        Mpi::OpenMpi => (!environment.fence).then_some(RING),
+        Mpi::Mpich => environment.step.is_some().then_some(PROTOCOL),
+    }
 }
 
-pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
+pub(super) fn options(needs: &Needs<'_>, mpi: Mpi, environment: &Environment) -> Vec<Word> {
     // PMI version by which the ranks connect, which depends on the MPI library.
     let wiring = match mpi {
         Mpi::OpenMpi => "--mpi=pmix",
@@ -24,6 +33,10 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
         // Without `--no-kill`, srun ends the ranks of all nodes when one node fails. The allocation itself survives only with `#SBATCH
         // --no-kill`.
         line.extend(words(["--no-kill"]));
+    }
+    if environment.step.is_some() {
+        // Without `--overlap`, the ranks would wait for the cores of the step in which this process runs.
+        line.extend(words(["--overlap"]));
     }
     line.extend(words(["-n", &needs.ranks.to_string()]));
     if needs.shared {

@@ -278,3 +278,59 @@ fn unusable_batch_variables_fail_only_when_they_are_needed() {
         assert_eq!((line.warning, line.all_here), (None, false));
     }
 }
+
+/// Returns an environment in which `mpirun` is that of Open MPI 5.
+fn with_open_mpi_5() -> Environment {
+    Environment { has_prrte: true, openmpi: Some("mpirun".into()), root: true, ..here() }
+}
+
+#[test]
+fn open_mpi_5_gets_its_own_options() {
+    let job = Job { ranks: Some(6), label: true, ..Job::new("app", [""; 0]) };
+    let golden = "mpirun --allow-run-as-root -n 6 --map-by :OVERSUBSCRIBE --bind-to none --stdin none --output rank \
+                  app";
+    check(&job, Mpi::OpenMpi, &with_open_mpi_5(), golden);
+    let few = Job { ranks: Some(2), bind: Bind::Core, ..Job::new("app", [""; 0]) };
+    let golden = "mpirun --allow-run-as-root -n 2 --bind-to core --stdin none app";
+    check(&few, Mpi::OpenMpi, &with_open_mpi_5(), golden);
+    let reader = Job { reads_stdin: true, ..few };
+    check(&reader, Mpi::OpenMpi, &with_open_mpi_5(), "mpirun --allow-run-as-root -n 2 --bind-to core app");
+}
+
+#[test]
+fn ranks_of_open_mpi_5_are_told_about_recovery() {
+    let job = Job { ranks: Some(2), recover: true, job_status: true, ..Job::new("app", [""; 0]) };
+    let golden = "ARMATURE_RECOVERY=1 mpirun --allow-run-as-root -n 2 --enable-recovery --stdin none \
+                  -x ARMATURE_JOB_STATUS -x ARMATURE_RECOVERY app";
+    check(&job, Mpi::OpenMpi, &with_open_mpi_5(), golden);
+}
+
+#[test]
+fn ranks_of_intel_mpi_are_bound_and_unbound_by_variables() {
+    let intel = Environment { has_intel_mpi: true, mpich: Some("mpirun".into()), ..here() };
+    let job = |ranks| Job { ranks: Some(ranks), ..Job::new("app", [""; 0]) };
+    check(&job(6), Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 6 app");
+    check(&job(4), Mpi::Mpich, &intel, "mpirun -n 4 app");
+    check(&Job { bind: Bind::None, ..job(2) }, Mpi::Mpich, &intel, "I_MPI_PIN=off mpirun -n 2 app");
+    check(&Job { bind: Bind::Core, ..job(1) }, Mpi::Mpich, &intel, "I_MPI_PIN_DOMAIN=core mpirun -n 1 app");
+}
+
+#[test]
+fn proxies_of_mpich_are_ordinary_processes_for_slurm() {
+    let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::Mpich, &in_slurm(8), "SLURM_MPI_TYPE=none mpirun.mpich -n 8 app");
+    let chosen = Environment { plugin: true, ..in_slurm(8) };
+    check(&job, Mpi::Mpich, &chosen, "mpirun.mpich -n 8 app");
+}
+
+#[test]
+fn srun_overlaps_the_step_of_one_task_in_which_it_is_asked_for() {
+    let step = Environment { step: Some("0".into()), is_only_task: true, fence: true, ..in_slurm(2) };
+    let job = Job { launcher: Launcher::Srun, ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::OpenMpi, &step, "srun --mpi=pmix --kill-on-bad-exit=1 --overlap -n 2 app");
+    let golden = "MPIR_CVAR_PMI_VERSION=1 srun --mpi=pmi2 --kill-on-bad-exit=1 --overlap -n 2 app";
+    check(&job, Mpi::Mpich, &step, golden);
+    // Each task of a larger step would start all ranks.
+    let one_of_several = Environment { is_only_task: false, ..step };
+    assert!(matches!(command_line(&job, Mpi::OpenMpi, &one_of_several), Err(LaunchError::InsideStep(_))));
+}

@@ -1,7 +1,7 @@
 //! Checks of `armature doctor` for the network, the batch system, and files and variables that earlier jobs have left behind.
 
-use super::check::{Check, Facts, Finding};
-use super::launchers::slurm_setting;
+use super::check::{Check, Facts, Finding, Version};
+use super::launchers::{is_open_mpi, mpirun_version, slurm_setting};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -75,10 +75,12 @@ fn interfaces(facts: &Facts<'_>) -> Finding {
         return Finding::ok(format!("{found}, and settings of Open MPI select the interfaces"));
     }
     let exclude = format!("lo,{}", local.join(","));
-    Finding::warn(
-        found,
-        format!("export OMPI_MCA_btl_tcp_if_exclude={exclude} OMPI_MCA_oob_tcp_if_exclude={exclude}"),
-    )
+    // The launcher of Open MPI 5 ignores the settings for that of Open MPI 4.
+    let version =
+        mpirun_version(facts.site).filter(|text| is_open_mpi(text)).and_then(|text| Version::find(&text));
+    let launcher = if version.is_some_and(|version| version >= Version(5, 0, 0)) { "PRTE" } else { "OMPI" };
+    let remedy = format!("OMPI_MCA_btl_tcp_if_exclude={exclude} {launcher}_MCA_oob_tcp_if_exclude={exclude}");
+    Finding::warn(found, format!("export {remedy}"))
 }
 
 fn ssh(facts: &Facts<'_>) -> Finding {

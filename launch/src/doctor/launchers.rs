@@ -22,15 +22,16 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "root",
         symptom: "mpirun has detected an attempt to run as root",
-        about: "Open MPI refuses to start ranks as root, as in a container, unless two variables allow it. They have other names in version 5. \
-                `armature run` passes them.",
+        about: "Open MPI refuses to start ranks as root, as in a container, unless two variables allow it. The launcher prterun of version 5 has two \
+                others. `armature run` passes an option that has the same effect.",
         examine: root,
     },
     Check {
         id: "step",
         symptom: "mpirun or armature run hangs inside srun",
         about: "A launcher inside a job step of Slurm waits for the resources that the step itself occupies. Start it from the batch script or \
-                from a shell of salloc. `srun mpirun` and `srun armature run` start one launcher per task.",
+                from a shell of salloc. `srun mpirun` and `srun armature run` start one launcher per task. In a step of one task, such as \
+                `srun -n 1 --pty bash`, `armature run --launcher srun` adds --overlap.",
         examine: step,
     },
     Check {
@@ -139,16 +140,16 @@ fn root(facts: &Facts<'_>) -> Finding {
     let Some(version) = mpirun_version(facts.site).filter(|version| is_open_mpi(version)) else {
         return Finding::ok("this is root, which only Open MPI refuses");
     };
-    let names = match Version::find(&version) {
-        Some(version) if version >= Version(5, 0, 0) => {
-            ["PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"]
-        }
-        _ => ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"],
-    };
+    // Open MPI 5 has two launchers: mpirun reads the same variables as that of Open MPI 4, and prterun has others.
+    let mut names = vec!["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
     if names.iter().all(|name| facts.site.variable(name).is_some()) {
         return Finding::ok(format!("this is root, and {} allows it", names[0]));
     }
-    let remedy = format!("export {}=1 {}=1 (armature run allows it itself)", names[0], names[1]);
+    if Version::find(&version).is_some_and(|version| version >= Version(5, 0, 0)) {
+        names.extend(["PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"]);
+    }
+    let settings: Vec<String> = names.iter().map(|name| format!("{name}=1")).collect();
+    let remedy = format!("export {} (armature run allows it itself)", settings.join(" "));
     Finding::warn("this is root, which Open MPI refuses", remedy)
 }
 
@@ -164,7 +165,14 @@ fn step(facts: &Facts<'_>) -> Finding {
         }
         _ => format!("this runs inside step {id}, whose resources a launcher would wait for"),
     };
-    Finding::fail(found, "start armature run from the batch script or from a shell of salloc, without srun")
+    let elsewhere = "start armature run from the batch script or from a shell of salloc, without srun";
+    let remedy = match tasks {
+        Some(1) => {
+            format!("{elsewhere}; or armature run --launcher srun, whose ranks share the cores of the step")
+        }
+        _ => elsewhere.to_string(),
+    };
+    Finding::fail(found, remedy)
 }
 
 fn pmix_security(facts: &Facts<'_>) -> Finding {
@@ -213,12 +221,12 @@ fn foreign_launcher(facts: &Facts<'_>) -> Finding {
         let cores = super::node::allowed_cores(site).len();
         let is_off =
             site.variable("I_MPI_PIN").is_some_and(|value| ["off", "0", "no", "disable"].contains(&&*value));
-        return match facts.ranks {
+        return match facts.ranks_per_host() {
             Some(ranks) if ranks > cores && !is_off => Finding::warn(
                 format!(
                     "Intel MPI binds {ranks} ranks to {cores} cores, so that ranks wait while cores are idle"
                 ),
-                "export I_MPI_PIN=off",
+                "export I_MPI_PIN=off (armature run sets it)",
             ),
             _ => Finding::ok("ranks of Intel MPI have cores of their own, or none is bound"),
         };
@@ -226,11 +234,11 @@ fn foreign_launcher(facts: &Facts<'_>) -> Finding {
     let is_in_job = site.variable("SLURM_JOB_ID").is_some();
     let default = slurm_setting(site, "MpiDefault").unwrap_or_default();
     if is_in_job && default.starts_with("pmix") && site.variable("SLURM_MPI_TYPE").is_none() {
-        return Finding::fail(
+        return Finding::warn(
             format!(
                 "MPICH's mpirun starts its proxies by srun, whose default plug-in {default} does not serve them"
             ),
-            "export SLURM_MPI_TYPE=none",
+            "export SLURM_MPI_TYPE=none (armature run sets it)",
         );
     }
     Finding::ok("nothing is known against MPICH's mpirun here")

@@ -221,6 +221,7 @@ fn root_needs_the_variables_of_the_version() {
     with_mpi(OPEN_MPI_4).ok("root");
     root(OPEN_MPI_4).warns("root", "OMPI_ALLOW_RUN_AS_ROOT=1");
     root(OPEN_MPI_5).warns("root", "PRTE_ALLOW_RUN_AS_ROOT=1");
+    root(OPEN_MPI_5).warns("root", "OMPI_ALLOW_RUN_AS_ROOT=1");
     root(MPICH).ok("root");
     let allowed = root(OPEN_MPI_4).variable("OMPI_ALLOW_RUN_AS_ROOT", "1");
     allowed.warns("root", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
@@ -234,6 +235,9 @@ fn launchers_inside_a_step_hang() {
     machine().variable("SLURM_STEP_ID", "0").fails("step", "without srun");
     let tasks = machine().variable("SLURM_STEP_ID", "0").variable("SLURM_STEP_NUM_TASKS", "4");
     assert!(tasks.examine("step").found().contains("one of 4 tasks"));
+    tasks
+        .variable("SLURM_STEP_NUM_TASKS", "1")
+        .fails("step", "without srun; or armature run --launcher srun");
 }
 
 #[test]
@@ -263,12 +267,13 @@ fn mpich_and_intel_mpi_need_variables() {
     let in_job = with_mpi(MPICH)
         .prints("scontrol show config", "MpiDefault              = pmix_v4\n")
         .variable("SLURM_JOB_ID", "7");
-    in_job.fails("foreign-launcher", "SLURM_MPI_TYPE=none");
+    in_job.warns("foreign-launcher", "SLURM_MPI_TYPE=none (armature run sets it)");
     in_job.variable("SLURM_MPI_TYPE", "none").ok("foreign-launcher");
     with_mpi(MPICH).ok("foreign-launcher");
     with_mpi(INTEL).ranks(2).ok("foreign-launcher");
     with_mpi(INTEL).ranks(3).warns("foreign-launcher", "I_MPI_PIN=off");
     with_mpi(INTEL).ranks(3).variable("I_MPI_PIN", "off").ok("foreign-launcher");
+    with_mpi(INTEL).ranks(4).hosts(&["a", "b"]).ok("foreign-launcher");
 }
 
 #[test]
@@ -423,6 +428,9 @@ fn bridges_matter_only_on_several_hosts() {
     bridges().ok("interfaces");
     bridges().hosts(&["a", "b"]).warns("interfaces", "OMPI_MCA_btl_tcp_if_exclude=lo,docker0");
     bridges().variable("SLURM_JOB_NUM_NODES", "2").warns("interfaces", "lo,docker0");
+    let of_version = |version: &str| bridges().prints("mpirun --version", version).hosts(&["a", "b"]);
+    of_version(OPEN_MPI_4).warns("interfaces", " OMPI_MCA_oob_tcp_if_exclude=lo,docker0");
+    of_version(OPEN_MPI_5).warns("interfaces", " PRTE_MCA_oob_tcp_if_exclude=lo,docker0");
     bridges().hosts(&["a", "b"]).variable("OMPI_MCA_btl_tcp_if_include", "10.0.0.0/8").ok("interfaces");
     machine().hosts(&["a", "b"]).ok("interfaces");
 }

@@ -8,7 +8,9 @@ use crate::Mpi;
 #[derive(Debug, Default)]
 pub(super) struct Launchers {
     pub(super) openmpi: Option<PathBuf>,
+    pub(super) has_prrte: bool,
     pub(super) mpich: Option<PathBuf>,
+    pub(super) has_intel_mpi: bool,
     pub(super) srun: Option<PathBuf>,
 }
 
@@ -27,12 +29,28 @@ pub(super) fn find(path: &[PathBuf]) -> Launchers {
     }
     found.openmpi = found.openmpi.or_else(|| named("mpirun.openmpi"));
     found.mpich = found.mpich.or_else(|| named("mpirun.mpich")).or_else(|| named("mpiexec.hydra"));
+    found.has_prrte = found.openmpi.as_deref().is_some_and(|file| match target(file).as_deref() {
+        Some("prterun") => true,
+        Some("orterun") => false,
+        _ => is_prrte(&version(file)),
+    });
+    found.has_intel_mpi = found.mpich.as_deref().is_some_and(|file| version(file).contains("Intel(R) MPI"));
     found
 }
 
+/// Returns the name of the file to which a launcher links.
+fn target(launcher: &Path) -> Option<String> {
+    launcher.canonicalize().ok()?.file_name()?.to_str().map(str::to_string)
+}
+
+/// Returns true if the version text of an Open MPI launcher is that of version 5 or newer, or of PRRTE itself.
+fn is_prrte(text: &str) -> bool {
+    let major = |word: &str| word.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok());
+    text.contains("PRRTE") || text.split_whitespace().find_map(major).is_some_and(|major| major >= 5)
+}
+
 fn by_file(launcher: &Path) -> Option<Mpi> {
-    let file = launcher.canonicalize().ok()?;
-    match file.file_name()?.to_str()? {
+    match target(launcher)?.as_str() {
         "orterun" | "prterun" => Some(Mpi::OpenMpi),
         "mpiexec.hydra" => Some(Mpi::Mpich),
         _ => None,
@@ -65,6 +83,12 @@ mod tests {
         assert_eq!(by_version("HYDRA build details:\n    Version: 4.0.2\n"), Some(Mpi::Mpich));
         assert_eq!(by_version("Intel(R) MPI Library for Linux* OS, Version 2021.9\n"), Some(Mpi::Mpich));
         assert_eq!(by_version("GNU bash\n"), None);
+    }
+
+    #[test]
+    fn launchers_of_open_mpi_5_are_recognised_by_their_version_text() {
+        assert!(is_prrte("mpirun (Open MPI) 5.0.11\n") && is_prrte("prterun (PRRTE) 3.0.8\n"));
+        assert!(!is_prrte("mpirun (Open MPI) 4.1.4\n") && !is_prrte(""));
     }
 
     #[test]

@@ -18,6 +18,9 @@ use slurm::{Allocation, Overrides};
 /// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
+/// Variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
+pub(crate) const PLUGIN: &str = "SLURM_MPI_TYPE";
+
 /// Facts on which the command line of the launcher depends, in addition to the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
@@ -27,8 +30,12 @@ pub struct Environment {
     pub cores: usize,
     /// Path of Open MPI's `mpirun`, if it was found.
     pub openmpi: Option<PathBuf>,
-    /// Path of MPICH's `mpirun`, if it was found.
+    /// True if Open MPI's `mpirun` is that of version 5 or newer, which is PRRTE's and has options of its own.
+    pub has_prrte: bool,
+    /// Path of MPICH's `mpirun`, or that of a compatible MPI, if it was found.
     pub mpich: Option<PathBuf>,
+    /// True if the `mpirun` in `mpich` is that of Intel MPI, whose binding of ranks depends on variables.
+    pub has_intel_mpi: bool,
     /// Path of Slurm's `srun`, if it was found.
     pub srun: Option<PathBuf>,
     /// Batch job that contains this process.
@@ -37,8 +44,12 @@ pub struct Environment {
     pub variables: Vec<String>,
     /// True if `SLURM_PMIX_FENCE` is set, which means that the user has selected the algorithm by which Slurm's PMIx synchronises ranks.
     pub fence: bool,
+    /// True if `SLURM_MPI_TYPE` is set, which means that the user has selected the plug-in with which `srun` starts processes.
+    pub plugin: bool,
     /// Slurm job step that contains this process, from `SLURM_STEP_ID`. Batch scripts and shells of `salloc` do not count as job steps.
     pub step: Option<String>,
+    /// True if that job step has one task, as with `srun -n 1`, so that this process runs once.
+    pub is_only_task: bool,
 }
 
 /// Batch job and its resources.
@@ -70,12 +81,16 @@ impl Environment {
             root: rustix::process::geteuid().is_root(),
             cores: cores(Path::new("/sys/devices/system/cpu")),
             openmpi: launchers.openmpi,
+            has_prrte: launchers.has_prrte,
             mpich: launchers.mpich,
+            has_intel_mpi: launchers.has_intel_mpi,
             srun: launchers.srun,
             batch: batch(|name| std::env::var(name).ok(), has_hosts),
             variables: variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
             fence: std::env::var_os(FENCE).is_some(),
+            plugin: std::env::var_os(PLUGIN).is_some(),
             step: step(|name| std::env::var(name).ok()),
+            is_only_task: std::env::var("SLURM_STEP_NUM_TASKS").is_ok_and(|tasks| tasks.trim() == "1"),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Names in the book that the sources need not define, because they belong to other projects.
 
 /// Prefixes of paths and variables of other projects.
-pub(crate) const BEGINNINGS: [&str; 14] = [
-    "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PMI_", "SLURM_", "SRUN_", "PBS_", "HYDRA_",
-    "UCX_", "RUST_", "orte_",
+pub(crate) const BEGINNINGS: [&str; 15] = [
+    "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PRTE_", "PMI_", "SLURM_", "SRUN_", "PBS_",
+    "HYDRA_", "UCX_", "RUST_", "orte_",
 ];
 
 /// Complete names of other projects, grouped by project.

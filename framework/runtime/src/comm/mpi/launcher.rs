@@ -61,13 +61,17 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
     None
 }
 
+/// Variables that are set if Open MPI's `mpirun` keeps the other ranks running when a rank ends. Open MPI 4 sets the first one for its option
+/// `--enable-recovery`. Open MPI 5 sets none, so that `armature run --recover` sets the second one.
+const RECOVERY: [&str; 2] = ["OMPI_MCA_orte_enable_recovery", "ARMATURE_RECOVERY"];
+
 /// Returns true if the launcher keeps the other ranks running when a rank ends before the end of the job: Open MPI's `mpirun` with recovery
 /// enabled, and `srun`. Call it before MPI is initialised, because MPI changes the environment.
 pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> bool {
     let recovers = |value: String| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes");
     match read(&lookup, simulated) {
         Some(facts) if facts.launcher == OPEN_MPI => {
-            lookup("OMPI_MCA_orte_enable_recovery").is_some_and(recovers)
+            RECOVERY.iter().any(|name| lookup(name).is_some_and(recovers))
         }
         Some(facts) => facts.launcher == SRUN || facts.launcher == SRUN_PMI,
         None => false,
@@ -112,6 +116,7 @@ mod tests {
         };
         let (size, recovery) = (("OMPI_COMM_WORLD_SIZE", "3"), "OMPI_MCA_orte_enable_recovery");
         assert!(lets(&[size, (recovery, "1")]) && lets(&[size, (recovery, "true")]));
+        assert!(lets(&[size, ("ARMATURE_RECOVERY", "1")]) && !lets(&[("ARMATURE_RECOVERY", "1")]));
         assert!(
             !lets(&[size]) && !lets(&[size, (recovery, "0")]) && !lets(&[("PMI_RANK", "0")]) && !lets(&[])
         );

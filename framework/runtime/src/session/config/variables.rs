@@ -31,9 +31,11 @@ pub(super) const SETTINGS: [&str; 24] = [
     "ARMATURE_END_TIME",
 ];
 
-/// Names and prefixes of environment variables that are not settings: variables of the framework's tests, experiments and scripts, and variables
-/// that describe a task of a workflow to its command. They may be set when a program starts.
-const OTHERS: [&str; 9] = [
+/// Names and prefixes of environment variables that are not settings: the variable with which `armature run` describes the launcher to the ranks,
+/// variables of the framework's tests, experiments and scripts, and variables that describe a task of a workflow to its command. They may be set
+/// when a program starts.
+const OTHERS: [&str; 10] = [
+    "ARMATURE_RECOVERY",
     "ARMATURE_TASK_",
     "ARMATURE_COMMAND",
     "ARMATURE_TEST_",
