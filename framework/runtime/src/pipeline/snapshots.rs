@@ -174,12 +174,10 @@ impl Snapshots {
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn poll(&mut self, now: Duration) -> Result<Option<Event>> {
         let Progress::Writing { items, bytes, took, since } = self.progress else { return Ok(None) };
-        let Some(written) = self.writer.poll().transpose() else { return Ok(None) };
+        let Some((number, written)) = self.writer.poll() else { return Ok(None) };
         self.progress = Progress::Idle;
-        let stored = written.and_then(|(number, saved)| self.store.add(0, number, saved));
-        let event = match stored {
+        let event = match self.store.add(0, number, written) {
             Err(error) => {
-                self.store.abandon();
                 log::warn!(
                     "{}; the run continues, and the snapshot before this one stays valid",
                     error.message()

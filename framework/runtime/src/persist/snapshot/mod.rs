@@ -61,6 +61,9 @@ impl Checkpoint {
     }
 }
 
+/// Report of a rank about its part of a checkpoint: the written pieces, or why they could not be written.
+pub(crate) type Written = Result<Vec<Saved>, String>;
+
 /// Creates an error of the file system about a checkpoint.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))

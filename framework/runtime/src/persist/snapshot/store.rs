@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 /// Name of the file in the directory of the checkpoints whose lock the job holds.
 const LOCK: &str = "lock";
 
+/// Part of a checkpoint that a rank has written, or the error that prevented it.
+type Part = Result<Vec<Saved>>;
+
 /// Collects the reports of the ranks about their parts of a checkpoint, and completes checkpoints. The directory of the checkpoints stays locked
 /// until the store is dropped.
 #[derive(Debug)]
@@ -29,8 +32,8 @@ pub(crate) struct SnapshotStore {
     last: Option<Folder>,
     /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// Number of passes of the checkpoint that is being written, and the parts that its ranks have written.
-    next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
+    /// Number of passes of the checkpoint that is being written, and the reports of its ranks about their parts.
+    next: Option<(u64, Vec<Option<Part>>)>,
     _lock: LockFile,
 }
 
@@ -93,13 +96,13 @@ impl SnapshotStore {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
         }
-        self.next = Some((pass, vec![None; ranks]));
+        self.next = Some((pass, (0..ranks).map(|_| None).collect()));
         true
     }
 
-    /// Abandons the checkpoint that is being written. The last complete checkpoint stays valid.
-    pub(crate) fn abandon(&mut self) {
-        self.next = None;
+    /// Returns the number of passes of the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
+    pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
+        self.last.as_ref().map(|last| (last.pass, &*self.dir))
     }
 
     /// Returns the writer of the files of a rank in this start of the job; if `has_thread` is false, the writer works synchronously.
@@ -107,23 +110,26 @@ impl SnapshotStore {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records that a rank has written its part of the checkpoint. Returns true if the part completes the checkpoint, which is the newest
-    /// checkpoint from now on.
+    /// Records that a rank has written its part of the checkpoint, or that it could not. Returns true if the part completes the checkpoint, which is
+    /// the newest checkpoint from now on.
     ///
     /// # Errors
-    /// If the pieces do not contain each unit exactly once; errors of the file system.
-    pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
+    /// When all ranks have reported: the error of a rank that could not write its part; if the pieces do not contain each unit exactly once; errors of
+    /// the file system. The last complete checkpoint stays valid.
+    pub(crate) fn add(&mut self, rank: usize, pass: u64, written: Part) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
             return Ok(false);
         }
-        ranks[rank] = Some(saved);
+        ranks[rank] = Some(written);
         if ranks.iter().any(Option::is_none) {
             return Ok(false);
         }
-        let ranks: Vec<Vec<Saved>> = ranks.iter_mut().map(|saved| saved.take().unwrap_or_default()).collect();
-        self.next = None;
         let folder = Folder { pass, attempt: self.attempt.clone() };
+        let ranks: Result<Vec<Vec<Saved>>> = ranks.drain(..).flatten().collect();
+        self.next = None;
+        // The parts of the other ranks are removed only now, when no rank writes any more. On a full disk, the next checkpoint needs their space.
+        let ranks = ranks.inspect_err(|_| folder.remove(&self.dir))?;
         let manifest =
             Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
         manifest.write(&self.dir).map_err(|error| io_error("write the manifest", &self.dir, &error))?;
