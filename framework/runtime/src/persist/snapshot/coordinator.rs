@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Checkpoint;
 use super::folder::Attempt;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Written};
 use super::schedule::Schedule;
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
-use super::{Checkpoint, Written};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Tagged, messages};
 use crate::comm::waiting::{Limits, Waits};

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
 pub(crate) use load::{LoadedPiece, load, load_rank_data};
-pub(crate) use manifest::{Manifest, Saved};
+#[cfg(test)]
+pub(crate) use manifest::Saved;
+pub(crate) use manifest::{Manifest, Written};
 pub(crate) use schedule::Schedule;
 pub(crate) use store::SnapshotStore;
 pub(crate) use writer::{Piece, SnapshotWriter};
@@ -60,9 +62,6 @@ impl Checkpoint {
         self
     }
 }
-
-/// Report of a rank about its part of a checkpoint: the written pieces, or why they could not be written.
-pub(crate) type Written = Result<Vec<Saved>, String>;
 
 /// Creates an error of the file system about a checkpoint.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {

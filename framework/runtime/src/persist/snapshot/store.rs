@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 const LOCK: &str = "lock";
 
 /// Part of a checkpoint that a rank has written, or the error that prevented it.
-type Part = Result<Vec<Saved>>;
+type RankPart = Result<Vec<Saved>>;
 
 /// Collects the reports of the ranks about their parts of a checkpoint, and completes checkpoints. The directory of the checkpoints stays locked
 /// until the store is dropped.
@@ -33,7 +33,7 @@ pub(crate) struct SnapshotStore {
     /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
     /// Number of passes of the checkpoint that is being written, and the reports of its ranks about their parts.
-    next: Option<(u64, Vec<Option<Part>>)>,
+    next: Option<(u64, Vec<Option<RankPart>>)>,
     _lock: LockFile,
 }
 
@@ -116,7 +116,7 @@ impl SnapshotStore {
     /// # Errors
     /// When all ranks have reported: the error of a rank that could not write its part; if the pieces do not contain each unit exactly once; errors of
     /// the file system. The last complete checkpoint stays valid.
-    pub(crate) fn add(&mut self, rank: usize, pass: u64, written: Part) -> Result<bool> {
+    pub(crate) fn add(&mut self, rank: usize, pass: u64, written: RankPart) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
             return Ok(false);
