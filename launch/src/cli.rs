@@ -10,10 +10,11 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 
 use crate::doctor::{self, Doctor};
 use crate::error::LaunchError;
+use crate::help_files::{self, Completions, Manual};
 use crate::logs::{self, Logs};
 use crate::message::print_message;
 use crate::plan::{self, PlanWorkflow};
@@ -53,6 +54,9 @@ enum Action {
     Plan(Plan),
     #[command(subcommand)]
     Workflow(WorkflowAction),
+    Completions(Completions),
+    #[command(name = "man")]
+    Manual(Manual),
 }
 
 /// Plan work for a platform, which need not be available.
@@ -82,7 +86,7 @@ struct Run {
     #[command(flatten)]
     launch: LaunchArgs,
     /// Program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "APP", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -123,7 +127,7 @@ struct RunWorkflow {
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
     /// File of the workflow, and options of armature-workflow, such as --array 1-8 -- COMMAND
-    #[arg(required = true, trailing_var_arg = true, value_name = "FILE")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     arguments: Vec<OsString>,
 }
 
@@ -190,6 +194,8 @@ fn run(action: Action) -> Result<u8, LaunchError> {
             let command = [program.into(), "--platform".into(), "--output".into(), args.output.into()];
             start(args.launch, command.into())
         }),
+        Action::Completions(args) => print(&help_files::completions(&args, Cli::command())),
+        Action::Manual(args) => help_files::manual(&args, Cli::command()).and_then(|text| print(&text)),
         Action::Plan(Plan::Workflow(args)) => plan::run(&args).and_then(|text| print(&text)),
     }
 }
@@ -226,7 +232,6 @@ mod tests {
 
     #[test]
     fn command_definition_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 

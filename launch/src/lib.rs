@@ -17,6 +17,8 @@
 //! `armature explain DIR` explains the decisions of a run from its event log: [`mod@explain`]. `armature report DIR` creates a page about
 //! the run, `armature events DIR` prints its events, `armature trace DIR` writes a trace, and `armature top DIR` shows a running job.
 //!
+//! `armature completions SHELL` and `armature man` print what shells and `man` need to know about the command.
+//!
 //! ```
 //! use armature_launch::{Mpi, command_line::{Job, command_line}, environment::Environment};
 //!
@@ -36,6 +38,7 @@ pub mod environment;
 pub mod error;
 pub mod execute;
 pub mod explain;
+mod help_files;
 pub mod hostfile;
 mod intermediate;
 mod job_state;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use armature::job_status::AFTER_CHECKPOINT;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,12 +21,18 @@ const ENDED: u8 = 3;
 /// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job. The file `stop` in the run directory asks rank 0 to
 /// stop; no signal is sent. The exit code of a run that has stopped is 85.
 ///
+/// The run writes a checkpoint and stops. With --after-checkpoint it continues until its next regular checkpoint is due, so that it writes none in
+/// addition. Farms and workflows stop in the same way with and without it, because their journals are always up to date.
+///
 /// Exit code: 0; 3 if the run does not run; 2 if there is no such run.
 #[derive(Debug, Args)]
 pub(crate) struct Stop {
     /// Run [default: last]
     #[arg(value_name = "RUN")]
     run: Option<OsString>,
+    /// Stop when the next checkpoint of a loop or snapshot of a pipeline is due, and not at once
+    #[arg(long)]
+    after_checkpoint: bool,
 }
 
 /// End a run at once, or remove it from the queue. Its files stay.
@@ -51,8 +58,12 @@ pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
         let name = run.name();
         match stage(&Facts::read(&run, &queue)) {
             (Stage::Running, _) => {
-                write_stop_file(&run, "armature stop")?;
-                print(&format!("{name} is asked to stop at a checkpoint\n"))?;
+                let (why, at) = match args.after_checkpoint {
+                    true => (&*format!("armature stop {AFTER_CHECKPOINT}"), "its next checkpoint"),
+                    false => ("armature stop", "a checkpoint"),
+                };
+                write_stop_file(&run, why)?;
+                print(&format!("{name} is asked to stop at {at}\n"))?;
                 code = 0;
             }
             (Stage::Waiting, _) => {

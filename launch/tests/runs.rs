@@ -236,8 +236,11 @@ fn run_in_progress_is_shown_stopped_and_cancelled() {
     let said = home.run(&["status"], 3);
     assert!(said.starts_with("a-1          running since ") && said.contains("attempt 1"), "{said}");
     assert!(home.run(&["status", "--json"], 3).contains(r#""state":"running""#));
-    assert!(home.run(&["stop"], 0).contains("a-1 is asked to stop"));
+    assert!(home.run(&["stop"], 0).contains("a-1 is asked to stop at a checkpoint"));
     assert_eq!(home.read("armature-runs/a-1/stop"), "armature stop\n");
+    let said = home.run(&["stop", "a", "--after-checkpoint"], 0);
+    assert!(said.contains("a-1 is asked to stop at its next checkpoint"), "{said}");
+    assert_eq!(home.read("armature-runs/a-1/stop"), "armature stop --after-checkpoint\n");
     assert!(home.run(&["cancel", "a"], 0).contains("SIGTERM was sent to process"));
     assert_eq!(running.wait().unwrap().code(), Some(143));
     let said = home.run(&["status", "a"], 1);

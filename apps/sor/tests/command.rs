@@ -53,8 +53,13 @@ fn grid_equals_the_serial_grid_under_mpirun() {
 
 /// Returns a job that writes checkpoints without a pause between them. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
 fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
+    job_with_checkpoints(dir, ranks, sweeps, "0")
+}
+
+/// Returns a job that writes checkpoints every `period` seconds.
+fn job_with_checkpoints(dir: &Path, ranks: usize, sweeps: u64, period: &str) -> Job {
     let sweeps = sweeps.to_string();
-    let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
+    let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", period];
     let job = arguments.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
     job.arg("--checkpoint").arg(dir)
 }
@@ -106,6 +111,66 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     let passes = completed_passes(&dir).unwrap();
     let outcome = checkpointed_job(&dir, 2, passes + 100).succeeds();
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
+}
+
+/// Returns the seconds in the message of a stopped job, and the number of sweeps that it names as kept.
+fn stopped(message: &str) -> (f64, u64) {
+    let (_, message) =
+        message.split_once("armature: stopped by the file ").expect("the job says that it stops");
+    let (_, rest) = message.split_once(" after ").unwrap();
+    let (seconds, kept) = rest.split_once(" s; ").unwrap();
+    let (sweeps, _) = kept.split_once(" of 5,000,000 sweeps are in ").expect("the job says what is kept");
+    (seconds.parse().unwrap(), sweeps.replace(',', "").parse().unwrap())
+}
+
+#[test]
+fn job_stops_when_its_next_checkpoint_is_due() {
+    let run = tempfile::tempdir().unwrap();
+    let dir = run.path().join("kept");
+    let job = job_with_checkpoints(&dir, 3, SWEEPS_FOR_MINUTES, "2");
+    let running = job.env("ARMATURE_RUN", run.path().to_str().unwrap()).start();
+    running.wait_for_checkpoint(&dir, None);
+    let first = completed_passes(&dir).unwrap();
+    std::fs::write(run.path().join("stop"), "armature stop --after-checkpoint\n").unwrap();
+    let outcome = running.wait();
+    assert_eq!(outcome.status.code(), Some(85), "{outcome}");
+    let (seconds, sweeps) = stopped(&outcome.stderr);
+    // The second checkpoint is due 2 s after the first one, which was due 2 s after the start of the loop.
+    assert!(seconds >= 4.0 && sweeps > first, "{outcome}");
+    assert_eq!(completed_passes(&dir), Some(sweeps));
+}
+
+/// A file in the place of the directory acts like a full disk.
+#[test]
+fn job_continues_without_a_checkpoint_that_cannot_be_written() {
+    let run = tempfile::tempdir().unwrap();
+    let [dir, hidden] = ["kept", "hidden"].map(|name| run.path().join(name));
+    let job = job_with_checkpoints(&dir, 3, SWEEPS_FOR_MINUTES, "1");
+    let running = job.env("ARMATURE_RUN", run.path().to_str().unwrap()).start();
+    let hide_after = |passes| {
+        running.wait_for_checkpoint(&dir, passes);
+        // The checkpoint is complete when its manifest is synced, and the next one has not begun.
+        std::thread::sleep(Duration::from_millis(300));
+        std::fs::rename(&dir, &hidden).unwrap();
+        std::fs::write(&dir, "").unwrap();
+    };
+    let restore = || {
+        std::fs::remove_file(&dir).unwrap();
+        std::fs::rename(&hidden, &dir).unwrap();
+    };
+    hide_after(None);
+    std::thread::sleep(Duration::from_millis(2_500));
+    let kept = completed_passes(&hidden);
+    restore();
+    // The last checkpoint of a job that stops cannot be written, either.
+    hide_after(kept);
+    std::fs::write(run.path().join("stop"), "").unwrap();
+    let outcome = running.wait();
+    let kept = completed_passes(&hidden).unwrap();
+    assert_eq!(outcome.status.code(), Some(85), "{outcome}");
+    assert_eq!(stopped(&outcome.stderr).1, kept, "{outcome}");
+    let warning = format!("the loop continues, and the checkpoint after {kept} passes stays valid");
+    assert!(outcome.stderr.contains("cannot write ") && outcome.stderr.contains(&warning), "{outcome}");
 }
 
 /// An attacker with write access to the directory can predict the names of the program's files and create links with these names.

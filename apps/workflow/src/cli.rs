@@ -343,6 +343,7 @@ fn commands(
         let mut handler = CompletionHandler::new(&described, &settings, &rescue, session.rank())?;
         let mut workflow = set_up(args, cluster.as_ref(), description, TaskMemory::Additive)
             .directory(&settings.directory)
+            .recorded_in(rescue.path())
             .closure(NOTHING, |_, _| Ok(()))
             .after_command(|ended, cx| handler.handle(ended, cx));
         if args.enforce_memory {

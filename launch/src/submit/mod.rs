@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::Mpi;
 use crate::batch::{self, NoAnswer};
@@ -110,7 +110,7 @@ pub(crate) struct Submit {
     #[arg(long, conflicts_with = "array")]
     wait: bool,
     /// Program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "APP", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -146,6 +146,20 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
+    /// Returns the number of results in the journal that were not taken: an earlier run has recorded them, and this run has not restored them.
+    pub(crate) fn untaken(&self) -> u64 {
+        let mut results = self.known.len() as u64;
+        // In iterations, a digest precedes the results of each set that has not begun.
+        let mut place = self.records.end;
+        while self.kind == Kind::Iterations
+            && let Some(digest) = self.known.get(&place)
+        {
+            results -= 1;
+            place = place.saturating_add(1).saturating_add(TaskSetDigest::tasks_in(digest));
+        }
+        results
+    }
+
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
@@ -335,8 +349,10 @@ mod tests {
         journal.close().unwrap();
 
         let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
-        for iteration in 0..3 {
+        for (iteration, untaken) in [5, 3, 1].into_iter().enumerate() {
+            assert_eq!(journal.untaken(), untaken);
             journal.begin_set(iteration, Box::new(vec![7, 8, iteration as u64]), &codec).unwrap();
+            assert_eq!(journal.untaken(), untaken, "digests are no results");
             assert_eq!(journal.next_known(0), Some(1));
             assert_eq!(journal.take_typed::<u64>(1).unwrap(), Some(Err(failed.clone())));
             let last = (iteration < 2).then_some(2);

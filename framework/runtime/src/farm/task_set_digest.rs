@@ -43,6 +43,11 @@ impl TaskSetDigest {
         }
     }
 
+    /// Returns the number of tasks in the set that a record describes; 0 if the record is no digest.
+    pub(crate) fn tasks_in(record: &[u8]) -> u64 {
+        record.first_chunk().map_or(0, |tasks| u64::from_le_bytes(*tasks))
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.tasks.to_le_bytes());

@@ -31,6 +31,10 @@ pub(crate) use attempt::{Attempt, attempt_directory, file_of_rank, join_attempt}
 /// message.
 const LONGEST: u64 = 4 << 20;
 
+/// Word in the file `stop` of a [run directory](crate::Config::run_directory) that asks the job to stop at its next checkpoint or snapshot, when
+/// that is due. Without this word, the job writes a checkpoint and stops at once.
+pub const AFTER_CHECKPOINT: &str = "--after-checkpoint";
+
 /// Status of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

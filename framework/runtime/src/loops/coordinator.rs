@@ -10,7 +10,7 @@ use super::summary::{RankReport, Summary};
 use crate::comm::endpoint::stopping::kept;
 use crate::error::Result;
 use crate::observe::{Event, Progress};
-use crate::persist::snapshot::{Saved, SnapshotCoordinator};
+use crate::persist::snapshot::{SnapshotCoordinator, Written};
 
 /// State of a loop's run on rank 0 that is the same whether directives go to all ranks at once or along a chain of ranks.
 pub(super) struct Coordinator {
@@ -21,8 +21,12 @@ pub(super) struct Coordinator {
     pub(super) first: Vec<u64>,
     start: Duration,
     pub(super) ended: Option<Duration>,
-    /// True if the job was asked to stop early.
+    /// True if the run must stop early: at the end of the next pass after which a checkpoint can be written.
     pub(super) stop_requested: bool,
+    /// True if the run must stop early, when its next checkpoint is due.
+    stops_at_checkpoint: bool,
+    /// True if the last checkpoint of a run that stops early has been started.
+    has_last_snapshot: bool,
 }
 
 /// Distribution of units, and balancer with its learned rates and costs, which rank 0 passes to the next run of the loop.
@@ -50,21 +54,17 @@ impl Coordinator {
             start: now,
             ended: None,
             stop_requested: false,
+            stops_at_checkpoint: false,
+            has_last_snapshot: false,
         }
     }
 
-    /// Records at time `now` that a rank has written its units to a checkpoint.
+    /// Records at time `now` that a rank has written its units to a checkpoint, or why it could not.
     ///
     /// # Errors
     /// If the pieces that ranks have written do not make a complete checkpoint.
-    pub(super) fn on_saved(
-        &mut self,
-        rank: usize,
-        pass: u64,
-        saved: Vec<Saved>,
-        now: Duration,
-    ) -> Result<()> {
-        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved, now))
+    pub(super) fn on_saved(&mut self, rank: usize, pass: u64, written: Written, now: Duration) -> Result<()> {
+        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, written, now))
     }
 
     /// Returns the progress of the run for display: `done` of `total` units or sweeps. `what` is their name for users, such as "panels".
@@ -80,12 +80,20 @@ impl Coordinator {
 
     /// Returns the number of the pass if a checkpoint of the units, as they are after `pass` passes, is due.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
-        self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
+        self.snapshots.as_mut().and_then(|snapshots| snapshots.begin_if_due(pass, now))
     }
 
-    /// Returns true if the job was asked to stop and no checkpoint is being written, so that the run can end after this pass.
-    pub(super) fn is_stop_due(&self) -> bool {
-        self.stop_requested && !self.is_saving()
+    /// Asks the run to stop at the end of the present pass, or when its next checkpoint is due if `at_checkpoint` is true and it has checkpoints.
+    pub(super) fn request_stop(&mut self, at_checkpoint: bool) {
+        self.stops_at_checkpoint = at_checkpoint && self.snapshots.is_some();
+        self.stop_requested |= !self.stops_at_checkpoint;
+    }
+
+    /// Returns true if the run was asked to stop, and the time for that has come. Called at the end of a pass.
+    pub(super) fn must_stop(&mut self, now: Duration) -> bool {
+        let is_due = || self.snapshots.as_ref().is_some_and(|snapshots| snapshots.is_due(now));
+        self.stop_requested |= self.stops_at_checkpoint && is_due();
+        self.stop_requested
     }
 
     /// Returns true if a checkpoint is being written.
@@ -93,14 +101,19 @@ impl Coordinator {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Begins the checkpoint with which a run stops after `pass` passes. Returns `pass` if the units must be written, or `None` without checkpoints.
+    /// Starts the checkpoint of a run that stops after `pass` passes, unless it was started before. Returns the number of that pass if a checkpoint
+    /// must be written.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
-        self.snapshots.as_mut().and_then(|snapshots| snapshots.begin(pass))
+        let is_started = std::mem::replace(&mut self.has_last_snapshot, true);
+        self.snapshots.as_mut().filter(|_| !is_started).and_then(|snapshots| snapshots.begin(pass))
     }
 
-    /// Describes for the user the `done` of `total` passes that a stopped run has saved in its checkpoint.
+    /// Describes the progress that the newest checkpoint keeps of a run that was stopped after `done` of `total` passes.
     pub(super) fn kept(&self, done: u64, total: u64, what: &str) -> String {
-        kept((done, Some(total)), what, self.snapshots.as_ref().map(SnapshotCoordinator::dir))
+        match self.snapshots.as_ref().and_then(SnapshotCoordinator::kept) {
+            Some((saved, dir)) => kept((saved, Some(total)), what, Some(dir)),
+            None => kept((done, Some(total)), what, None),
+        }
     }
 
     /// Returns the summary of a run of `passes` passes over `units` units, and the state for the next run. `block` is the final block size, `ranks`

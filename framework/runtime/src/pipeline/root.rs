@@ -74,6 +74,8 @@ pub(crate) struct Root<'c, 'p> {
     /// Time when the stream ended.
     ended: Duration,
     snapshots: Option<Snapshots>,
+    /// True if the stream must end with the next snapshot that is due, because the job was asked to stop.
+    stops_at_snapshot: bool,
     /// States of the serial stages in the snapshot from which the job continues; sent to the ranks with the first mapping.
     saved: Vec<SavedStage>,
     sink: SinkEnd,
@@ -127,6 +129,7 @@ impl<'c, 'p> Root<'c, 'p> {
             is_calibrating: planned,
             machine,
             snapshots,
+            stops_at_snapshot: false,
             saved: resumed.stages,
             sink: if finishes { SinkEnd::Open } else { SinkEnd::Finished },
             observer,
@@ -248,7 +251,10 @@ impl<'c, 'p> Root<'c, 'p> {
             self.observer.log(at, || event);
         }
         if matches!(self.phase, Phase::Streaming) && source.is_marker_useful() && snapshots.is_due(now) {
-            source.request_marker();
+            match self.stops_at_snapshot {
+                true => source.end(),
+                false => source.request_marker(),
+            }
         }
         Ok(())
     }
@@ -408,8 +414,11 @@ impl<'p> Protocol for Root<'_, 'p> {
         Ok(self.machine.has_request())
     }
 
-    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
-        if let (Phase::Streaming, Some(source)) = (&self.phase, self.machine.source_mut()) {
+    fn on_stop(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.stops_at_snapshot = self.snapshots.is_some() && out.endpoint().stops_at_checkpoint();
+        if let (Phase::Streaming, Some(source), false) =
+            (&self.phase, self.machine.source_mut(), self.stops_at_snapshot)
+        {
             source.end();
         }
         Ok(())

@@ -179,10 +179,9 @@ impl Snapshots {
         let Progress::Writing { items, bytes, took, since, is_finished } = self.progress else {
             return Ok(None);
         };
-        let Some(written) = self.writer.poll().transpose() else { return Ok(None) };
+        let Some((number, written)) = self.writer.poll() else { return Ok(None) };
         self.progress = Progress::Idle;
-        let stored = written.and_then(|(number, saved)| self.store.add(0, number, saved));
-        let event = match stored {
+        let event = match self.store.add(0, number, written) {
             Err(error) if is_finished => {
                 self.store.clear()?;
                 log::warn!(
@@ -192,7 +191,6 @@ impl Snapshots {
                 None
             }
             Err(error) => {
-                self.store.abandon();
                 log::warn!(
                     "{}; the run continues, and the snapshot before this one stays valid",
                     error.message()

@@ -1,5 +1,7 @@
 //! Tests of jobs that are asked to stop by a file: each skeleton ends in order, and the same call in a new job continues its work.
 
+mod at_checkpoint;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -18,11 +20,13 @@ struct Run {
     done: Mutex<Vec<u64>>,
     /// The job is asked to stop after this number of units of work.
     stops_after: usize,
+    /// Text of the stop file.
+    request: &'static str,
 }
 
 impl Run {
     fn new(stops_after: usize) -> Self {
-        Run { dir: tempfile::tempdir().unwrap(), done: Mutex::default(), stops_after }
+        Run { dir: tempfile::tempdir().unwrap(), done: Mutex::default(), stops_after, request: "" }
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -42,7 +46,7 @@ impl Run {
         let mut done = self.done.lock().unwrap();
         done.push(unit);
         if done.len() == self.stops_after {
-            std::fs::write(self.path("stop"), "").unwrap();
+            std::fs::write(self.path("stop"), self.request).unwrap();
         }
     }
 
@@ -87,6 +91,35 @@ fn stopped_farm_continues_from_its_journal() {
         assert_eq!(start().unwrap().unwrap(), (0..TASKS).map(|n| n * n).collect::<Vec<_>>());
         run_directory.did_each_once(TASKS);
     }
+}
+
+#[test]
+fn farm_stopped_while_it_restores_its_journal_names_all_its_results() {
+    let run_directory = Run::new(300);
+    // The sink of the second start is slow, and the small window keeps the farm from restoring results ahead of it.
+    let start = |sink: &(dyn Fn() + Sync)| {
+        run(&run_directory.config(3), |session| {
+            let work = |n: u64| {
+                run_directory.work(n, 1);
+                n
+            };
+            let farm = Farm::new("squares", work).window_bytes(64);
+            farm.journal(run_directory.path("journal"), "").for_each(session, 0..9_000, |_, _| sink())?;
+            Ok(())
+        })
+    };
+    run_directory.is_stopped(start(&|| ()), " of 9,000 tasks are in ");
+    let (done, delivered) = (run_directory.done.lock().unwrap().len(), Mutex::new(0));
+    std::fs::write(run_directory.path("later"), "").unwrap();
+    let stopped = start(&|| {
+        *delivered.lock().unwrap() += 1;
+        let _ = std::fs::rename(run_directory.path("later"), run_directory.path("stop"));
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    let thousands = if done < 1_000 { String::new() } else { format!("{},", done / 1_000) };
+    run_directory.is_stopped(stopped, &format!("; {thousands}{:03} of 9,000 tasks are in ", done % 1_000));
+    assert!(delivered.into_inner().unwrap() < done, "all results were restored before the stop");
+    assert_eq!(run_directory.done.lock().unwrap().len(), done, "a task ran during the restoration");
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub(super) struct Options {
     /// Plan that the program has set, to be used instead of a plan by the planner.
     pub(super) fixed_plan: Option<Plan>,
     pub(super) journal: Option<(PathBuf, RunIdentity)>,
+    /// File in which the program itself records completed tasks.
+    pub(super) records: Option<PathBuf>,
     pub(super) directory: Option<PathBuf>,
     pub(super) sends_files: bool,
     pub(super) enforces_memory: bool,
@@ -81,6 +83,7 @@ impl<'w> Workflow<'w> {
                 cluster: None,
                 fixed_plan: None,
                 journal: None,
+                records: None,
                 directory: None,
                 sends_files: false,
                 enforces_memory: false,
@@ -233,6 +236,14 @@ impl<'w> Workflow<'w> {
     /// ```
     pub fn journal(mut self, path: impl Into<PathBuf>, identity: &(impl Serialize + ?Sized)) -> Self {
         self.options.journal = Some((path.into(), RunIdentity::of(identity)));
+        self
+    }
+
+    /// Names the file in which the program itself records completed tasks, for example in [`after_command`](Workflow::after_command), so that a job
+    /// that is started again runs only the missing tasks. The message of a job that was [asked to stop](crate::Session::stop_requested) names the
+    /// file, as it names a [journal](Workflow::journal).
+    pub fn recorded_in(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.records = Some(path.into());
         self
     }
 

@@ -1,6 +1,7 @@
 //! State and decisions of rank 0 in a run of a workflow: the master, requests to the planner, the journal, and the results for the program.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub(super) struct Root {
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
+    /// File in which the program itself records completed tasks.
+    pub(super) records: Option<PathBuf>,
     /// Flight records of the ranks on the machine of rank 0: the last activity of each rank, in memory that rank 0 can read if the rank dies.
     pub(super) flight_records: FlightRecords,
 }
@@ -326,8 +329,8 @@ impl Root {
     /// Describes for the user how many tasks were done when the run was stopped, and where their values are saved.
     pub(super) fn kept(&self) -> String {
         let (done, all) = self.master.progress();
-        let journal = self.journal.as_ref().map(TaskJournal::path);
-        kept((done as u64, Some(all as u64)), "tasks", journal)
+        let file = self.journal.as_ref().map(TaskJournal::path).or(self.records.as_deref());
+        kept((done as u64, Some(all as u64)), "tasks", file)
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -137,6 +137,7 @@ impl Workflow<'_> {
             begin,
             ended: None,
             wall_time: self.options.wall_time,
+            records: self.options.records.clone(),
             graph: graph.clone(),
             flight_records: FlightRecords::default(),
         });

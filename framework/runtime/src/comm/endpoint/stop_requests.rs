@@ -4,10 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use armature_files::regular;
+
 use crate::comm::signals;
+use crate::job_status::AFTER_CHECKPOINT;
 
 /// Period of the checks for the stop file, with which a user asks the job to stop.
 const FILE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Maximum size in bytes of a stop file whose text is read. A stop file holds one line.
+const LONGEST: u64 = 4 << 10;
 
 /// Stop requests and stopped runs, as known to this rank. This type has no clock and no transport: its caller passes the time and sends the messages
 /// to other ranks.
@@ -19,6 +25,8 @@ pub(crate) struct StopRequests {
     next_check: Duration,
     /// Cause of the request to stop, in words that follow "stopped by".
     pub(super) cause: Option<String>,
+    /// True if the request asks for a stop at the next checkpoint or snapshot. A later request can ask for a stop at once.
+    pub(super) at_checkpoint: bool,
     /// True if this rank has reported its request to stop to rank 0.
     is_reported: bool,
     /// For each stopped run, by run number: the sentence that says why the run was stopped and which results are kept.
@@ -33,17 +41,27 @@ impl StopRequests {
     /// Checks at time `now` whether a signal has arrived or the stop file exists. Returns true if the job has been asked to stop, now or
     /// earlier.
     pub(super) fn check(&mut self, now: Duration) -> bool {
-        if self.cause.is_none() && self.handles_signals {
-            self.cause = signals::first().map(str::to_string);
+        if self.handles_signals
+            && self.is_open()
+            && let Some(signal) = signals::first()
+        {
+            (self.cause, self.at_checkpoint) = (Some(signal.to_string()), false);
         }
-        if let Some(file) = self.file.as_ref().filter(|_| self.cause.is_none() && now >= self.next_check) {
+        if let Some(file) = self.file.as_ref().filter(|_| self.is_open() && now >= self.next_check) {
             self.next_check = now + FILE_PERIOD;
+            let text = regular::read_text_at_most(file, LONGEST).unwrap_or_default();
             // The stop file is removed, so that the same command can later continue the job.
             if std::fs::remove_file(file).is_ok() {
                 self.cause = Some(format!("the file {}", armature_text::path(file)));
+                self.at_checkpoint = text.split_whitespace().any(|word| word == AFTER_CHECKPOINT);
             }
         }
         self.cause.is_some()
+    }
+
+    /// Returns true if no request has arrived that asks for a stop at once.
+    fn is_open(&self) -> bool {
+        self.cause.is_none() || self.at_checkpoint
     }
 
     /// Returns the cause of a request to stop that has not been reported to rank 0, and marks the request as reported.
@@ -58,7 +76,9 @@ impl StopRequests {
     /// stopped.
     pub(super) fn on_message(&mut self, is_root: bool, run: u32, text: String) {
         if is_root {
-            self.cause.get_or_insert(text);
+            if self.is_open() {
+                (self.cause, self.at_checkpoint) = (Some(text), false);
+            }
         } else {
             self.stopped.insert(run, text);
         }
@@ -79,7 +99,25 @@ mod tests {
         assert!(!stops.check(Duration::from_millis(999)) && file.exists());
         assert!(stops.check(Duration::from_secs(1)) && !file.exists());
         assert!(stops.check(Duration::from_millis(1001)));
-        assert!(stops.cause.unwrap().starts_with("the file "));
+        assert!(stops.cause.unwrap().starts_with("the file ") && !stops.at_checkpoint);
+    }
+
+    #[test]
+    fn request_for_a_stop_at_once_replaces_one_for_a_stop_at_the_next_checkpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("stop");
+        let mut stops = StopRequests::new(false, Some(file.clone()));
+        std::fs::write(&file, "armature stop --after-checkpoint\n").unwrap();
+        assert!(stops.check(Duration::ZERO) && stops.at_checkpoint && !file.exists());
+        std::fs::write(&file, "armature stop\n").unwrap();
+        assert!(stops.check(Duration::from_secs(1)) && !stops.at_checkpoint);
+        std::fs::write(&file, "--after-checkpoint").unwrap();
+        assert!(stops.check(Duration::from_secs(2)) && !stops.at_checkpoint && file.exists());
+
+        let cause = Some("the file `stop`".into());
+        let mut other = StopRequests { cause, at_checkpoint: true, ..StopRequests::default() };
+        other.on_message(true, 1, "SIGTERM".into());
+        assert!(other.cause.as_deref() == Some("SIGTERM") && !other.at_checkpoint);
     }
 
     #[test]

@@ -34,6 +34,11 @@ impl Endpoint {
         Ok(is_requested)
     }
 
+    /// Returns true if the request to stop the job only asks for a stop at the next checkpoint or snapshot.
+    pub(crate) fn stops_at_checkpoint(&self) -> bool {
+        self.stops.at_checkpoint
+    }
+
     /// Receives pending messages, keeps them for the next run, and checks whether the job has been asked to stop. Called between two runs.
     ///
     /// # Errors

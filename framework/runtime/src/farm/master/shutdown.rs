@@ -78,9 +78,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let ended_with = self.master.state.workers().capacity();
         let sub_masters = self.master.state.groups.leaders();
         let size = self.endpoint.size();
+        // A run that was stopped while it restored results from its journal keeps the others, too.
+        let untaken = self.master.journal.as_ref().map_or(0, ResultJournal::untaken);
         self.master.close(elapsed)?;
         if let Some(total) = self.master.cut {
-            let done = self.master.state.tasks.counts().ended;
+            let done = self.master.state.tasks.counts().ended + untaken;
             let journal = self.master.options.journal.as_ref().map(|(path, _)| path.as_path());
             self.endpoint.stop_run(&kept((done, total), "tasks", journal))?;
         }

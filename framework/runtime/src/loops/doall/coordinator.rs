@@ -124,9 +124,21 @@ impl DoAllCoordinator {
             return Ok(None);
         }
         if self.is_pass_finished() {
-            // A run that was asked to stop waits here until the checkpoint that is being written is complete, and then writes its last checkpoint.
-            let is_waiting = self.is_stopping() && !self.of_run.is_stop_due();
-            return if is_waiting { Ok(None) } else { self.next_pass(now).map(Some) };
+            if self.of_run.must_stop(now) && self.is_stopping() {
+                // Waits until the checkpoint that is being written is complete. The last checkpoint is written then, and when it is complete as well,
+                // or cannot be written, the run ends: rank 0 reports to all ranks which passes are kept.
+                if self.of_run.is_saving() {
+                    return Ok(None);
+                }
+                if let Some(pass) = self.of_run.last_snapshot(self.pass) {
+                    let nothing = Instruction { moves: Vec::new(), period: 0.0 };
+                    return Ok(Some(Directive {
+                        save: Some(pass),
+                        ..self.directive(Command::Continue, nothing)
+                    }));
+                }
+            }
+            return self.next_pass(now).map(Some);
         }
         if self.workers.len() == 1 {
             return Ok(None);
@@ -242,11 +254,9 @@ impl DoAllCoordinator {
 
     fn next_pass(&mut self, now: Duration) -> Result<Directive> {
         if self.pass == self.passes || self.is_stopping() {
-            let save = if self.is_stopping() { self.of_run.last_snapshot(self.pass) } else { None };
             self.of_run.ended = Some(now);
             self.of_run.controller.close_movement();
-            let instruction = Instruction { moves: Vec::new(), period: 0.0 };
-            return Ok(Directive { save, ..self.directive(Command::End, instruction) });
+            return Ok(self.directive(Command::End, Instruction { moves: Vec::new(), period: 0.0 }));
         }
         // A checkpoint can be written now: every unit has been computed in this pass, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);
@@ -292,7 +302,8 @@ impl DoAllCoordinator {
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
             // Reached only through a fault in the protocol: no report is missing, and yet the pass has not ended.
-            true => format!("for units that no rank reports, in {pass}"),
+            true if !self.is_pass_finished() => format!("for units that no rank reports, in {pass}"),
+            true => format!("for a checkpoint to be written, after {pass}"),
         }
     }
 

@@ -70,7 +70,7 @@ fn doall_message_encoding_is_unchanged() {
         let directive = Directive { round: 3, what, moves, period: 0.5, save };
         ToWorker::Directive(directive).encode(RUN).unwrap()
     };
-    to_coordinator("units are written", ToCoordinator::Saved(300, vec![saved()]));
+    to_coordinator("units are written", ToCoordinator::Saved(300, Ok(vec![saved()])));
     for (what, command) in commands {
         messages.message(&format!("orders to {what}"), &directive(command, vec![transfer], None));
     }

@@ -13,7 +13,7 @@ use crate::loops::metrics::Sample;
 use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
-use crate::persist::snapshot::Saved;
+use crate::persist::snapshot::Written;
 
 messages! {
     "a DOALL loop":
@@ -27,8 +27,9 @@ messages! {
     pub(super) enum ToCoordinator {
         /// Report of the worker about its computing.
         Report(report: Report) = 24,
-        /// Pieces of a checkpoint that the worker has written, and number of passes done when the units were in the state that was written.
-        Saved(pass: u64, pieces: Vec<Saved>) = 52,
+        /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which its units were in
+        /// that state.
+        Saved(pass: u64, written: Written) = 52,
     }
     /// Message to a worker.
     pub(super) enum ToWorker<U: Infallible => Body> {

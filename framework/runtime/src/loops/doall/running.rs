@@ -121,10 +121,12 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.of.worker.has_finished()
     }
 
-    /// Reports to the coordinator which pieces of a checkpoint this rank has written.
+    /// Reports pieces that this rank has written to a checkpoint, or could not write, to the coordinator.
     fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let saved = self.of.checkpoints.as_mut().map_or(Ok(None), |checkpoints| checkpoints.writer.poll())?;
-        saved.map_or(Ok(()), |(pass, pieces)| self.send(ToCoordinator::Saved(pass, pieces), at, out))
+        let Some(checkpoints) = &mut self.of.checkpoints else { return Ok(()) };
+        let Some((pass, written)) = checkpoints.writer.poll() else { return Ok(()) };
+        let written = written.map_err(|error| error.message().to_string());
+        self.send(ToCoordinator::Saved(pass, written), at, out)
     }
 
     /// Sends a message to the coordinator, which may be on this rank.
@@ -178,9 +180,9 @@ impl<'l, U: Units, C> Running<'l, U, C> {
                 self.run.is_dirty = true;
                 Ok(())
             }
-            ToCoordinator::Saved(pass, pieces) => {
+            ToCoordinator::Saved(pass, written) => {
                 self.run.is_dirty = true;
-                coordinator.of_run.on_saved(from, pass, pieces, at.now())
+                coordinator.of_run.on_saved(from, pass, written, at.now())
             }
         }
     }
@@ -237,15 +239,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
             self.run.metrics.moved(took, part_done.sent, part_done.received);
         }
         Ok(())
-    }
-
-    /// Returns true if the run was stopped and its last checkpoint is being written.
-    fn is_saving(&self, out: &mut Outgoing<'_>) -> bool {
-        let is_writing =
-            || self.of.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.writer.is_busy());
-        let is_open =
-            || self.run.coordinator.as_ref().is_some_and(|coordinator| coordinator.of_run.is_saving());
-        out.endpoint().is_run_stopped() && (is_writing() || is_open())
     }
 
     fn carry_out(&mut self, directive: &Directive, out: &mut Outgoing<'_>) -> Result<()> {
@@ -355,9 +348,9 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         self.take_waiting(at, out)
     }
 
-    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+    fn on_stop(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(coordinator) = &mut self.run.coordinator {
-            coordinator.of_run.stop_requested = true;
+            coordinator.of_run.request_stop(out.endpoint().stops_at_checkpoint());
         }
         Ok(())
     }
@@ -398,7 +391,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             self.run.in_hand = Some(InHand::Block(block.clone()));
             return Ok(Next::Task(Job::Block { block, units, at, pass }));
         }
-        let has_finished = self.of.worker.has_finished() && !self.is_saving(out);
+        let has_finished = self.of.worker.has_finished();
         if has_finished {
             self.end_idle(at);
         }

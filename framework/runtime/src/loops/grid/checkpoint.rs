@@ -56,23 +56,21 @@ impl CheckpointWriter {
         self.writer.save(self.before + sweep, rows)
     }
 
-    /// Returns the message that informs rank 0 about rows written to a checkpoint since the last call, if there are any.
-    ///
-    /// # Errors
-    /// If the rows could not be written.
-    pub(super) fn saved(&mut self) -> Result<Option<ToCoordinator>> {
-        Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
+    /// Returns the message to rank 0 about pieces of a checkpoint that were written since the last poll, or could not be written.
+    pub(super) fn saved(&mut self) -> Option<ToCoordinator> {
+        let (pass, written) = self.writer.poll()?;
+        Some(ToCoordinator::Saved(pass, written.map_err(|error| error.message().to_string())))
     }
 
     /// Polls the checkpoint writer after the last sweep of a run. The rank has waited for the disk since `waited`.
     ///
     /// # Errors
-    /// If the rows could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
     pub(super) fn last(&mut self, waited: Duration, limit: Duration) -> Result<LastSaved> {
         if !self.writer.is_busy() {
             return Ok(LastSaved::Nothing);
         }
-        match self.saved()? {
+        match self.saved() {
             Some(saved) => Ok(LastSaved::Now(saved)),
             None if waited > limit => Err(self.writer.timed_out(limit)),
             None => Ok(LastSaved::Later),

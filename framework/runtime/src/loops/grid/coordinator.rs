@@ -18,7 +18,9 @@ pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
     /// Number of rows of each rank that has any, as it will be after all movements that rank 0 has ordered.
     held: Vec<u64>,
+    /// Number of sweeps of the run, which is smaller than planned after an early end.
     sweeps: u64,
+    planned: u64,
     /// Name of the sweeps for users, such as "panels", and number of sweeps that earlier starts of the job have done.
     earlier: (&'static str, u64),
     /// True if the run ended early, by convergence or by a request to stop the job.
@@ -52,6 +54,7 @@ impl GridCoordinator {
             done: vec![None; held.len()],
             held,
             sweeps,
+            planned: sweeps,
             earlier: ("sweeps", 0),
             is_stopped: false,
             is_ending: false,
@@ -95,10 +98,10 @@ impl GridCoordinator {
         self.is_stopped = true;
     }
 
-    /// Describes for the user which progress the checkpoint contains, if the run ends before sweep `sweep`.
-    pub(super) fn kept(&self, sweep: u64) -> String {
+    /// Describes the progress that the newest checkpoint keeps of a run that was stopped.
+    pub(super) fn kept(&self) -> String {
         let (what, before) = self.earlier;
-        self.of_run.kept(before + sweep, before + self.sweeps, what)
+        self.of_run.kept(before + self.sweeps, before + self.planned, what)
     }
 
     /// Returns the ranks that have not sent their final report, which follows their last sweep.
@@ -155,12 +158,12 @@ impl GridCoordinator {
         if before >= self.sweeps || self.is_ending {
             return Ok(None);
         }
-        if self.of_run.is_stop_due() {
+        let now = self.sweep_began.unwrap_or_default();
+        if self.of_run.must_stop(now) && !self.of_run.is_saving() {
             self.is_ending = true;
             self.of_run.last_snapshot(before);
             return Ok(Some(Directive::stop(sweep, before)));
         }
-        let now = self.sweep_began.unwrap_or_default();
         let save = self.of_run.snapshot_due(before, now);
         let save_before = save.map(|_| before);
         if !self.of_run.controller.is_due() {

@@ -30,7 +30,7 @@ fn grid_message_encoding_is_unchanged() -> Result<()> {
     }
     for (what, message) in [
         ("a rank reports", ToCoordinator::Sample(sample())),
-        ("a rank has written its rows", ToCoordinator::Saved(300, vec![saved()])),
+        ("a rank has written its rows", ToCoordinator::Saved(300, Ok(vec![saved()]))),
         ("a rank reports all that it did", ToCoordinator::Total(report())),
     ] {
         messages.message(what, &Coordination::Report(message).encode(RUN)?);

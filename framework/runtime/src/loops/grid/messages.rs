@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
 use crate::loops::until::CheckResult;
-use crate::persist::snapshot::Saved;
+use crate::persist::snapshot::Written;
 use crate::wire::header::header;
 
 messages! {
@@ -57,8 +57,9 @@ messages! {
 pub(super) enum ToCoordinator {
     /// Measurements of the rank since its last report to the coordinator.
     Sample(Sample),
-    /// Record of rows that the rank has written to a checkpoint, and number of passes done when the rows were in the written state.
-    Saved(u64, Vec<Saved>),
+    /// Pieces of a checkpoint that the rank has written, or why it could not write them, with the number of passes after which its rows were in that
+    /// state.
+    Saved(u64, Written),
     /// Statistics of the rank's work in the whole run, sent after its last sweep.
     Total(RankReport),
     /// Sweep before which a convergence check takes place, and residual of the rank since the last check.

@@ -197,25 +197,24 @@ impl<'w, 'd> Participant<'w, 'd> {
             if self.worker.save_before() == Some(sweep) {
                 checkpoints.save(sweep, self.worker.pieces())?;
             }
-            if let Some(saved) = checkpoints.saved()? {
+            if let Some(saved) = checkpoints.saved() {
                 self.report(saved, out)?;
             }
         }
         if self.worker.is_stopped_before(sweep) {
-            return self.stop(sweep, out);
+            self.stop(sweep);
+            return Ok(());
         }
         self.check(sweep, out)
     }
 
     /// Ends the loop before sweep `sweep`, because the job was asked to stop.
-    fn stop(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+    fn stop(&mut self, sweep: u64) {
         (self.is_stopped, self.phase, self.checks) = (true, Phase::Sweeping, None);
         self.worker.stop();
         if let Some(coordinator) = &mut self.coordinator {
-            out.endpoint().stop_run(&coordinator.kept(sweep))?;
             coordinator.stop(sweep);
         }
-        Ok(())
     }
 
     /// On rank 0, processes the reports received and decides about movements of rows before sweep `sweep`. Returns `None` when the sweep can begin.
@@ -263,8 +262,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // A rank of a stopped job leaves the loop only when it has rank 0's message that the job stops. That message may arrive after the
-            // directive that ends the loop, which takes another route: from rank to rank.
+            // A rank that ends the loop early waits for rank 0's message to all ranks that the job stops. Rank 0 sends it when all ranks have reported
+            // their part of the last checkpoint.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };
@@ -273,6 +272,9 @@ impl<'w, 'd> Participant<'w, 'd> {
             return Ok(Next::Wait);
         }
         coordinator.of_run.ended = Some(self.clock.now());
+        if self.is_stopped {
+            out.endpoint().stop_run(&coordinator.kept())?;
+        }
         for to in self.position.chain..self.size {
             out.send(to, Coordination::Finish)?;
         }
@@ -381,9 +383,9 @@ impl<'w> Protocol for Participant<'w, '_> {
         }
     }
 
-    fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+    fn on_stop(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(coordinator) = &mut self.coordinator {
-            coordinator.of_run.stop_requested = true;
+            coordinator.of_run.request_stop(out.endpoint().stops_at_checkpoint());
         }
         Ok(())
     }

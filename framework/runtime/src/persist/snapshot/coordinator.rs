@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
 use super::folder::Attempt;
-use super::manifest::{Manifest, Saved};
+use super::manifest::{Manifest, Written};
 use super::schedule::Schedule;
 use super::store::SnapshotStore;
 use super::writer::SnapshotWriter;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Tagged, messages};
 use crate::comm::waiting::{Limits, Waits};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 
 messages! {
@@ -121,10 +121,15 @@ impl SnapshotCoordinator {
         SnapshotCoordinator { store, schedule, started: now, ranks, before }
     }
 
+    /// Returns true if a checkpoint is due, and none is being written.
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.schedule.is_due(now) && !self.is_open()
+    }
+
     /// Starts a checkpoint after `pass` passes of this run, if a checkpoint is due, and returns the total number of passes, including those of
     /// earlier runs. No rank may have started a later pass.
-    pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
-        if !self.schedule.is_due(now) || self.store.is_open() {
+    pub(crate) fn begin_if_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
+        if !self.is_due(now) {
             return None;
         }
         self.started = now;
@@ -144,29 +149,36 @@ impl SnapshotCoordinator {
         self.store.is_open()
     }
 
-    /// Returns the directory of the checkpoints.
-    pub(crate) fn dir(&self) -> &Path {
-        self.store.dir()
+    /// Returns the total number of passes of the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
+    pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
+        self.store.kept()
     }
 
-    /// Records at time `now` that a rank has written its part of the current checkpoint.
+    /// Records at time `now` that a rank has written its part of the current checkpoint, or why it could not. A checkpoint that cannot be written is
+    /// abandoned with a warning, and the loop continues: the checkpoint before it stays valid.
     ///
     /// # Errors
-    /// The errors of [`SnapshotStore::add`].
-    pub(crate) fn on_saved(
-        &mut self,
-        rank: usize,
-        pass: u64,
-        saved: Vec<Saved>,
-        now: Duration,
-    ) -> Result<()> {
-        if self.store.add(rank, pass, saved)? {
-            // The duration of writing is an upper bound of the cost of a checkpoint, because ranks compute while their data are written.
-            self.schedule.completed(now.saturating_sub(self.started));
-            let period = self.schedule.period();
-            log::debug!(
-                "the checkpoint after {pass} passes is complete; the next one follows after {period:?}"
-            );
+    /// If the pieces do not contain each unit exactly once.
+    pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, written: Written, now: Duration) -> Result<()> {
+        let written = written.map_err(|why| Error::new(ErrorKind::Io, why).at_rank(rank));
+        match self.store.add(rank, pass, written) {
+            Ok(true) => {
+                // The duration of writing is an upper bound of the cost of a checkpoint, because ranks compute while their data are written.
+                self.schedule.completed(now.saturating_sub(self.started));
+                let period = self.schedule.period();
+                log::debug!(
+                    "the checkpoint after {pass} passes is complete; the next one follows after {period:?}"
+                );
+            }
+            Ok(false) => {}
+            Err(error) if error.kind() == ErrorKind::Io => {
+                let valid = match self.kept() {
+                    Some((pass, _)) => format!("the checkpoint after {pass} passes stays valid"),
+                    None => "there is no checkpoint yet".into(),
+                };
+                log::warn!("{error}; the loop continues, and {valid}");
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ fn write(dir: &Path) -> Manifest {
     let written = (0..).zip(parts()).map(|(rank, pieces)| {
         let mut writer = SnapshotWriter::new(dir, attempt(), rank, false);
         writer.save(PASS, pieces).unwrap();
-        writer.poll().unwrap().unwrap().1
+        writer.poll().unwrap().1.unwrap()
     });
     let manifest = manifest(written.collect());
     manifest.write(dir).unwrap();

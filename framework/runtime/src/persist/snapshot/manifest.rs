@@ -44,6 +44,9 @@ pub(crate) struct Saved {
     pub(crate) sum: u32,
 }
 
+/// Report of a rank about its part of a checkpoint: the written pieces, or why they could not be written.
+pub(crate) type Written = Result<Vec<Saved>, String>;
+
 /// Owner of a checkpoint: the loop, its number of units, and the identity of the run. A checkpoint of another owner must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

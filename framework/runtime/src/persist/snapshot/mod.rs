@@ -23,7 +23,9 @@ use std::time::Duration;
 
 pub(crate) use coordinator::{Route, SnapshotCoordinator, StartingPoint, starting_point};
 pub(crate) use load::{LoadedPiece, load, load_rank_data};
-pub(crate) use manifest::{Manifest, Saved};
+#[cfg(test)]
+pub(crate) use manifest::Saved;
+pub(crate) use manifest::{Manifest, Written};
 pub(crate) use schedule::Schedule;
 pub(crate) use store::SnapshotStore;
 pub(crate) use writer::{Piece, SnapshotWriter};

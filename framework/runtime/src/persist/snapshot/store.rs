@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 /// Name of the lock file in the directory of the checkpoints; the job holds its lock.
 const LOCK: &str = "lock";
 
+/// Part of a checkpoint that a rank has written, or the error that prevented it.
+type RankPart = Result<Vec<Saved>>;
+
 /// Collects the ranks' reports about the data that they have written for a checkpoint, and completes checkpoints. The directory of the
 /// checkpoints stays locked until the store is dropped.
 #[derive(Debug)]
@@ -29,9 +32,8 @@ pub(crate) struct SnapshotStore {
     last: Option<Folder>,
     /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// For the checkpoint that is being written: number of completed passes of the loop, and the pieces that each rank has reported as
-    /// written.
-    next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
+    /// Number of passes of the checkpoint that is being written, and the reports of its ranks about their parts.
+    next: Option<(u64, Vec<Option<RankPart>>)>,
     _lock: LockFile,
 }
 
@@ -94,13 +96,13 @@ impl SnapshotStore {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
         }
-        self.next = Some((pass, vec![None; ranks]));
+        self.next = Some((pass, (0..ranks).map(|_| None).collect()));
         true
     }
 
-    /// Abandons the checkpoint that is being written. The checkpoint before it stays valid.
-    pub(crate) fn abandon(&mut self) {
-        self.next = None;
+    /// Returns the number of passes of the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
+    pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
+        self.last.as_ref().map(|last| (last.pass, &*self.dir))
     }
 
     /// Abandons the checkpoint that is being written and removes all complete checkpoints.
@@ -108,7 +110,7 @@ impl SnapshotStore {
     /// # Errors
     /// If a manifest cannot be removed. The data of a checkpoint without a manifest is ignored.
     pub(crate) fn clear(&mut self) -> Result<()> {
-        self.abandon();
+        self.next = None;
         // The older manifest is removed first: a job that starts between the two removals would otherwise continue from it.
         for name in [manifest::OLDER, manifest::NAME] {
             let path = self.dir.join(name);
@@ -129,23 +131,26 @@ impl SnapshotStore {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
 
-    /// Records that a rank has written its units (rows or indices of the loop) for the checkpoint. Returns true if they complete the
-    /// checkpoint, which is the newest checkpoint from now on.
+    /// Records that a rank has written its part of the checkpoint, or that it could not. Returns true if the part completes the checkpoint, which is
+    /// the newest checkpoint from now on.
     ///
     /// # Errors
-    /// If the pieces do not contain each unit exactly once; errors of the file system.
-    pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
+    /// When all ranks have reported: the error of a rank that could not write its part; if the pieces do not contain each unit exactly once; errors of
+    /// the file system. The last complete checkpoint stays valid.
+    pub(crate) fn add(&mut self, rank: usize, pass: u64, written: RankPart) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
             return Ok(false);
         }
-        ranks[rank] = Some(saved);
+        ranks[rank] = Some(written);
         if ranks.iter().any(Option::is_none) {
             return Ok(false);
         }
-        let ranks: Vec<Vec<Saved>> = ranks.iter_mut().map(|saved| saved.take().unwrap_or_default()).collect();
-        self.next = None;
         let folder = Folder { pass, attempt: self.attempt.clone() };
+        let ranks: Result<Vec<Vec<Saved>>> = ranks.drain(..).flatten().collect();
+        self.next = None;
+        // The parts of the other ranks are removed only now, when no rank writes any more. On a full disk, the next checkpoint needs their space.
+        let ranks = ranks.inspect_err(|_| folder.remove(&self.dir))?;
         let manifest =
             Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
         manifest.write(&self.dir).map_err(|error| io_error("write the manifest", &self.dir, &error))?;

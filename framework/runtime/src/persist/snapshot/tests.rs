@@ -8,7 +8,7 @@ use super::folder::{Attempt, Folder};
 use super::manifest::Manifest;
 use super::store::SnapshotStore;
 use super::*;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 const UNITS: u64 = 10;
 
@@ -39,10 +39,10 @@ fn write(
     writer.save(pass, pieces).unwrap();
     loop {
         assert!(writer.is_busy());
-        match writer.poll().unwrap() {
+        match writer.poll() {
             Some((saved_pass, saved)) => {
                 assert!(saved_pass == pass && !writer.is_busy());
-                return saved;
+                return saved.unwrap();
             }
             None => std::thread::yield_now(),
         }
@@ -56,7 +56,7 @@ fn save(dir: &Path, store: &mut SnapshotStore, pass: u64, has_thread: bool) -> b
     for (rank, pieces) in parts(pass).into_iter().enumerate() {
         assert!(store.is_open() && !is_whole);
         let saved = write(dir, &store.attempt().clone(), rank, pass, pieces, has_thread);
-        is_whole = store.add(rank, pass, saved).unwrap();
+        is_whole = store.add(rank, pass, Ok(saved)).unwrap();
     }
     is_whole
 }
@@ -132,7 +132,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
-                        assert_eq!(store.add(rank, 8, saved).unwrap(), rank == 1);
+                        assert_eq!(store.add(rank, 8, Ok(saved)).unwrap(), rank == 1);
                     }
                 }
                 if step == 5 {
@@ -262,7 +262,7 @@ fn incomplete_unit_ranges_are_refused() {
         assert!(store.begin(1, 1));
         let pieces = parts.map(|part| piece(part, 1)).to_vec();
         let saved = write(dir, &store.attempt().clone(), 0, 1, pieces, false);
-        let error = store.add(0, 1, saved).unwrap_err();
+        let error = store.add(0, 1, Ok(saved)).unwrap_err();
         assert!(error.message().contains(expected), "{error}");
         drop(store);
         assert_eq!(found(dir).unwrap(), None);
@@ -339,6 +339,30 @@ fn damage_is_detected_at_any_position() {
 }
 
 #[test]
+fn failed_part_ends_a_checkpoint_when_all_ranks_have_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = open(dir.path()).unwrap();
+    assert!(save(dir.path(), &mut store, 5, true));
+    assert_eq!(store.kept(), Some((5, dir.path())));
+    for (failed, other) in [(0, 1), (1, 0)] {
+        assert!(store.begin(6, 2));
+        let full = || Err(Error::new(ErrorKind::Io, "no space"));
+        assert!(!store.add(failed, 6, full()).unwrap());
+        let attempt = store.attempt().clone();
+        let pieces = parts(6)[other].clone();
+        // The other rank is still writing, so that its file must not be removed before it has reported.
+        let saved = write(dir.path(), &attempt, other, 6, pieces, true);
+        assert_eq!(passes(dir.path()), [5, 6]);
+        assert_eq!(store.add(other, 6, Ok(saved)).unwrap_err().message(), "no space");
+        assert_eq!((passes(dir.path()), store.is_open()), (vec![5], false));
+        assert_eq!(store.kept(), Some((5, dir.path())));
+    }
+    assert!(save(dir.path(), &mut store, 6, true));
+    drop(store);
+    assert_eq!(found(dir.path()).unwrap().unwrap().pass, 6);
+}
+
+#[test]
 fn unwritable_directory_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
@@ -348,9 +372,9 @@ fn unwritable_directory_is_reported() {
     writer.save(1, vec![piece(0..10, 1)]).unwrap();
     let error = loop {
         match writer.poll() {
-            Ok(None) => std::thread::yield_now(),
-            Ok(Some(saved)) => panic!("written: {saved:?}"),
-            Err(error) => break error,
+            None => std::thread::yield_now(),
+            Some((1, Err(error))) => break error,
+            Some(written) => panic!("{written:?}"),
         }
     };
     assert!(error.to_string().starts_with("rank 3: cannot write"), "{error}");

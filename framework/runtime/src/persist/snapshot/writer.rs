@@ -1,5 +1,6 @@
 //! Writing of one rank's units (rows or indices of the loop) to checkpoint files, concurrently with the computation.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,14 +29,14 @@ pub(crate) struct SnapshotWriter {
     rank: usize,
     has_thread: bool,
     thread: Option<Thread>,
-    /// Number of checkpoints whose writing has been started and whose result has not been received.
-    outstanding: usize,
+    /// Passes of the checkpoints whose writing has been started and whose result has not been received.
+    outstanding: VecDeque<u64>,
     /// Results of checkpoints that were written synchronously, and not received yet.
-    done: Vec<Outcome>,
+    done: VecDeque<Outcome>,
 }
 
-/// Result of writing one rank's file of a checkpoint: the number of completed passes of the loop, and the written pieces.
-type Outcome = Result<(u64, Vec<Saved>)>;
+/// Pieces of a rank's part of a checkpoint that were written.
+type Outcome = Result<Vec<Saved>>;
 
 #[derive(Debug)]
 struct Thread {
@@ -48,7 +49,8 @@ impl SnapshotWriter {
     /// Creates the writer of this rank's files in this start of the job; if `has_thread` is false, the writer works synchronously.
     pub(super) fn new(dir: &Path, attempt: Attempt, rank: usize, has_thread: bool) -> Self {
         let dir = dir.to_path_buf();
-        SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
+        let (outstanding, done) = (VecDeque::new(), VecDeque::new());
+        SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding, done }
     }
 
     /// Returns a writer for tests, whose disk does not respond until the second returned value is dropped.
@@ -67,10 +69,10 @@ impl SnapshotWriter {
     /// # Errors
     /// If a thread cannot be started.
     pub(crate) fn save(&mut self, pass: u64, pieces: Vec<Piece>) -> Result<()> {
-        self.outstanding += 1;
+        self.outstanding.push_back(pass);
         let folder = Folder { pass, attempt: self.attempt.clone() };
         if !self.has_thread {
-            self.done.push(save(&self.dir, &folder, self.rank, &pieces));
+            self.done.push_back(save(&self.dir, &folder, self.rank, &pieces));
             return Ok(());
         }
         if self.thread.is_none() {
@@ -83,39 +85,35 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Returns the pieces of a checkpoint that have been written since the last call, if a checkpoint has been written. Never blocks.
-    ///
-    /// # Errors
-    /// The errors of the file system.
-    pub(crate) fn poll(&mut self) -> Result<Option<(u64, Vec<Saved>)>> {
-        if self.outstanding == 0 {
-            return Ok(None);
-        }
+    /// Returns the result of the oldest checkpoint that was not received yet, if that checkpoint has been written or cannot be written: its number
+    /// of passes, and the written pieces or an error of the file system. Never blocks.
+    pub(crate) fn poll(&mut self) -> Option<(u64, Result<Vec<Saved>>)> {
+        let pass = *self.outstanding.front()?;
         let outcome = match &self.thread {
-            None => self.done.pop(),
+            None => self.done.pop_front()?,
             Some(Thread { outcomes, .. }) => match outcomes.try_recv() {
-                Ok(outcome) => Some(outcome),
-                Err(TryRecvError::Empty) => None,
+                Ok(outcome) => outcome,
+                Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => {
                     let text = "the thread that writes checkpoints has ended early";
-                    Some(Err(Error::new(ErrorKind::Io, text).at_rank(self.rank)))
+                    Err(Error::new(ErrorKind::Io, text).at_rank(self.rank))
                 }
             },
         };
-        self.outstanding -= usize::from(outcome.is_some());
-        outcome.transpose()
+        self.outstanding.pop_front();
+        Some((pass, outcome))
     }
 
     /// Returns true if a checkpoint is being written or its result has not been received.
     pub(crate) fn is_busy(&self) -> bool {
-        self.outstanding > 0
+        !self.outstanding.is_empty()
     }
 
     /// Abandons the checkpoints that are being written: no call waits for them, not even the drop of the writer, and the writing thread is
     /// detached. Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn timed_out(&mut self, waited: Duration) -> Error {
         self.thread = None;
-        self.outstanding = 0;
+        self.outstanding.clear();
         let text =
             format!("waited {} s for a checkpoint to be written to {}", waited.as_secs(), self.dir.display());
         Error::new(ErrorKind::Timeout, text).at_rank(self.rank)
@@ -186,5 +184,5 @@ fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     file.sync_all().map_err(io)?;
     // The directories are synced so that the entry of the file is on the disk as well.
     parent.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(io)?;
-    Ok((folder.pass, saved))
+    Ok(saved)
 }
