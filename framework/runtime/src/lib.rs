@@ -88,7 +88,7 @@ pub use outcome::Outcome;
 pub use persist::journal;
 #[cfg(feature = "workflow")]
 pub use session::Commands;
-pub use session::topology::{Core, Source as TopologySource, Topology};
+pub use session::topology::{Core, CoreLimit, Source as TopologySource, Topology};
 pub use session::{
     Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, exit_code, main, run,
 };

@@ -18,6 +18,7 @@ fn session_message_encoding_is_unchanged() {
         host: "node-1".into(),
         packages: 1,
         cores: vec![Core { package: 0, processing_units: vec![0, 300] }],
+        core_limit: Some(armature_host::CoreLimit::new(1.5, "/job")),
         caches: [Some(32 << 10), Some(1 << 20), None],
         memory_total: 64 << 30,
         memory_available: 60 << 30,
