@@ -49,6 +49,7 @@ pub(crate) struct PerformanceModel {
     /// Platform with the probed links and speeds, where the speed of a parked rank is from its last probe. Speeds are those of ranks with a core of
     /// their own.
     platform: Platform,
+    has_given_speeds: bool,
     core_sharing: CoreSharing,
     /// True if measurements show the time that other threads take of a core. False in a simulation, in which the load of a rank makes its host
     /// slower.
@@ -113,6 +114,7 @@ impl PerformanceModel {
             balance,
             planned: run_spec.mapping.is_none(),
             platform: platform.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?,
+            has_given_speeds: false,
             core_sharing: CoreSharing::new(run_spec.sharing, ranks),
             of_core_time: !simulated,
             links: LinkTable::new(ranks, simulated),
@@ -149,10 +151,11 @@ impl PerformanceModel {
         self.links.estimates(now)
     }
 
-    /// Registers the result of a probe of all ranks.
-    pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
+    /// Registers the result of a probe of all ranks. If `are_given` is true, the speeds are not measured, and later probes of single ranks are ignored,
+    /// because given speeds may have another unit.
+    pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed, are_given: bool) {
         self.core_sharing.probed(&shares);
-        self.platform = platform;
+        (self.platform, self.has_given_speeds) = (platform, are_given);
     }
 
     /// Registers that a rank has created the stages in `warm_up`, with the times of their factories, and that the stages in `movable` can migrate.
@@ -181,7 +184,7 @@ impl PerformanceModel {
         // Limits the reported service times to the stages of the pipeline, because the number of stages in a received message is not trusted.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
-        if let Some(speed) = measurements.speed {
+        if let Some(speed) = measurements.speed.filter(|_| !self.has_given_speeds) {
             let mut speeds = self.platform.speeds().to_vec();
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;

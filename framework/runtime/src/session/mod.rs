@@ -16,6 +16,7 @@ mod golden_tests;
 mod groups;
 mod logging;
 mod placement;
+mod platform;
 mod program;
 mod run;
 #[cfg(all(test, feature = "farm", feature = "loops", feature = "pipeline", feature = "workflow"))]
@@ -47,6 +48,7 @@ pub use config::RunArgs;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, exit_code, main};
 pub(crate) use logging::name_rank;
 use placement::Sharing;
+pub use platform::{JobPlatform, Processors};
 pub use run::run;
 pub(crate) use values::{NextPiece, PIECE};
 
@@ -233,10 +235,10 @@ impl Session {
             log::warn!("the end time of the job has passed before its start, and is ignored");
         }
         match bootstrap::exchange(&mut endpoint, config, number) {
-            Ok((sharing, events)) => Ok(Session {
+            Ok((sharing, events, platform)) => Ok(Session {
                 sharing,
                 probed: None,
-                config: config.clone().events(events),
+                config: Config { platform, ..config.clone() }.events(events),
                 rank: endpoint.rank(),
                 size: endpoint.size(),
                 transport: endpoint.transport().describe(),
