@@ -17,6 +17,7 @@ use crate::environment::slurm::Overrides;
 use crate::error::LaunchError;
 use crate::intermediate;
 use crate::message::print_message;
+use crate::platform;
 use crate::run_directory::end_reason::Evidence;
 use crate::run_directory::recorder::Recorder;
 use crate::supervise::{adopt_orphans, clear};
@@ -54,6 +55,8 @@ pub struct Call {
     line: CommandLine,
     /// New values of environment variables about the batch job, if it has lost nodes since its start.
     overrides: Overrides,
+    /// Platform of the job, for the variable of the ranks.
+    platform: Option<String>,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
@@ -91,6 +94,7 @@ impl Call {
         Ok(Call {
             line,
             overrides,
+            platform: None,
             hostfile,
             signals,
             from_terminal,
@@ -110,6 +114,11 @@ impl Call {
     /// the file of this program; its `main` must call [`cli::main`](crate::cli::main).
     pub fn bound_to_this_process(self, program: PathBuf) -> Self {
         Call { intermediate: Some(program), ..self }
+    }
+
+    /// Passes the platform of the job to the ranks.
+    pub(crate) fn on_platform(self, platform: Option<String>) -> Self {
+        Call { platform, ..self }
     }
 
     /// From now on, records the run of the launcher in a run directory.
@@ -153,6 +162,7 @@ impl Call {
             (false, false) => Stdio::null(),
         };
         let mut command = command.unwrap_or_else(|| Command::new(launcher));
+        command.envs(self.platform.iter().map(|platform| (platform::VARIABLE, platform)));
         for (name, value) in &self.overrides {
             match value {
                 Some(value) => command.env(name, value),

@@ -45,6 +45,7 @@ mod job_state;
 mod logs;
 mod message;
 mod plan;
+mod platform;
 mod report;
 mod requeue;
 mod run_directory;

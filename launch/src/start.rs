@@ -18,7 +18,7 @@ use crate::message::print_message;
 use crate::run_directory::name;
 use crate::run_directory::recorder::{self, Recorder};
 use crate::supervise::{self, Terms};
-use crate::{Mpi, detect, requeue};
+use crate::{Mpi, detect, platform, requeue};
 
 /// Default time limit for all ranks to start and connect to each other. It is long enough for a large job on a busy machine, and for a
 /// program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
@@ -33,6 +33,10 @@ pub(crate) struct LaunchArgs {
     /// File with the hosts, one per line: NAME slots=N speed=S memory=M
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
+    /// Speeds, memory and bandwidths of the hosts, which the planners of the ranks begin with: the file of `armature probe`, or a hostfile with speed=
+    /// or memory= [default: --hostfile]
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
     /// End the job after this time, including restarts, as in 90s, 10m or 2h (without a unit: seconds) [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
@@ -98,12 +102,14 @@ impl LaunchArgs {
 pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
     let mut environment = Environment::survey(hosts.is_some());
+    let platform = platform::for_ranks(run.platform.as_deref(), hosts.as_ref())?;
+    environment.variables.extend(platform.as_ref().map(|_| platform::VARIABLE.to_string()));
     let is_recorded = run.is_recorded(&command);
     if is_recorded {
         environment.variables.extend(recorder::VARIABLES.map(str::to_string));
-        environment.variables.sort_unstable();
-        environment.variables.dedup();
     }
+    environment.variables.sort_unstable();
+    environment.variables.dedup();
     if run.requeue > 0 && !matches!(environment.batch, Some(Batch::Slurm { .. })) {
         return Err(LaunchError::Usage("--requeue works inside a Slurm job only".into()));
     }
@@ -137,7 +143,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let (ranks, all_here) = (line.ranks, line.all_here);
-    let call = Call::new(line)?.reads_stdin(reads_stdin).bound_to_this_process(program);
+    let call = Call::new(line)?.reads_stdin(reads_stdin).bound_to_this_process(program).on_platform(platform);
     let recorder = match &run.run {
         Some(name) => Some(Recorder::open(name, &words)?),
         None if is_recorded => Recorder::open_implicit(&words),

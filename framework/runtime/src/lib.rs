@@ -88,10 +88,11 @@ pub use outcome::Outcome;
 pub use persist::journal;
 #[cfg(feature = "workflow")]
 pub use session::Commands;
-pub use session::topology::{Core, Source as TopologySource, Topology};
+pub use session::topology::{Core, CoreLimit, Source as TopologySource, Topology};
 pub use session::{
     Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, exit_code, main, run,
 };
+pub use session::{JobPlatform, Processors};
 pub use wire::{Item, Movable, Named, Plain, raw};
 
 /// The README and the pages of the book as documentation, so that their examples are compiled and tested.

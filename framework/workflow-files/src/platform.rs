@@ -42,20 +42,38 @@ use crate::format::text;
 use crate::path::At;
 use crate::toml_file::{bytes, known, parse};
 
+/// Processors of one `[[processor]]` of a platform file, which are consecutive in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kind {
+    /// Name in the file, without the numbers that distinguish several processors.
+    pub name: String,
+    /// Number of processors, at least 1.
+    pub count: usize,
+}
+
 /// Reads a platform. `name` is the name of the file; error messages begin with it.
 ///
 /// # Errors
 /// [`ErrorKind::Syntax`] for invalid TOML; [`ErrorKind::Value`] for a missing or unknown key, an invalid value, or a link to an unknown
 /// processor.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Cluster> {
+    read_with_kinds(name, bytes).map(|(cluster, _)| cluster)
+}
+
+/// Reads a platform, like [`read`], and also returns the kinds of processors in the order of the file.
+///
+/// # Errors
+/// See [`read`].
+pub fn read_with_kinds(name: &str, bytes: &[u8]) -> Result<(Cluster, Vec<Kind>)> {
     text(bytes).and_then(cluster).map_err(|error| error.in_file(name))
 }
 
-fn cluster(text: &str) -> Result<Cluster> {
+fn cluster(text: &str) -> Result<(Cluster, Vec<Kind>)> {
     let value = parse(text)?;
     let root = At::root(&value);
     known(&root, &["bandwidth", "disk", "processor", "link"])?;
-    let mut processors = Vec::new();
+    let (mut processors, mut kinds) = (Vec::new(), Vec::new());
     for at in root.get("processor", "at least one [[processor]]")?.elements()? {
         known(&at, &["name", "count", "speed", "memory", "buffer"])?;
         let count = at.find("count").map_or(Ok(1), |count| count.small())?;
@@ -63,6 +81,9 @@ fn cluster(text: &str) -> Result<Cluster> {
         let speed = at.find("speed").map_or(Ok(1.0), |speed| speed.amount())?;
         let memory = bytes(&at.get("memory", "its memory, such as \"64 GiB\"")?)?;
         let buffer = at.find("buffer").map(|buffer| bytes(&buffer)).transpose()?;
+        if count > 0 {
+            kinds.push(Kind { name: name.to_string(), count: count as usize });
+        }
         for number in 0..count {
             let name = if count == 1 { name.to_string() } else { format!("{name}-{number}") };
             let processor = Processor::new(name, speed, memory);
@@ -85,7 +106,7 @@ fn cluster(text: &str) -> Result<Cluster> {
     let disk = root.find("disk").map_or(Ok(Cluster::DISK), |at| rate(&at))?;
     let cluster = Cluster::new(processors, bandwidth).and_then(|cluster| cluster.with_disk(disk));
     let mut cluster = cluster.map_err(|error| refused(&root, error))?;
-    let Some(links) = root.find("link") else { return Ok(cluster) };
+    let Some(links) = root.find("link") else { return Ok((cluster, kinds)) };
     for at in links.elements()? {
         known(&at, &["from", "to", "bandwidth"])?;
         let end = |key| -> Result<usize> {
@@ -102,7 +123,7 @@ fn cluster(text: &str) -> Result<Cluster> {
         cluster =
             cluster.with_link(end("from")?, end("to")?, bandwidth).map_err(|error| refused(&at, error))?;
     }
-    Ok(cluster)
+    Ok((cluster, kinds))
 }
 
 /// Checks the last processor and the number of processors. Called after each processor, so that an error names the processor's place in the file,
@@ -171,5 +192,8 @@ mod tests {
         assert_eq!((cluster.default_bandwidth(), cluster.disk()), (f64::INFINITY, 200e6));
         let cluster = read("p.toml", format!("disk = \"1 GB\"\n{file}").as_bytes()).unwrap();
         assert_eq!(cluster.disk(), 1e9);
+        let none = "[[processor]]\nname = \"none\"\ncount = 0\nmemory = 1\n";
+        let (_, kinds) = read_with_kinds("p.toml", format!("{none}{file}").as_bytes()).unwrap();
+        assert_eq!(kinds, [Kind { name: "n".into(), count: 2 }]);
     }
 }

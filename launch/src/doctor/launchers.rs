@@ -118,7 +118,7 @@ fn slots(facts: &Facts<'_>) -> Finding {
         ["SLURM_NTASKS", "NSLOTS"].iter().find_map(|name| facts.site.variable(name)?.trim().parse().ok());
     let slots: usize = match tasks {
         Some(tasks) => tasks,
-        None if facts.hosts.is_empty() => super::node::allowed_cores(facts.site).len(),
+        None if facts.hosts.is_empty() => armature_host::Cores::read(facts.site).whole(),
         None => {
             return Finding::skipped("the hostfile sets the number of slots; armature run counts them");
         }
@@ -218,7 +218,7 @@ fn foreign_launcher(facts: &Facts<'_>) -> Finding {
         return Finding::skipped("mpirun is not one of MPICH or Intel MPI");
     };
     if version.contains("Intel(R) MPI") {
-        let cores = super::node::allowed_cores(site).len();
+        let cores = armature_host::Cores::read(site).count;
         let is_off =
             site.variable("I_MPI_PIN").is_some_and(|value| ["off", "0", "no", "disable"].contains(&&*value));
         return match facts.ranks_per_host() {

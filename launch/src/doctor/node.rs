@@ -1,5 +1,7 @@
 //! Checks of `armature doctor` for this node: cores, memory, shared memory, limits.
 
+use armature_host::{Cores, Memory, cgroup};
+
 use super::check::{Check, Facts, Finding};
 use super::launchers::{is_open_mpi, mpirun_version};
 use super::site::Site;
@@ -23,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "cores",
         symptom: "a job is much slower than its number of ranks promises",
         about: "The cores of a job are the smallest of those that its affinity, its cpuset and its CPU quota allow, and those that the batch \
-                system allots. With a quota, all processes stop for the rest of each period in which it is used up.",
+                system allots. Two hardware threads of a core count once. With a quota, all processes stop for the rest of each period in which it is used up.",
         examine: cores,
     },
     Check {
@@ -71,50 +73,6 @@ const SOCKET_NAME: usize = 60;
 /// Maximum length of the path of a socket, in bytes (`sun_path` of Linux).
 const SOCKET_PATH: usize = 107;
 
-/// Returns the hardware threads on which this process may run, from `Cpus_allowed_list` of its status.
-pub(super) fn allowed_cores(site: &dyn Site) -> Vec<usize> {
-    let status = site.read("/proc/self/status").unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(list).unwrap_or_default()
-}
-
-/// Parses a list of numbers and ranges, such as `0-3,8`. Parts of another form are left out.
-fn list(text: &str) -> Vec<usize> {
-    let part = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
-    };
-    text.trim().split(',').filter_map(part).flatten().collect()
-}
-
-/// Returns the directory of this process's cgroup of version 2 and of all enclosing groups, the innermost first.
-fn groups(site: &dyn Site) -> Vec<String> {
-    let of = site.read("/proc/self/cgroup").unwrap_or_default();
-    let path =
-        of.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim_end_matches('/').to_string();
-    let mut groups = vec![format!("/sys/fs/cgroup{path}")];
-    let mut rest = path.as_str();
-    while let Some((outer, _)) = rest.rsplit_once('/') {
-        groups.push(format!("/sys/fs/cgroup{outer}"));
-        rest = outer;
-    }
-    groups
-}
-
-/// Returns the number after a name, as in the line `oom_kill 3` of a cgroup's file.
-fn entry(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-}
-
-/// Returns the smallest CPU quota of this process's cgroups, in cores; `None` without a quota.
-fn quota(site: &dyn Site) -> Option<f64> {
-    let of_group = |group: &String| {
-        let text = site.read(&format!("{group}/cpu.max"))?;
-        let (quota, period) = text.trim().split_once(' ')?;
-        Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-    };
-    groups(site).iter().filter_map(of_group).min_by(f64::total_cmp)
-}
-
 fn is_in_container(site: &dyn Site) -> bool {
     site.read("/.dockerenv").is_some()
         || site.read("/run/.containerenv").is_some()
@@ -149,7 +107,7 @@ fn shared_memory(facts: &Facts<'_>) -> Finding {
     let Some(free) = facts.site.free_bytes("/dev/shm") else {
         return Finding::skipped("there is no /dev/shm");
     };
-    let ranks = facts.ranks_per_host().unwrap_or_else(|| allowed_cores(facts.site).len().max(1));
+    let ranks = facts.ranks_per_host().unwrap_or_else(|| Cores::read(facts.site).whole());
     let free_mib = free >> 20;
     let needed = (ranks as u64).saturating_mul(SHARED_PER_RANK);
     if free >= needed {
@@ -163,24 +121,27 @@ fn shared_memory(facts: &Facts<'_>) -> Finding {
 }
 
 fn cores(facts: &Facts<'_>) -> Finding {
-    let site = facts.site;
-    let allowed = allowed_cores(site).len();
-    if allowed == 0 {
-        return Finding::skipped("/proc/self/status has no list of cores");
+    let cores = Cores::read(facts.site);
+    if cores.threads.is_empty() {
+        return Finding::skipped("/proc/thread-self/status has no list of cores");
     }
-    let quota = quota(site);
-    let usable = quota.map_or(allowed as f64, |quota| quota.min(allowed as f64));
-    let stopped = groups(site)
-        .iter()
-        .filter_map(|group| entry(&site.read(&format!("{group}/cpu.stat"))?, "nr_throttled "))
-        .max();
-    let quota_text = quota.map_or(String::new(), |quota| format!(", and a CPU quota of {quota:.1} cores"));
-    let found = format!("{allowed} hardware threads{quota_text}");
-    if let Some(ranks) = facts.ranks_per_host().filter(|&ranks| ranks as f64 > usable) {
-        let most = (usable as usize).max(1) * facts.host_count();
+    let plural = if cores.count == 1 { "" } else { "s" };
+    let mut found = format!("{} core{plural}", cores.count);
+    if cores.threads.len() != cores.count {
+        found += &format!(" with {} hardware threads", cores.threads.len());
+    }
+    let quota = cores.limit.as_ref().filter(|limit| limit.set_by.starts_with('/'));
+    found += &match &cores.limit {
+        Some(limit) if quota.is_some() => format!(", and a CPU quota of {:.1} cores", limit.cores()),
+        Some(limit) => format!(", and {:.1} cores allotted ({})", limit.cores(), limit.set_by),
+        None => String::new(),
+    };
+    if let Some(ranks) = facts.ranks_per_host().filter(|&ranks| ranks as f64 > cores.usable()) {
+        let most = cores.whole() * facts.host_count();
         let remedy = format!("-n {most}, or --bind none so that ranks can share cores");
         return Finding::warn(format!("{found} for {ranks} ranks on each host"), remedy);
     }
+    let stopped = cgroup::counter(facts.site, "cpu", "cpu.stat", "nr_throttled ");
     match stopped.filter(|&stopped| stopped > 0 && quota.is_some()) {
         Some(stopped) => Finding::warn(
             format!("{found}, which has stopped all processes in {stopped} periods"),
@@ -191,12 +152,8 @@ fn cores(facts: &Facts<'_>) -> Finding {
 }
 
 fn hardware_threads(facts: &Facts<'_>) -> Finding {
-    let site = facts.site;
-    let allowed = allowed_cores(site);
-    let siblings = |cpu: usize| {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        site.read(&path).map_or_else(|| vec![cpu], |text| list(&text))
-    };
+    let allowed = armature_host::allowed_threads(facts.site);
+    let siblings = |cpu: usize| armature_host::threads_of_core(facts.site, cpu);
     match allowed.iter().find(|&&cpu| siblings(cpu).iter().any(|other| !allowed.contains(other))) {
         None => Finding::ok("all hardware threads of each core are allowed"),
         Some(cpu) => Finding::warn(
@@ -207,35 +164,17 @@ fn hardware_threads(facts: &Facts<'_>) -> Finding {
 }
 
 fn memory(facts: &Facts<'_>) -> Finding {
-    let site = facts.site;
-    let kib = |name: &str| {
-        let info = site.read("/proc/meminfo")?;
-        info.lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
-    };
-    let mut limits: Vec<(u64, &str)> = Vec::new();
-    limits.extend(kib("MemAvailable:").map(|kib| (kib << 10, "free on this host")));
-    let of_group = |group: &String| site.read(&format!("{group}/memory.max"))?.trim().parse::<u64>().ok();
-    limits.extend(
-        groups(site).iter().filter_map(of_group).min().map(|bytes| (bytes, "the limit of the cgroup")),
-    );
-    let per = |name: &str| site.variable(name)?.trim().parse::<u64>().ok();
-    limits.extend(per("SLURM_MEM_PER_NODE").map(|mib| (mib << 20, "SLURM_MEM_PER_NODE")));
-    let cpus = per("SLURM_CPUS_ON_NODE").unwrap_or(1);
-    limits.extend(per("SLURM_MEM_PER_CPU").map(|mib| ((mib * cpus) << 20, "SLURM_MEM_PER_CPU")));
-    let Some(&(bytes, what)) = limits.iter().min_by_key(|(bytes, _)| *bytes) else {
+    let Memory { total, available: bytes, limit: what } = Memory::read(facts.site);
+    if total == 0 {
         return Finding::skipped("/proc/meminfo cannot be read");
-    };
+    }
     let found = match facts.ranks_per_host() {
         Some(ranks) => {
             format!("{} MiB ({what}), {} MiB per rank", bytes >> 20, (bytes / ranks.max(1) as u64) >> 20)
         }
         None => format!("{} MiB ({what})", bytes >> 20),
     };
-    let killed = groups(site)
-        .iter()
-        .filter_map(|group| entry(&site.read(&format!("{group}/memory.events"))?, "oom_kill "))
-        .max();
+    let killed = cgroup::counter(facts.site, "memory", "memory.events", "oom_kill ");
     match killed.filter(|&killed| killed > 0) {
         Some(killed) => Finding::warn(
             format!("{found}; the kernel has already ended {killed} processes of this group for memory"),

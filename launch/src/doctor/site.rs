@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub(super) use armature_host::Here;
 use rustix::process::Pid;
 
 use crate::{Mpi, detect};
@@ -18,13 +19,9 @@ const LIMIT: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Machine and environment that checks examine.
-pub(super) trait Site {
-    /// Returns an environment variable; an empty one counts as not set.
-    fn variable(&self, name: &str) -> Option<String>;
+pub(super) trait Site: armature_host::Source {
     /// Returns the names of all environment variables that begin with `prefix`, in alphabetical order.
     fn variables(&self, prefix: &str) -> Vec<String>;
-    /// Returns the text of a file, or `None` if it cannot be read.
-    fn read(&self, path: &str) -> Option<String>;
     /// Returns the names in a directory, in alphabetical order; none if it cannot be read.
     fn list(&self, path: &str) -> Vec<String>;
     /// Returns the standard output and standard error of a program, or `None` if it does not exist, fails or takes too long.
@@ -42,24 +39,13 @@ pub(super) trait Site {
     fn is_locked(&self, path: &str) -> bool;
 }
 
-/// The real machine and the environment of this process, in contrast to the simulated ones of tests.
-pub(super) struct Here;
-
 impl Site for Here {
-    fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok().filter(|value| !value.trim().is_empty())
-    }
-
     fn variables(&self, prefix: &str) -> Vec<String> {
         let mut names: Vec<String> =
             std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
         names.retain(|name| name.starts_with(prefix));
         names.sort();
         names
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
-        std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn list(&self, path: &str) -> Vec<String> {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use armature_host::Source;
+
 use super::check::{Facts, Finding, Version};
 use super::probe::{self, Probe};
 use super::site::{Here, Site, output_within};
@@ -27,7 +29,7 @@ struct MadeUp {
 fn machine() -> MadeUp {
     MadeUp {
         variables: BTreeMap::new(),
-        files: BTreeMap::from([("/proc/self/status".into(), "Cpus_allowed_list:\t0-1\n".into())]),
+        files: BTreeMap::from([("/proc/thread-self/status".into(), "Cpus_allowed_list:\t0-1\n".into())]),
         programs: BTreeMap::new(),
         free: 1 << 30,
         root: false,
@@ -107,17 +109,19 @@ impl MadeUp {
     }
 }
 
-impl Site for MadeUp {
+impl Source for MadeUp {
+    fn read(&self, path: &str) -> Option<String> {
+        self.files.get(path).cloned()
+    }
+
     fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
+}
 
+impl Site for MadeUp {
     fn variables(&self, prefix: &str) -> Vec<String> {
         self.variables.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
-        self.files.get(path).cloned()
     }
 
     fn list(&self, path: &str) -> Vec<String> {
@@ -308,6 +312,18 @@ fn quotas_and_cpusets_are_detected() {
     assert!(quota("").examine("cores").found().contains("quota of 1.0 cores"));
     quota("").ranks(2).warns("cores", "-n 1");
     quota("nr_periods 9\nnr_throttled 4\n").warns("cores", "fewer ranks");
+    let v1 = machine()
+        .file("/proc/self/cgroup", "3:cpu,cpuacct:/job\n")
+        .file("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "150000\n")
+        .file("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+    v1.ranks(2).warns("cores", "-n 1");
+    let slurm = machine().variable("SLURM_JOB_ID", "7").variable("SLURM_CPUS_ON_NODE", "1");
+    assert!(slurm.examine("cores").found().contains("1.0 cores allotted (SLURM_CPUS_ON_NODE)"));
+    slurm.ranks(2).warns("cores", "-n 1");
+    let siblings = "/sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+    let one = machine().file(siblings, "0-1\n").file(&siblings.replace("cpu0", "cpu1"), "0-1\n");
+    assert!(one.examine("cores").found().contains("1 core with 2 hardware threads"));
+    one.ranks(2).warns("cores", "-n 1");
     // The ranks are divided evenly among the hosts of the job, so that a host needs cores for its own ranks only.
     machine().ranks(4).hosts(&["a", "b"]).ok("cores");
     machine().ranks(5).hosts(&["a", "b"]).warns("cores", "-n 4");

@@ -6,7 +6,6 @@
 mod launchers;
 pub(crate) mod slurm;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,7 +25,8 @@ pub(crate) const PLUGIN: &str = "SLURM_MPI_TYPE";
 pub struct Environment {
     /// True if this process runs as root, which Open MPI refuses unless an option permits it.
     pub root: bool,
-    /// Number of cores of this machine that this process may use. Two hardware threads of one core count once.
+    /// Number of cores of this machine that this process may use: those in its affinity mask and within its CPU quota. Two hardware threads of
+    /// one core count once.
     pub cores: usize,
     /// Path of Open MPI's `mpirun`, if it was found.
     pub openmpi: Option<PathBuf>,
@@ -79,7 +79,7 @@ impl Environment {
         let launchers = launchers::find(&path);
         Environment {
             root: rustix::process::geteuid().is_root(),
-            cores: cores(Path::new("/sys/devices/system/cpu")),
+            cores: armature_host::Cores::read(&armature_host::Here).whole(),
             openmpi: launchers.openmpi,
             has_prrte: launchers.has_prrte,
             mpich: launchers.mpich,
@@ -174,18 +174,6 @@ fn variables(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// Returns the number of cores from the kernel's lists of hardware threads per core, limited to the number that this process may use.
-fn cores(cpus: &Path) -> usize {
-    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
-    let siblings: BTreeSet<String> = std::fs::read_dir(cpus)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|cpu| std::fs::read_to_string(cpu.path().join("topology/thread_siblings_list")).ok())
-        .collect();
-    if siblings.is_empty() { allowed } else { siblings.len().min(allowed) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,17 +265,5 @@ mod tests {
     fn only_armature_and_rust_log_variables_are_forwarded() {
         let names = ["HOME", "RUST_LOG", "ARMATURE_BIND", "XARMATURE_"].map(String::from);
         assert_eq!(variables(names.into_iter()), ["ARMATURE_BIND", "RUST_LOG"]);
-    }
-
-    #[test]
-    fn hardware_threads_of_a_core_count_as_one_core() {
-        let dir = tempfile::tempdir().unwrap();
-        for (cpu, siblings) in [("cpu0", "0-1"), ("cpu1", "0-1")] {
-            let topology = dir.path().join(cpu).join("topology");
-            std::fs::create_dir_all(&topology).unwrap();
-            std::fs::write(topology.join("thread_siblings_list"), siblings).unwrap();
-        }
-        assert_eq!(cores(dir.path()), 1);
-        assert!(cores(Path::new("/nowhere")) >= 1);
     }
 }

@@ -82,6 +82,12 @@ impl Chunker {
         self.chunking
     }
 
+    /// Sets the expected speed of a worker relative to the others, for the policies that adapt to the speeds of workers ([`Chunking::Auto`] and
+    /// AWF-B). It counts until the worker has completed a chunk.
+    pub fn expect_speed(&mut self, worker: usize, speed: f64) {
+        self.statistics.expect_speed(worker, speed);
+    }
+
     /// Begins a new iteration, or the only stream, with the given workers (any numbers, such as ranks). Measurements of earlier iterations are kept.
     pub fn begin(&mut self, supply: Supply, workers: &[usize], knowledge: &Knowledge) {
         let knowledge = &knowledge.usable();

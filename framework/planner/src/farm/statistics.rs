@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::by_worker::ByWorker;
 use super::knowledge::ChunkDone;
 use crate::estimate::Running;
+use crate::range;
 
 /// Task times from the reports of completed chunks, in total and for each worker.
 ///
@@ -22,6 +23,9 @@ use crate::estimate::Running;
 pub struct TaskStatistics {
     all: Running,
     workers: ByWorker<WorkerTimes>,
+    /// Relative speeds of workers that the caller knew before any measurement.
+    #[serde(default)]
+    speeds: ByWorker<f64>,
     /// Sums over all chunks, from which the length of blocks of similar tasks ([`block`](TaskStatistics::block)) is computed.
     spread: Spread,
 }
@@ -70,6 +74,19 @@ impl TaskStatistics {
         self.spread.tasks += k;
         self.spread.times += done.sum;
         self.spread.squares += done.sum * done.sum / k;
+    }
+
+    /// Sets the expected speed of a worker relative to the others, which counts until the worker has completed a chunk. Speeds that are not from
+    /// 1e-60 to 1e60 are ignored. Workers without a speed count as 1.
+    pub fn expect_speed(&mut self, worker: usize, speed: f64) {
+        if range::is_positive(speed) {
+            self.speeds.insert(worker, speed);
+        }
+    }
+
+    /// Returns the expected speed of a worker.
+    pub(super) fn expected_speed(&self, worker: usize) -> f64 {
+        self.speeds.get(worker).copied().unwrap_or(1.0)
     }
 
     /// Begins a new iteration of the farm.

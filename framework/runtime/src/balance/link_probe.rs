@@ -13,7 +13,7 @@ use crate::error::Result;
 /// other load has disturbed that message least. With fewer messages a short load peak could spoil the measurement.
 pub(crate) const ROUNDS: [u32; 2] = [5, 3];
 /// Maximum measurable bandwidth in bytes per second. The maximum keeps the numbers of the performance model finite.
-pub(super) const FASTEST: f64 = 1e12;
+pub(crate) const FASTEST: f64 = 1e12;
 
 /// Probe of the link to one rank: first messages without content, then messages with content. The answers have no content.
 ///

@@ -13,6 +13,7 @@ use super::link_probe::{FASTEST, LinkProbe, ROUNDS};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::JobPlatform;
 
 /// Number of operations of the kernel that measures the speed of a rank. The kernel runs for some ten milliseconds, which is several time slices
 /// of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
@@ -55,6 +56,45 @@ pub(crate) struct Probed {
 }
 
 impl Probed {
+    /// Returns the speeds and links that are given for the ranks. Links without a given bandwidth have the bandwidth `otherwise`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the planner refuses a number.
+    pub(crate) fn given(given: &JobPlatform, otherwise: f64) -> Result<Self> {
+        let ranks = given.processors.len();
+        let link = Link { bandwidth: otherwise, setup: 0.0 };
+        let to_root = vec![link; ranks];
+        let equal = Probed { platform: describe(&vec![1.0; ranks], &to_root)?, shares: vec![1.0; ranks] };
+        equal.corrected_by(given)
+    }
+
+    /// Replaces measured speeds and bandwidths by given ones. Given speeds are those of ranks while all ranks compute, so that ranks do not lose time
+    /// to each other in addition.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the planner refuses a number.
+    pub(crate) fn corrected_by(self, given: &JobPlatform) -> Result<Self> {
+        let wrong = |e: armature_planner::Error| {
+            Error::new(ErrorKind::Config, format!("the platform of the job has invalid values: {e}"))
+        };
+        let Probed { mut platform, mut shares } = self;
+        if let Some(speeds) = given.speeds() {
+            platform = platform.with_other_speeds(&speeds).map_err(wrong)?;
+            shares.fill(1.0);
+        }
+        let ranks = shares.len();
+        let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
+        let common = given.bandwidth.into_iter();
+        let common = common.flat_map(|bandwidth| pairs.clone().map(move |(from, to)| (from, to, bandwidth)));
+        for (from, to, bandwidth) in
+            common.chain(given.links.iter().copied()).filter(|(from, to, _)| from != to)
+        {
+            let link = Link { bandwidth, ..platform.link(from, to) };
+            platform.set_link(from, to, link).map_err(wrong)?;
+        }
+        Ok(Probed { platform, shares })
+    }
+
     /// Returns the speed of each rank, including the fraction of its core that it has, relative to the fastest rank.
     pub(crate) fn speeds(&self) -> Vec<f64> {
         let both = self.platform.speeds().iter().zip(&self.shares);
@@ -263,6 +303,36 @@ mod tests {
         let p = describe(&[1.0, 2.0, 3.0], &[Link::FREE, near, far]).unwrap();
         assert_eq!((p.link(0, 1), p.link(2, 0), p.link(1, 2)), (near, far, far));
         assert_eq!(p.ext_on(), Some(0));
+    }
+
+    #[test]
+    fn given_speeds_and_bandwidths_replace_measured_ones() {
+        let near = Link { bandwidth: 1e9, setup: 1e-6 };
+        let measured = || Probed {
+            platform: describe(&[1e9, 2e9, 1e9], &[Link::FREE, near, near]).unwrap(),
+            shares: vec![0.5, 0.5, 1.0],
+        };
+        let platform = |text: &str| {
+            let platform: JobPlatform = text.parse().unwrap();
+            platform.of_ranks(&[None; 3]).unwrap()
+        };
+        let speeds =
+            platform(r#"{"processors": [{"host": "a", "count": 2, "speed": 2}, {"host": "b", "count": 1}]}"#);
+        let found = measured().corrected_by(&speeds).unwrap();
+        assert_eq!((found.speeds(), found.platform.link(0, 1)), (vec![1.0, 1.0, 0.5], near));
+        let bandwidths = platform(
+            r#"{"processors": [{"host": "a", "count": 2}, {"host": "b", "count": 1}], "bandwidth": 5e8, "links": [[0, 1, 1e6]]}"#,
+        );
+        let found = measured().corrected_by(&bandwidths).unwrap();
+        assert_eq!(found.platform.speeds(), [1e9, 2e9, 1e9]);
+        let link = |from, to| found.platform.link(from, to);
+        assert_eq!(
+            (link(1, 2), link(2, 1)),
+            (Link { bandwidth: 1e6, ..near }, Link { bandwidth: 5e8, ..near })
+        );
+        let found = Probed::given(&bandwidths, 7.0).unwrap();
+        assert_eq!((found.speeds(), found.platform.link(0, 1).bandwidth), (vec![1.0; 3], 5e8));
+        assert_eq!(Probed::given(&speeds, 7.0).unwrap().platform.link(0, 1).bandwidth, 7.0);
     }
 
     #[test]

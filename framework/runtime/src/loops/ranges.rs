@@ -63,6 +63,7 @@ pub(super) fn of_indices(
     let rank = endpoint.rank();
     rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
     endpoint.begin_work(&what, config.join_limit)?;
+    rank_loop.expect_speeds(config);
     if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
         rank_loop.set_units(range, ())?;
     }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub(super) block_size: Option<u64>,
     pub(super) strip_width: Option<u64>,
     pub(super) shares: Option<Vec<f64>>,
+    /// Expected speeds of the ranks of the current session, if they are known.
+    pub(super) speeds: Option<Vec<f64>>,
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
     pub(super) checkpoint: Option<Checkpoint>,
@@ -81,7 +83,8 @@ macro_rules! loop_options {
             self.change(|settings| settings.balance = Some(balance))
         }
 
-        /// Sets the initial share of each rank: one positive number per rank, in any unit. The default is equal shares.
+        /// Sets the initial share of each rank: one positive number per rank, in any unit. The default is the speeds of the
+        /// [platform](crate::Config::platform), and without it equal shares.
         pub fn shares(self, shares: impl Into<Vec<f64>>) -> Self {
             self.change(|settings| settings.shares = Some(shares.into()))
         }
@@ -244,7 +247,8 @@ impl Settings {
     /// [`ErrorKind::Config`] if the shares are not one positive number for each rank.
     pub(super) fn first(&self, units: u64, ranks: usize) -> Result<Vec<u64>> {
         let Some(shares) = &self.shares else {
-            return Ok(distribute(units, &vec![1.0; ranks], 1));
+            let speeds = self.speeds.clone().unwrap_or_else(|| vec![1.0; ranks]);
+            return Ok(distribute(units, &speeds, 1));
         };
         let usable = shares.iter().all(|share| *share > 0.0 && share.is_finite());
         if shares.len() != ranks || !usable {
@@ -266,6 +270,10 @@ mod tests {
         assert_eq!(Settings::new().first(7, 3).unwrap(), [3, 2, 2]);
         assert_eq!(Settings::new().first(2, 3).unwrap(), [1, 1, 0]);
         assert_eq!(Settings::new().shares([2.0, 1.0]).first(9, 2).unwrap(), [6, 3]);
+        let mut expecting = Settings::new();
+        expecting.speeds = Some(vec![1.0, 2.0]);
+        assert_eq!(expecting.first(9, 2).unwrap(), [3, 6]);
+        assert_eq!(expecting.shares([2.0, 1.0]).first(9, 2).unwrap(), [6, 3], "the program decides");
         for wrong in [vec![1.0], vec![1.0, 0.0], vec![1.0, f64::NAN]] {
             let error = Settings::new().shares(wrong).first(9, 2).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Config);

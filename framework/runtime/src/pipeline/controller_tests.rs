@@ -41,7 +41,8 @@ fn controller_of(balance: Balance, expanding: Vec<bool>) -> (Controller, Perform
     };
     let mut performance_model = PerformanceModel::new(&run_spec, RANKS, balance, false).unwrap();
     let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).unwrap().with_ext_on(0).unwrap();
-    performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    performance_model
+        .probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] }, false);
     (Controller::new(balance, RANKS).unwrap().unwrap(), performance_model, mapping)
 }
 
@@ -207,7 +208,8 @@ fn slowed_rank_gets_less_work_within_half_a_second() {
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
-    performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    performance_model
+        .probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] }, false);
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
     let mut replan = |step: u64| {
         let (now, items) = (Duration::from_millis(100 * step), 10 * step);

@@ -49,6 +49,7 @@ pub(crate) struct PerformanceModel {
     /// Links and speeds of the ranks as measured at the start, or since then on ranks without stages. Speeds are those of ranks with a core of their
     /// own.
     platform: Platform,
+    has_given_speeds: bool,
     core_sharing: CoreSharing,
     /// True if a rank can measure the time that other threads take of its core. False in a simulation, in which the load of a rank makes its host
     /// slower.
@@ -112,6 +113,7 @@ impl PerformanceModel {
             balance,
             planned: run_spec.mapping.is_none(),
             platform: platform.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?,
+            has_given_speeds: false,
             core_sharing: CoreSharing::new(run_spec.sharing, ranks),
             of_core_time: !simulated,
             links: LinkTable::new(ranks, simulated),
@@ -149,10 +151,11 @@ impl PerformanceModel {
         self.links.estimates(now)
     }
 
-    /// Registers the speeds and links that all ranks measured at the start.
-    pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
+    /// Registers the result of a probe of all ranks. If `are_given` is true, the speeds are not measured, and later probes of single ranks are ignored,
+    /// because given speeds may have another unit.
+    pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed, are_given: bool) {
         self.core_sharing.probed(&shares);
-        self.platform = platform;
+        (self.platform, self.has_given_speeds) = (platform, are_given);
     }
 
     /// Registers that a rank has created the stages in `warm_up`, each with the duration of the call of its factory, and that the stages in `movable`
@@ -182,7 +185,7 @@ impl PerformanceModel {
         // The reported service times are cut to the stages of the pipeline, because a received message may name more stages.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
-        if let Some(speed) = measurements.speed {
+        if let Some(speed) = measurements.speed.filter(|_| !self.has_given_speeds) {
             let mut speeds = self.platform.speeds().to_vec();
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;

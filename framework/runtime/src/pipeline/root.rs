@@ -21,6 +21,7 @@ use super::snapshots::{Resumed, Snapshots};
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
+use crate::balance::link_probe::FASTEST;
 use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::stopping::kept;
@@ -156,6 +157,10 @@ impl<'c, 'p> Root<'c, 'p> {
         {
             return self.probed(probed, at, out);
         }
+        // If speeds and bandwidths are given, nothing has to be measured.
+        if let Some(given) = self.config.platform.as_ref().filter(|given| given.is_complete()) {
+            return self.probed(Probed::given(given, FASTEST)?, at, out);
+        }
         self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.size)));
         for to in 1..self.size {
             out.send(to, Directive::MeasureSpeed)?;
@@ -185,6 +190,10 @@ impl<'c, 'p> Root<'c, 'p> {
             Step::Wait => Ok(()),
             Step::Send(to, question) => out.send(to, question),
             Step::Done(probed) => {
+                let probed = match &self.config.platform {
+                    Some(given) => probed.corrected_by(given)?,
+                    None => probed,
+                };
                 *self.run_spec.probed = Some((now, probed.clone()));
                 self.probed(probed, at, out)
             }
@@ -196,7 +205,7 @@ impl<'c, 'p> Root<'c, 'p> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
         self.observer.log(at, || Event::of_probe(&probed, sharing));
-        self.performance_model.probed(probed);
+        self.performance_model.probed(probed, self.config.speeds().is_some());
         self.begin(self.mapping.clone(), Remap::first(), at, out)
     }
 

@@ -183,6 +183,8 @@ impl<'p> PipelineDef<'p> {
         kinds.extend(names.iter().cloned());
         kinds.push(sink.name.clone());
         let expanding: Vec<bool> = self.stages.iter().map(|stage| stage.expands).collect();
+        // Given speeds are those of ranks while all ranks compute, and include the sharing of cores.
+        let sharing = if config.speeds().is_some() { &Vec::new() } else { sharing };
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
         let commits = sink.sink.durability() == Durability::Committed;
         let snapshots = match self.snapshots.clone().filter(|_| rank == 0) {

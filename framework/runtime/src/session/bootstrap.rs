@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::agreement::Announcement;
 use super::config::Config;
 use super::placement::{Placement, Sharing, places, sharing, table};
+use super::platform::JobPlatform;
 use super::program::Program;
 use crate::comm::Capabilities;
 use crate::comm::endpoint::Endpoint;
@@ -77,23 +78,23 @@ impl Register {
 /// `attempt` is the number of the [attempt](crate::observe::newest_attempt) that rank 0 has reserved for the log of events, 0 if events are not
 /// logged.
 ///
-/// Returns the directory of the attempt and, on rank 0, the groups of ranks that share cores.
+/// Returns the directory of the attempt, the platform with one processor for each rank, and, on rank 0, the groups of ranks that share cores.
 pub(super) fn exchange(
     endpoint: &mut Endpoint,
     config: &Config,
     attempt: u32,
-) -> Result<(Sharing, Option<PathBuf>)> {
+) -> Result<(Sharing, Option<PathBuf>, Option<JobPlatform>)> {
     let rank = endpoint.rank();
     let mine =
         Register::own(endpoint.transport().describe(), endpoint.size(), endpoint.capabilities(), config);
-    let (mut placement, sharing, attempt) = match rank {
+    let (mut placement, sharing, attempt, platform) = match rank {
         0 => {
-            let (placement, sharing) = place_ranks(endpoint, config, mine, attempt)?;
-            (placement, sharing, attempt)
+            let (placement, sharing, platform) = place_ranks(endpoint, config, mine, attempt)?;
+            (placement, sharing, attempt, platform)
         }
         _ => {
-            let (placement, attempt) = register_with_root(endpoint, config, &mine)?;
-            (placement, Sharing::default(), attempt)
+            let (placement, attempt, platform) = register_with_root(endpoint, config, &mine)?;
+            (placement, Sharing::default(), attempt, platform)
         }
     };
     let events = match config.events.as_deref().filter(|_| attempt > 0) {
@@ -109,7 +110,7 @@ pub(super) fn exchange(
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);
-    Ok((sharing, events))
+    Ok((sharing, events, platform))
 }
 
 /// Receives the registrations of all ranks on rank 0, and answers each rank with its placement on the cores of its node.
@@ -118,7 +119,7 @@ fn place_ranks(
     config: &Config,
     mine: Register,
     attempt: u32,
-) -> Result<(Placement, Sharing)> {
+) -> Result<(Placement, Sharing, Option<JobPlatform>)> {
     let size = endpoint.size();
     let mut registered: Vec<Option<Register>> = vec![None; size];
     registered[0] = Some(mine.clone());
@@ -168,20 +169,38 @@ fn place_ranks(
         let table = if known { table(&topologies, &places) } else { String::new() };
         log::log!(level, "{size} ranks, {transport}{table}");
     }
+    let hosts = || (0..size).map(|rank| Some(topologies.get(rank)?.host.as_str())).collect::<Vec<_>>();
+    let platform = config.platform.as_ref().and_then(|platform| platform.of_ranks(&hosts()));
+    if platform.is_none() && config.platform.is_some() {
+        log::warn!(
+            "speeds and memory of the hosts are ignored: the platform has neither all hosts of the {size} ranks nor as many processors"
+        );
+    }
+    // Other ranks plan in groups only. They measure bandwidths that differ, because a bandwidth for each pair of ranks would be a long message.
+    let for_others = platform.clone().map(|platform| JobPlatform {
+        bandwidth: platform.bandwidth.filter(|_| platform.links.is_empty()),
+        links: Vec::new(),
+        ..platform
+    });
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
         // The number of the attempt (start of the job) is encoded with a fixed length, because simulated time depends on the length of the
         // message.
-        endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes()))?;
+        endpoint.send(to, Control::Placement, &(place, &root, attempt.to_le_bytes(), &for_others))?;
     }
     let sharing = sharing(&topologies, &places);
-    Ok((places[0].clone(), sharing))
+    Ok((places[0].clone(), sharing, platform))
 }
 
-/// Registers a rank other than 0 with rank 0. Returns the placement of the rank and the number of the attempt (start of the job).
-fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<(Placement, u32)> {
+/// Registers a rank other than 0 with rank 0. Returns the placement of the rank, the number of the attempt (start of the job), and the platform.
+fn register_with_root(
+    endpoint: &mut Endpoint,
+    config: &Config,
+    mine: &Register,
+) -> Result<(Placement, u32, Option<JobPlatform>)> {
     endpoint.send(0, Control::Register, mine)?;
-    let (placement, root, attempt): (Placement, Process, [u8; 4]) = endpoint.wait_until(
+    type Answer = (Placement, Process, [u8; 4], Option<JobPlatform>);
+    let (placement, root, attempt, platform): Answer = endpoint.wait_until(
         config.peer_limit,
         |_, message| match message.filter(|l| l.is(Control::Placement)) {
             Some(message) => message.expect(Control::Placement)?.value().map(Some),
@@ -190,7 +209,7 @@ fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register)
         || "for rank 0 to report that all ranks have started".to_string(),
     )?;
     endpoint.know(0, root);
-    Ok((placement, u32::from_le_bytes(attempt)))
+    Ok((placement, u32::from_le_bytes(attempt), platform))
 }
 
 /// Parses the first message of a rank. Another version of armature may use another format.

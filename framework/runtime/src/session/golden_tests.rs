@@ -3,6 +3,7 @@
 use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Register};
 use super::placement::Placement;
+use super::platform::{JobPlatform, Processors};
 use super::program::Program;
 use super::values::{encode_items, packed};
 use crate::comm::message::{Control, frame_header};
@@ -18,6 +19,7 @@ fn session_message_encoding_is_unchanged() {
         host: "node-1".into(),
         packages: 1,
         cores: vec![Core { package: 0, processing_units: vec![0, 300] }],
+        core_limit: Some(armature_host::CoreLimit::new(1.5, "/job")),
         caches: [Some(32 << 10), Some(1 << 20), None],
         memory_total: 64 << 30,
         memory_available: 60 << 30,
@@ -41,13 +43,16 @@ fn session_message_encoding_is_unchanged() {
         &register(Some(Node { topology, process: process(), program: Some(program) })),
     );
     messages.value("a simulated rank starts", Control::Register, &register(None));
+    let processors = Processors { host: "a".into(), count: 1, speed: Some(1.5), memory: Some(1 << 30) };
+    let platform = JobPlatform { processors: vec![processors], bandwidth: Some(1e9), links: Vec::new() };
     let place = |units| Placement { cores: 1, units };
     messages.value(
         "a rank's place, bound",
         Control::Placement,
-        &(place(Some(vec![2, 70_000])), process(), 3_u32.to_le_bytes()),
+        &(place(Some(vec![2, 70_000])), process(), 3_u32.to_le_bytes(), Some(platform)),
     );
-    messages.value("a rank's place", Control::Placement, &(place(None), Process::default(), [0_u8; 4]));
+    let nothing = (place(None), Process::default(), [0_u8; 4], None::<JobPlatform>);
+    messages.value("a rank's place", Control::Placement, &nothing);
     let run = Announcement::new("runs the farm \"a\"").with("policy", "factoring").without_the_dead();
     let run = run.with_checksum("plan", Some(&7));
     messages.value("what is run next", Control::Announce, &Opening { what: run, lost: vec![3, 300] });

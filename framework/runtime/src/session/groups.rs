@@ -49,10 +49,11 @@ impl Session {
             let what = Announcement::new("splits the ranks into groups");
             let all = from_all(endpoint, what, limits, (color, key))?;
             let group = group_of(endpoint.run(), color, &all);
-            endpoint.transport().group(&group)
+            Ok((endpoint.transport().group(&group)?, group))
         })?;
-        let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
-        let config = self.config().of_group(color, self.endpoint.cores());
+        let ((Some(transport), group), Some(color)) = (transport, color) else { return Ok(None) };
+        let mut config = self.config().of_group(color, self.endpoint.cores());
+        config.platform = config.platform.map(|platform| platform.part(&group.members));
         let (mut body, mut value) = (Some(body), None);
         let mut once = |session: &mut Session| {
             if let Some(body) = body.take() {

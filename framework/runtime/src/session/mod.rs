@@ -16,6 +16,7 @@ mod golden_tests;
 mod groups;
 mod logging;
 mod placement;
+mod platform;
 mod program;
 mod run;
 #[cfg(all(test, feature = "farm", feature = "loops", feature = "pipeline", feature = "workflow"))]
@@ -47,6 +48,7 @@ pub use config::RunArgs;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice, exit_code, main};
 pub(crate) use logging::name_rank;
 use placement::Sharing;
+pub use platform::{JobPlatform, Processors};
 pub use run::run;
 pub(crate) use values::{NextPiece, PIECE};
 
@@ -96,12 +98,12 @@ impl Session {
     /// Returns the number of threads that the program may run at once on this rank without taking cores from other ranks, at least 1.
     ///
     /// The number is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound
-    /// to the same package, 1 if the node has fewer cores than ranks. Two hardware threads of a core count once. Use the number for the thread
+    /// to the same package, 1 if the node or the CPU quota has fewer cores than ranks. Two hardware threads of a core count once. Use the number for the thread
     /// pool of rayon, for `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has bound the rank.
     ///
     /// ```
     /// armature::run(&armature::Config::new(), |session| {
-    ///     assert_eq!(session.threads(), armature::Topology::of_this_node().cores.len());
+    ///     assert_eq!(session.threads(), (armature::Topology::of_this_node().usable_cores() as usize).max(1));
     ///     Ok(())
     /// })?;
     /// # Ok::<(), armature::Error>(())
@@ -232,10 +234,10 @@ impl Session {
             log::warn!("the end time of the job has passed before its start, and is ignored");
         }
         match bootstrap::exchange(&mut endpoint, config, number) {
-            Ok((sharing, events)) => Ok(Session {
+            Ok((sharing, events, platform)) => Ok(Session {
                 sharing,
                 probed: None,
-                config: config.clone().events(events),
+                config: Config { platform, ..config.clone() }.events(events),
                 rank: endpoint.rank(),
                 size: endpoint.size(),
                 transport: endpoint.transport().describe(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use armature_host::CoreLimit;
 use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,8 @@ use crate::session::topology::{self, Core, Topology};
 /// Placement of a rank on its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Placement {
-    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node has fewer cores than ranks. If nothing is known
-    /// of a node, it counts as a node with a core for each rank.
+    /// Number of cores that the rank may use without taking them from other ranks, 0 if the node or the CPU quota of the rank has fewer cores than
+    /// ranks. If nothing is known of a node, it counts as a node with a core for each rank.
     pub(super) cores: usize,
     /// Processing units to which the rank is bound; `None` leaves the rank's binding unchanged.
     pub(super) units: Option<Vec<usize>>,
@@ -27,10 +28,10 @@ impl Placement {
     }
 }
 
-/// Groups of ranks that run on the same cores and outnumber these cores.
+/// Groups of ranks that run on the same cores and outnumber these cores, or the cores of their CPU quotas.
 pub(crate) type Sharing = Vec<SharedCores>;
 
-/// Returns the placement of each rank: whether its node has fewer cores than ranks, and the cores to which it is bound.
+/// Returns the placement of each rank: whether it shares cores, and the cores to which it is bound.
 pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
     let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (rank, topology) in topologies.iter().enumerate() {
@@ -49,7 +50,10 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
             places[rank].units =
                 topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
         }
-        let is_shared = ranks.len() > cores.len();
+        let mut limited: BTreeMap<&str, usize> = BTreeMap::new();
+        for limit in of_node().filter_map(|t| t.core_limit.as_ref()) {
+            *limited.entry(&limit.set_by).or_default() += 1;
+        }
         let allowed: Vec<Vec<usize>> = ranks.iter().map(|&r| cores_of(topologies[r], &places[r])).collect();
         let mut users: BTreeMap<usize, u32> = BTreeMap::new();
         for &core in allowed.iter().flatten() {
@@ -57,15 +61,20 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         }
         for (own, &rank) in allowed.iter().zip(ranks) {
             let share: f64 = own.iter().map(|core| 1.0 / f64::from(users[core])).sum();
+            // The ranks that have the same limit share it.
+            let limit = topologies[rank].core_limit.as_ref();
+            let quota = limit.map_or(f64::INFINITY, |limit| limit.cores() / limited[&*limit.set_by] as f64);
+            let is_shared = ranks.len() > cores.len() || quota < 1.0;
             // A node with fewer cores than ranks has 0 cores for each rank. Otherwise a rank gets at least 1 core, even if it shares all of
             // its cores. The small addend compensates for rounding, for example of the sum of three thirds.
-            places[rank].cores = if is_shared { 0 } else { ((share + 1e-6) as usize).max(1) };
+            places[rank].cores = if is_shared { 0 } else { ((share.min(quota) + 1e-6) as usize).max(1) };
         }
     }
     places
 }
 
-/// Returns the groups of ranks of a node that may run on the same cores and outnumber these cores.
+/// Returns groups of ranks of a node that may run on the same cores and outnumber these cores, or the cores of their CPU quotas. Ranks of the node
+/// that are bound to other cores are not members of the group.
 pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, topology) in topologies.iter().enumerate().filter(|&(rank, _)| places[rank].has_shared_cores())
@@ -85,12 +94,19 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
         ranks.sort_unstable();
         groups.push((host, cores, ranks));
     }
-    groups.retain(|(_, cores, ranks)| ranks.len() > cores.len());
-    let group = |(_, cores, ranks): (&str, BTreeSet<usize>, Vec<usize>)| SharedCores {
-        processors: ranks,
-        cores: cores.len() as f64,
+    let group = |(_, cores, ranks): (&str, BTreeSet<usize>, Vec<usize>)| {
+        let limits = ranks.iter().map(|&rank| topologies[rank].core_limit.as_ref());
+        SharedCores { cores: total(limits).min(cores.len() as f64), processors: ranks }
     };
-    groups.into_iter().map(group).collect()
+    let is_short = |group: &SharedCores| group.processors.len() as f64 > group.cores;
+    groups.into_iter().map(group).filter(is_short).collect()
+}
+
+/// Returns the number of cores that the limits of some ranks leave together; infinity if a rank has no limit.
+fn total<'a>(limits: impl Iterator<Item = Option<&'a CoreLimit>>) -> f64 {
+    let limits: Option<BTreeMap<&str, f64>> =
+        limits.map(|limit| limit.map(|limit| (&*limit.set_by, limit.cores()))).collect();
+    limits.map_or(f64::INFINITY, |limits| limits.into_values().sum())
 }
 
 /// Returns the cores that a rank may use, each identified by its first processing unit, so that two hardware threads of a core count once.
@@ -107,10 +123,11 @@ pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
     for (rank, (t, place)) in topologies.iter().zip(places).enumerate() {
         let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
         text += &format!(
-            "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
+            "\n{rank:>5}  {:<20} {:<16} {:>6.*}  {:>6.1} GiB",
             armature_text::shown(&t.host),
             ranges(units),
-            t.cores.len(),
+            usize::from(t.usable_cores().fract() > 0.0),
+            t.usable_cores(),
             t.memory_total as f64 / f64::from(1 << 30)
         );
     }
@@ -135,7 +152,7 @@ mod tests {
     use super::*;
 
     fn node(host: &str) -> Topology {
-        Topology { host: host.into(), ..Topology::of_this_node() }
+        Topology { host: host.into(), core_limit: None, ..Topology::of_this_node() }
     }
 
     fn refs(nodes: &[Topology]) -> Vec<&Topology> {
@@ -195,6 +212,35 @@ mod tests {
         assert_eq!(cores(&packages, Bind::Core), [2; 4]);
         let one_core = [bound(&[0]), bound(&[0]), bound(&all[1..])];
         assert_eq!(cores(&one_core, Bind::Core), [1, 1, 7], "two ranks compute on one core");
+    }
+
+    /// Returns a node with eight cores and a CPU quota.
+    fn with_quota(cores: f64, group: &str) -> Topology {
+        let all = (0..8).map(|core| Core { package: 0, processing_units: vec![core] }).collect();
+        Topology { cores: all, core_limit: Some(CoreLimit::new(cores, group)), ..node("a") }
+    }
+
+    #[test]
+    fn ranks_that_outnumber_their_cpu_quota_share_cores() {
+        let see = |nodes: &[Topology]| {
+            let places = places(&refs(nodes), Bind::None);
+            let cores = places.iter().map(|place| place.cores).collect::<Vec<_>>();
+            (cores, sharing(&refs(nodes), &places))
+        };
+        let group = |ranks: &[usize], cores| SharedCores { processors: ranks.to_vec(), cores };
+        assert_eq!(see(&vec![with_quota(4.0, "/job"); 2]), (vec![2, 2], vec![]));
+        assert_eq!(see(&vec![with_quota(1.5, "/job"); 2]), (vec![0, 0], vec![group(&[0, 1], 1.5)]));
+        assert_eq!(see(&[with_quota(0.4, "/job")]), (vec![0], vec![group(&[0], 0.4)]));
+        // Each container has its own quota.
+        let apart = [with_quota(1.0, "/one"), with_quota(3.0, "/two")];
+        assert_eq!(see(&apart), (vec![1, 3], vec![]));
+        let mixed = [with_quota(1.0, "/one"), with_quota(1.0, "/one"), with_quota(3.0, "/two")];
+        assert_eq!(see(&mixed), (vec![0, 0, 2], vec![group(&[0, 1], 1.0)]));
+        let free = [Topology { core_limit: None, ..with_quota(1.0, "") }, with_quota(9.0, "/job")];
+        assert_eq!(see(&free), (vec![4, 4], vec![]));
+        let nodes = vec![with_quota(1.5, "/job"); 2];
+        let text = table(&refs(&nodes), &places(&refs(&nodes), Bind::None));
+        assert!(text.contains("   1.5  ") && text.contains("ranks share cores"), "{text}");
     }
 
     #[test]

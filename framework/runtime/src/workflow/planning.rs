@@ -8,6 +8,8 @@ use armature_planner::workflow::{
     retrace,
 };
 
+use armature_text::shown;
+
 use super::forecast::Weights;
 use crate::balance::probe::Probed;
 
@@ -100,6 +102,16 @@ pub(super) struct Question {
 }
 
 impl Question {
+    /// Plans with these speeds and links. If the planner refuses them, all ranks count as equally fast.
+    pub(super) fn use_probed(&mut self, probed: &Probed, workflow: &str) {
+        match self.clusters.probed(probed) {
+            Ok(clusters) => self.clusters = clusters,
+            Err(error) => {
+                log::warn!("workflow {}: all ranks are assumed to be equally fast: {error}", shown(workflow))
+            }
+        }
+    }
+
     /// Returns the best plan of all planners. Local search then uses the rest of the maximum number of placements. If there are too many tasks for
     /// all planners, only the fast planner runs, which also computes plans during a run.
     ///

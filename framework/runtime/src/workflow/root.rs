@@ -26,6 +26,7 @@ use crate::observe::number_format::seconds;
 use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::heartbeat::Silence;
 use crate::rank::protocol::Outgoing;
+use crate::session::JobPlatform;
 use crate::tasks::{FlightRecords, LastActivity};
 
 /// State that only rank 0 has in a run of a workflow.
@@ -33,6 +34,8 @@ pub(super) struct Root {
     pub(super) master: Master,
     /// Measurement of the ranks' speeds and of links, before the first plan; `None` when it has ended, or if the run is too short for it.
     pub(super) probe: Option<Probe>,
+    /// Speeds and bandwidths that were known before the job started.
+    pub(super) given: Option<JobPlatform>,
     /// Request for the first plan, until it is passed to the planner.
     pub(super) plan: Option<Box<Question>>,
     /// Name of the planner that has computed the first plan, and the plan's makespan in seconds.
@@ -125,16 +128,12 @@ impl Root {
             probe::Step::Send(to, question) => Ok(Answered::Send(to, question)),
             probe::Step::Done(probed) => {
                 self.probe = None;
+                let probed = match &self.given {
+                    Some(given) => probed.corrected_by(given)?,
+                    None => probed,
+                };
                 if let Some(question) = &mut self.plan {
-                    match question.clusters.probed(&probed) {
-                        Ok(clusters) => question.clusters = clusters,
-                        Err(error) => {
-                            log::warn!(
-                                "workflow {}: all ranks are assumed to be equally fast: {error}",
-                                shown(&self.graph.name)
-                            )
-                        }
-                    }
+                    question.use_probed(&probed, &self.graph.name);
                 }
                 Ok(Answered::Done(Event::of_probe(&probed, &[])))
             }

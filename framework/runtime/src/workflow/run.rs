@@ -20,7 +20,7 @@ use super::user_code::{ClosureFlightRecorder, TaskCode};
 use super::value::Value;
 use super::worker::{Settings, WorkflowWorker};
 use crate::balance::is_affordable;
-use crate::balance::probe::Probe;
+use crate::balance::probe::{Probe, Probed};
 use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ use crate::observe::Event;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::rank::protocol::Outgoing;
-use crate::session::{Config, Parts, RankCommands, Session};
+use crate::session::{Config, JobPlatform, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
 /// Name of this kind of parallel operation in messages to the user.
@@ -76,7 +76,8 @@ impl Workflow<'_> {
         let task_memory = self.options.task_memory.unwrap_or(plan_options.memory.task_memory);
         plan_options.memory.task_memory = task_memory;
         let mut graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
-        let memory = self.memory_of_ranks(ranks)?;
+        let given = config.platform.as_ref().filter(|_| self.options.cluster.is_none());
+        let memory = self.memory_of_ranks(ranks, given)?;
         graph.has_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
         let graph = Arc::new(graph);
         let settings = Settings { budget: memory[rank], collects, journals: self.options.journal.is_some() };
@@ -116,11 +117,15 @@ impl Workflow<'_> {
         for (task, bytes) in restored {
             worker.on_restored(task, bytes, &mut Outgoing::new(endpoint))?;
         }
-        let question = self.question(&graph, &memory, plan_options);
+        let mut question = self.question(&graph, &memory, plan_options);
         let is_probed = question.is_some()
             && self.options.cluster.is_none()
+            && !given.is_some_and(JobPlatform::is_complete)
             && endpoint.lost().is_empty()
             && self.is_worth_probing(ranks);
+        if let (Some(question), Some(given), false) = (&mut question, given, is_probed) {
+            question.use_probed(&Probed::given(given, BANDWIDTH)?, &graph.name);
+        }
         let root = (rank == 0).then(|| Root {
             known: master.progress().0,
             master,
@@ -128,6 +133,7 @@ impl Workflow<'_> {
             plan: question,
             planned: self.options.fixed_plan.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
             probe: is_probed.then(|| Probe::new(run, ranks)),
+            given: given.cloned(),
             replan_question: None,
             cause: None,
             replanned: 0,
@@ -258,10 +264,16 @@ impl Workflow<'_> {
         Some(Box::new(Question { clusters, options, placements }))
     }
 
-    /// Returns for each rank the maximum number of bytes that values and running tasks may occupy on it.
-    fn memory_of_ranks(&self, ranks: usize) -> Result<Vec<u64>> {
+    /// Returns for each rank the maximum number of bytes that it may hold. `given` is the platform of the job, if the program has not set a [`Cluster`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the number of processors in the program's [`Cluster`] differs from the number of ranks.
+    fn memory_of_ranks(&self, ranks: usize, given: Option<&JobPlatform>) -> Result<Vec<u64>> {
         let budget = self.options.memory.unwrap_or(u64::MAX);
-        let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };
+        let Some(cluster) = &self.options.cluster else {
+            let of_rank = |rank: usize| given.and_then(|given| given.processors[rank].memory);
+            return Ok((0..ranks).map(|rank| budget.min(of_rank(rank).unwrap_or(u64::MAX))).collect());
+        };
         if cluster.len() != ranks {
             let text = format!(
                 "the cluster has {} processors, expected one for each of the {ranks} ranks",

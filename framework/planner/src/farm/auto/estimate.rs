@@ -96,11 +96,16 @@ fn distribution(view: &View<'_>) -> Distribution {
 }
 
 /// Returns the mean task time of each worker as a multiple of the overall mean, reduced by the part of the difference that chance explains (the
-/// empirical Bayes estimate of normal means).
+/// empirical Bayes estimate of normal means). For a worker without measurements it follows from the expected speeds of the workers.
 fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
     let Distribution { deviation, block, .. } = *distribution;
     let mean = view.statistics.all().mean();
     let mut slowness = ByWorker::default();
+    let expected = |worker: usize| 1.0 / view.statistics.expected_speed(worker);
+    let mean_expected = view.workers.iter().map(|&worker| expected(worker)).sum::<f64>() / view.n() as f64;
+    for &worker in view.workers.iter().filter(|&&worker| view.statistics.of(worker).is_none()) {
+        slowness.insert(worker, expected(worker) / mean_expected);
+    }
     let seen: Vec<(usize, f64, f64)> = view
         .workers
         .iter()
@@ -181,6 +186,21 @@ mod tests {
         assert_eq!(of([1.0, 1.0, 1.0]), [1.0; 3]);
         let [a, b, c] = of([0.5, 1.0, 1.5]);
         assert!(a < 0.7 && (b - 1.0).abs() < 0.05 && c > 1.3, "{a} {b} {c}");
+    }
+
+    #[test]
+    fn unmeasured_workers_have_their_expected_slowness() {
+        let mut statistics = TaskStatistics::default();
+        statistics.expect_speed(0, 2.0);
+        statistics.expect_speed(2, f64::NAN);
+        statistics.add(&ChunkDone::timed(1, 10, 1.0));
+        let knowledge = Knowledge::default();
+        let (statistics, knowledge) = (&statistics, &knowledge);
+        let view = View { iteration: 2, total: 100, left: 40, workers: &[0, 1, 2], statistics, knowledge };
+        let slowness = [0, 1, 2].map(|worker| Estimate::new(&view, &[]).slowness(worker));
+        let expected = [0.6, 1.0, 1.2];
+        assert!(slowness.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{slowness:?}");
+        assert_eq!([view.expected_speed(0), view.expected_speed(1)], [1.5, 0.75]);
     }
 
     #[test]

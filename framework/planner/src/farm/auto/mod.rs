@@ -169,7 +169,10 @@ impl Auto {
                 self.choose(view, self.simulated == 0);
             }
         }
-        let size = if self.informed { self.policy.next(worker, most, view) } else { probe(view) };
+        let size = match self.informed {
+            true => self.policy.next(worker, most, view),
+            false => (probe(view) as f64 * view.expected_speed(worker)).round() as u64,
+        };
         let size = size.clamp(1, most.min(view.left));
         let now = view.knowledge.now;
         self.port_before = Some(self.port);

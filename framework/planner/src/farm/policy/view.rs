@@ -28,6 +28,12 @@ impl View<'_> {
         self.workers.len() as u64
     }
 
+    /// Returns the expected speed of a worker without measurements, relative to the mean of all workers.
+    pub(in crate::farm) fn expected_speed(&self, worker: usize) -> f64 {
+        let all: f64 = self.workers.iter().map(|&worker| self.statistics.expected_speed(worker)).sum();
+        self.n() as f64 * self.statistics.expected_speed(worker) / all
+    }
+
     /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 before any task was measured, `None` if no chunk is large enough for the master
     /// to serve all workers.
     pub(in crate::farm) fn least_chunk(&self) -> Option<u64> {

@@ -13,25 +13,23 @@ pub(super) struct AwfB {
     batch: u64,
 }
 
-/// Returns the speed of a worker, relative to the mean speed of all workers. For a worker without measurements, the mean time per task of the other
-/// workers is used.
+/// Returns the speed of a worker, relative to the mean speed of all workers. The time per task of a worker without measurements follows from its
+/// expected speed and the times of the other workers.
 fn weight(worker: usize, view: &View<'_>) -> f64 {
-    let pace = |worker: usize| {
+    let measured = |worker: usize| {
         let (time, tasks) = view.statistics.times(worker)?.weighted;
         (time > 0.0 && tasks > 0.0).then_some(time / tasks)
     };
-    let (mut known, mut paces, mut speeds) = (0, 0.0, 0.0);
-    for pace in view.workers.iter().filter_map(|&worker| pace(worker)) {
+    let expected = |worker: usize| view.statistics.expected_speed(worker);
+    let (mut known, mut work) = (0, 0.0);
+    for (worker, pace) in view.workers.iter().filter_map(|&worker| Some((worker, measured(worker)?))) {
         known += 1;
-        paces += pace;
-        speeds += 1.0 / pace;
+        work += pace * expected(worker);
     }
-    if known == 0 {
-        return 1.0;
-    }
-    let mean = paces / f64::from(known);
-    speeds += (view.n() as f64 - f64::from(known)) / mean;
-    view.n() as f64 / (pace(worker).unwrap_or(mean) * speeds)
+    let work = if known == 0 { 1.0 } else { work / f64::from(known) };
+    let pace = |worker: usize| measured(worker).unwrap_or_else(|| work / expected(worker));
+    let speeds: f64 = view.workers.iter().map(|&worker| 1.0 / pace(worker)).sum();
+    view.n() as f64 / (pace(worker) * speeds)
 }
 
 impl Policy for AwfB {
@@ -52,5 +50,30 @@ impl Policy for AwfB {
 
     fn copy(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::{ChunkDone, Knowledge, TaskStatistics};
+
+    #[test]
+    fn expected_speeds_count_until_a_worker_is_measured() {
+        let knowledge = Knowledge::default();
+        let mut statistics = TaskStatistics::default();
+        statistics.expect_speed(1, 3.0);
+        let sizes = |statistics: &TaskStatistics| {
+            let (workers, knowledge) = (&[0, 1], &knowledge);
+            let view = View { iteration: 1, total: 100, left: 100, workers, statistics, knowledge };
+            let mut policy = AwfB::default();
+            [0, 1].map(|worker| policy.next(worker, 100, &view))
+        };
+        assert_eq!(sizes(&statistics), [13, 37]);
+        // Worker 1 turns out to be as fast as worker 0 is expected to be.
+        statistics.add(&ChunkDone::timed(0, 10, 1.0));
+        assert_eq!(sizes(&statistics), [13, 37]);
+        statistics.add(&ChunkDone::timed(1, 10, 1.0));
+        assert_eq!(sizes(&statistics), [25, 25]);
     }
 }

@@ -88,13 +88,16 @@ impl MasterRank {
         let (size, clock) = (endpoint.size(), endpoint.clock());
         // With a time limit for tasks, rank 0 runs none: a task that hangs on rank 0 would end the job.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
-        let state = MasterState::new(
+        let mut state = MasterState::new(
             (size, endpoint.lost()),
             computes,
             &options,
             options.window_bytes.unwrap_or(config.window_bytes),
             [codecs.tasks.shape(), codecs.results.shape()],
         );
+        if let Some(speeds) = config.speeds() {
+            state.expect_speeds(&speeds);
+        }
         let balance = options.balance.or(config.balance).unwrap_or(Balance::Live);
         let mut master = MasterRank {
             user_driver: user_job::driver(config, endpoint),

@@ -35,6 +35,11 @@ impl ChunkSizes {
         }
     }
 
+    /// Sets the speed that each rank is expected to have, relative to the others, until it has completed a chunk.
+    pub(super) fn expect_speeds(&mut self, speeds: &[f64]) {
+        speeds.iter().enumerate().for_each(|(rank, &speed)| self.chunker.expect_speed(rank, speed));
+    }
+
     /// Begins a set of tasks for `workers`. `left` is the number of tasks, if it is known.
     pub(super) fn begin(&mut self, left: Remaining, workers: &[usize]) {
         self.reserved = None;

@@ -76,6 +76,11 @@ pub(crate) struct MasterState {
 }
 
 impl MasterState {
+    /// Sets the speed that each rank is expected to have, relative to the others.
+    pub(crate) fn expect_speeds(&mut self, speeds: &[f64]) {
+        self.sizes.expect_speeds(speeds);
+    }
+
     /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may take
     /// `window_bytes` bytes in flight.
     pub(crate) fn new(

@@ -179,6 +179,7 @@ impl<L: DoAll> DoAllLoop<L> {
     ) -> Result<Option<Summary>> {
         self.rank_loop.check(LoopKind::DoAll, endpoint.rank())?;
         endpoint.begin_work(&self.rank_loop.announcement(passes), config.join_limit)?;
+        self.rank_loop.expect_speeds(config);
         if passes == 0 {
             return self.make(endpoint).map(|()| None);
         }

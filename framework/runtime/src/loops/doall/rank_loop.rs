@@ -87,6 +87,12 @@ impl<U: Units> RankLoop<U> {
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
+    /// Distributes the units by the speeds that are known before the job starts, unless the program has set shares. Called before the first
+    /// [`wants`](RankLoop::wants) of a run.
+    pub(in crate::loops) fn expect_speeds(&mut self, config: &Config) {
+        self.settings.speeds = config.speeds();
+    }
+
     /// Returns the range of units that this rank holds first, or `None` if the rank has its units already.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 pub use run_args::RunArgs;
 
 use super::commands::Commands;
+use super::platform::JobPlatform;
 #[cfg(feature = "mpi")]
 use crate::comm::mpi::{Communicator, EmbeddedCommunicator};
 use crate::comm::waiting::Limits;
@@ -57,6 +58,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_MTBF_HOURS` | [`mean_time_between_failures`](Config::mean_time_between_failures) | mean time between failures of the job, in hours | 24 |
 /// | `ARMATURE_RUN` | [`run_directory`](Config::run_directory) | directory in which a file `stop` asks the job to stop | none |
 /// | `ARMATURE_END_TIME` | [`end_time`](Config::end_time) | time at which the batch system ends the job, in seconds since the start of 1970 | none, or `SLURM_JOB_END_TIME` |
+/// | `ARMATURE_PLATFORM` | [`platform`](Config::platform) | speeds, memory and bandwidths of the hosts as JSON, which `armature run` sets | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -86,6 +88,7 @@ pub struct Config {
     pub(crate) mean_time_between_failures: Duration,
     pub(crate) run_directory: Option<PathBuf>,
     pub(crate) end_time: Option<SystemTime>,
+    pub(crate) platform: Option<JobPlatform>,
     pub(crate) handle_signals: bool,
     pub(crate) commands: Option<Commands>,
     #[cfg(feature = "mpi")]
@@ -123,6 +126,7 @@ impl Default for Config {
             mean_time_between_failures: Duration::from_secs(24 * 3600),
             run_directory: None,
             end_time: None,
+            platform: None,
             handle_signals: false,
             commands: None,
             #[cfg(feature = "mpi")]
@@ -194,6 +198,19 @@ impl Config {
     /// Returns the times without a message after which a rank counts as dead while ranks wait for each other outside of skeletons.
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
+    }
+
+    /// Sets speeds, memory and bandwidths of the hosts. Speeds are the first estimates of the planners, memory is the limit of each rank for values of
+    /// workflows. The platform of rank 0 counts for all ranks.
+    pub fn platform(mut self, platform: JobPlatform) -> Self {
+        self.platform = Some(platform);
+        self
+    }
+
+    /// Returns the expected speed of each rank relative to the others, if speeds are known.
+    #[cfg(any(feature = "farm", feature = "loops", feature = "pipeline", feature = "workflow"))]
+    pub(crate) fn speeds(&self) -> Option<Vec<f64>> {
+        self.platform.as_ref()?.speeds()
     }
 
     /// Sets whether progress is shown on stderr.

@@ -150,6 +150,12 @@ impl Config {
         if let Some(v) = read("ARMATURE_END_TIME") {
             c.end_time = since_1970(number("ARMATURE_END_TIME", &v, 1, u32::MAX as usize)? as u64);
         }
+        if let Some(v) = read("ARMATURE_PLATFORM") {
+            c.platform = Some(v.parse().map_err(|error| {
+                let text = format!("ARMATURE_PLATFORM does not describe processors as JSON: {error}");
+                Error::new(ErrorKind::Config, text)
+            })?);
+        }
         Ok(c)
     }
 }
@@ -238,6 +244,10 @@ mod tests {
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(9);
         assert_eq!(with("ARMATURE_END_TIME", "9").unwrap().end_time, Some(end));
         assert!(with("ARMATURE_END_TIME", "soon").is_err());
+        let platform =
+            with("ARMATURE_PLATFORM", r#"{"processors": [{"host": "a", "count": 3}]}"#).unwrap().platform;
+        assert_eq!(platform.unwrap().processors[0].count, 3);
+        assert!(with("ARMATURE_PLATFORM", "a").unwrap_err().to_string().contains("processors as JSON"));
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
         let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();

@@ -86,8 +86,8 @@ fn documented_defaults_match_the_code() {
     }
     assert_eq!(
         checked,
-        SETTINGS.len() - 4,
-        "the log of events, the job status, the directory of the run and its end have no value to read back"
+        SETTINGS.len() - 5,
+        "the log of events, the job status, the directory of the run, its end and the platform have no value to read back"
     );
 }
 

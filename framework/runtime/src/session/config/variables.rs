@@ -4,7 +4,7 @@
 const START: &str = "ARMATURE_";
 
 /// Variables that a [`Config`](super::Config) reads.
-pub(super) const SETTINGS: [&str; 24] = [
+pub(super) const SETTINGS: [&str; 25] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
     "ARMATURE_BIND",
@@ -29,6 +29,7 @@ pub(super) const SETTINGS: [&str; 24] = [
     "ARMATURE_MTBF_HOURS",
     "ARMATURE_RUN",
     "ARMATURE_END_TIME",
+    "ARMATURE_PLATFORM",
 ];
 
 /// Names and prefixes of environment variables that are not settings: the variable with which `armature run` describes the launcher to the ranks,

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them (if there are more units than fit
-/// the affinity mask).
+/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them.
 pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
-    let mask = sched_getaffinity(None).ok()?;
-    Some((0..CpuSet::MAX_CPU).filter(|&unit| mask.is_set(unit)).collect())
+    let threads = armature_host::allowed_threads(&armature_host::Here);
+    (!threads.is_empty()).then(|| threads.into_iter().collect())
 }
 
 /// Binds the calling thread, and threads that it starts from now on, to these processing units.

@@ -1,8 +1,8 @@
 //! Topology of the node that a rank runs on: cores, caches and memory, and the binding of its threads.
 //!
 //! The hardware is determined by hwloc, or from `/sys` if the feature `hwloc` is off or hwloc fails. The share that this process may use is
-//! determined by the kernel: the affinity mask (which is set by the launcher and by the cpuset of the batch system) and the memory limits
-//! of its cgroups.
+//! counted by the crate `armature-host`, from the affinity mask (which is set by the launcher and by the cpuset of the batch system), the
+//! quotas and memory limits of its cgroups, and the allotment of the batch system.
 //!
 //! Only the module `hwloc` depends on hwloc; that module uses only functions of the Rust binding of hwloc that are known to be sound.
 
@@ -10,13 +10,13 @@ mod bind;
 mod hardware;
 #[cfg(feature = "hwloc")]
 mod hwloc;
-mod memory;
-mod quota;
 mod sysfs;
 pub(crate) mod this_process;
 
-use std::{collections::BTreeSet, fmt, path::Path, sync::OnceLock};
+use std::{collections::BTreeSet, fmt, sync::OnceLock};
 
+pub use armature_host::CoreLimit;
+use armature_host::Here;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use bind::{bind_current_thread, cores_of_rank, current_binding, launcher_has_bound};
@@ -39,9 +39,12 @@ pub struct Topology {
     pub packages: usize,
     /// Physical cores that this process may use, in the order of their first processing unit.
     pub cores: Vec<Core>,
+    /// Limit of the CPU time that this process may use together with other processes: the smallest of the CPU quotas of its cgroups and of the
+    /// allotment of the batch system. `None` if there is no limit.
+    pub core_limit: Option<CoreLimit>,
     /// Sizes in bytes of one L1 data, L2 and L3 cache of the node's first core; `None` if unknown.
     pub caches: [Option<u64>; 3],
-    /// Maximum memory of this process in bytes: the memory of the node, or the limit of its cgroup if that is less.
+    /// Maximum memory of this process in bytes: the memory of the node, or the limit of its cgroup or batch job if that is less.
     pub memory_total: u64,
     /// Memory in bytes that is available to this process now, without swapping.
     pub memory_available: u64,
@@ -55,20 +58,14 @@ impl Topology {
     /// The first call takes some milliseconds. The function does not fail: unknown values are `None`, and there is always at least one
     /// core.
     pub fn of_this_node() -> Self {
-        let root = Path::new("/");
         // The hardware is read once per process: reading takes most of the time of the start of a session, and the hardware does not change.
         static HARDWARE: OnceLock<Hardware> = OnceLock::new();
-        let hardware = HARDWARE.get_or_init(|| read_hardware(root));
-        Topology::new(this_process::host(), hardware.clone(), current_binding(), memory::read(root))
+        let hardware = HARDWARE.get_or_init(read_hardware);
+        Topology::new(this_process::host(), hardware.clone(), current_binding()).limited_by(&Here)
     }
 
     /// Returns the topology of `hardware`, restricted to the processing units `allowed` (all units if `None`).
-    fn new(
-        host: String,
-        hardware: Hardware,
-        allowed: Option<BTreeSet<usize>>,
-        memory: memory::Memory,
-    ) -> Self {
+    fn new(host: String, hardware: Hardware, allowed: Option<BTreeSet<usize>>) -> Self {
         let Hardware { cores, caches, source } = hardware;
         let mut cores = match &allowed {
             None => cores,
@@ -86,8 +83,21 @@ impl Topology {
             cores.push(Core { package: 0, processing_units: vec![0] });
         }
         let packages = cores.iter().map(|core| core.package).collect::<BTreeSet<_>>().len();
-        let memory::Memory { total, available } = memory;
-        Topology { host, packages, cores, caches, memory_total: total, memory_available: available, source }
+        let (core_limit, memory_total, memory_available) = (None, 0, 0);
+        Topology { host, packages, cores, core_limit, caches, memory_total, memory_available, source }
+    }
+
+    /// Sets the memory, and the limit of the CPU time.
+    fn limited_by(self, files: &dyn armature_host::Source) -> Self {
+        let memory = armature_host::Memory::read(files);
+        let core_limit = CoreLimit::read(files);
+        Topology { core_limit, memory_total: memory.total, memory_available: memory.available, ..self }
+    }
+
+    /// Returns the number of cores that this process may use, which need not be whole: those in `cores`, or fewer because of `core_limit`.
+    pub fn usable_cores(&self) -> f64 {
+        let cores = self.cores.len() as f64;
+        self.core_limit.as_ref().map_or(cores, |limit| limit.cores().min(cores))
     }
 
     /// Returns all processing units that this process may use, core by core.
@@ -96,14 +106,14 @@ impl Topology {
     }
 }
 
-fn read_hardware(root: &Path) -> Hardware {
+fn read_hardware() -> Hardware {
     #[cfg(feature = "hwloc")]
     if let Some(hardware) = hwloc::hardware() {
         return hardware;
     }
     #[cfg(feature = "hwloc")]
     log::warn!("hwloc could not read this node's topology; taking it from /sys");
-    sysfs::hardware(root)
+    sysfs::hardware(&Here)
 }
 
 /// Formats the topology as one line of text.
@@ -115,6 +125,9 @@ impl fmt::Display for Topology {
         write!(f, ", {cores} core{}", plural(cores))?;
         if units != cores {
             write!(f, " with {units} hardware threads")?;
+        }
+        if let Some(limit) = &self.core_limit {
+            write!(f, ", limited to {} cores", limit.cores())?;
         }
         for (level, size) in (1..).zip(self.caches) {
             if let Some(size) = size {
@@ -136,10 +149,10 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut value, mut unit) = (self.0 as f64, "B");
         for larger in ["KiB", "MiB", "GiB", "TiB"] {
-            if value < memory::KIB as f64 {
+            if value < 1024.0 {
                 break;
             }
-            (value, unit) = (value / memory::KIB as f64, larger);
+            (value, unit) = (value / 1024.0, larger);
         }
         let digits = if value.fract() == 0.0 { 0 } else { 1 };
         write!(f, "{value:.digits$} {unit}")
@@ -148,7 +161,7 @@ impl fmt::Display for Size {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory::Memory, *};
+    use super::*;
 
     fn hardware() -> Hardware {
         let core = |package, units: [usize; 2]| Core { package, processing_units: units.to_vec() };
@@ -158,7 +171,8 @@ mod tests {
 
     fn seen(allowed: &[usize]) -> Topology {
         let allowed = Some(allowed.iter().copied().collect());
-        Topology::new("n1".into(), hardware(), allowed, Memory { total: 3 << 29, available: 1 << 30 })
+        let seen = Topology::new("n1".into(), hardware(), allowed);
+        Topology { memory_total: 3 << 29, memory_available: 1 << 30, ..seen }
     }
 
     #[test]
@@ -175,21 +189,24 @@ mod tests {
 
     #[test]
     fn display_shows_known_properties() {
-        let line = seen(&[0, 4, 2]).to_string();
+        let node = seen(&[0, 4, 2]);
+        let line = node.to_string();
         assert_eq!(
             line,
             "n1: 2 packages, 2 cores with 3 hardware threads, L1 48 KiB, L2 1 MiB, memory 1.5 GiB, 1 GiB free (/sys)"
         );
+        assert_eq!(node.usable_cores(), 2.0);
+        let node = Topology { core_limit: Some(CoreLimit::new(0.4, "/sys/fs/cgroup/job")), ..node };
+        assert!(node.to_string().contains("hardware threads, limited to 0.4 cores, L1"), "{node}");
+        assert_eq!(node.usable_cores(), 0.4);
     }
 
     #[cfg(feature = "hwloc")]
     #[test]
     fn hwloc_and_sysfs_agree_on_this_machine() {
         let by_hwloc = hwloc::hardware().expect("hwloc is installed where these tests run");
-        let by_sysfs = sysfs::hardware(Path::new("/"));
-        let see = |hardware| {
-            Topology::new("here".into(), hardware, current_binding(), memory::read(Path::new("/")))
-        };
+        let by_sysfs = sysfs::hardware(&Here);
+        let see = |hardware| Topology::new("here".into(), hardware, current_binding());
         let (by_hwloc, by_sysfs) = (see(by_hwloc), see(by_sysfs));
         assert_eq!(by_hwloc.cores, by_sysfs.cores);
         assert_eq!(by_hwloc.caches, by_sysfs.caches);

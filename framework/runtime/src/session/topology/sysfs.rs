@@ -1,44 +1,41 @@
-//! Cores and caches of the node from the kernel's files in `/sys`, below a root directory that tests can replace.
+//! Cores and caches of the node from the kernel's files in `/sys`.
 
-use std::{fs, path::Path};
+use armature_host::{Source as Files, parse_list, threads_of_core};
 
 use super::hardware::{Core, Hardware, Source};
 
+/// Directory of the processing units.
+const CPUS: &str = "/sys/devices/system/cpu";
+
 /// Returns the hardware of the whole node. Values that the kernel does not report are missing. A processing unit without topology
 /// information counts as a core.
-pub(super) fn hardware(root: &Path) -> Hardware {
-    let cpus = root.join("sys/devices/system/cpu");
-    let online = list(&cpus.join("online")).or_else(|| list(&cpus.join("present"))).unwrap_or_default();
+pub(super) fn hardware(files: &dyn Files) -> Hardware {
+    let list = |name: &str| parse_list(&files.read(&format!("{CPUS}/{name}"))?);
+    let online = list("online").or_else(|| list("present")).unwrap_or_default();
     let mut cores: Vec<Core> = Vec::new();
     for &unit in &online {
         if cores.iter().any(|core| core.processing_units.contains(&unit)) {
             continue;
         }
-        let topology = cpus.join(format!("cpu{unit}/topology"));
-        // Kernels before 5.3 have the list of a core's processing units only under the name `thread_siblings_list`.
-        let siblings = list(&topology.join("core_cpus_list"))
-            .or_else(|| list(&topology.join("thread_siblings_list")))
-            .filter(|siblings| siblings.contains(&unit))
-            .unwrap_or_else(|| vec![unit]);
-        let package = number(&topology.join("physical_package_id")).unwrap_or(0);
-        let processing_units = siblings.into_iter().filter(|sibling| online.contains(sibling)).collect();
-        cores.push(Core { package, processing_units });
+        let package = number(files, &format!("{CPUS}/cpu{unit}/topology/physical_package_id")).unwrap_or(0);
+        let units = threads_of_core(files, unit).into_iter().filter(|sibling| online.contains(sibling));
+        cores.push(Core { package, processing_units: units.collect() });
     }
-    let caches = online.first().map_or([None; 3], |first| caches(&cpus.join(format!("cpu{first}/cache"))));
+    let caches = online.first().map_or([None; 3], |first| caches(files, &format!("{CPUS}/cpu{first}/cache")));
     Hardware { cores, caches, source: Source::Sysfs }
 }
 
 /// Returns the sizes in bytes of the data or unified caches of level 1 to 3; `None` for an unknown size.
-fn caches(folder: &Path) -> [Option<u64>; 3] {
+fn caches(files: &dyn Files, folder: &str) -> [Option<u64>; 3] {
     let mut sizes = [None; 3];
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let index = entry.path();
-        let level: Option<usize> = number(&index.join("level"));
-        if line(&index.join("type")).is_some_and(|kind| kind == "Instruction") {
+    for index in 0.. {
+        let Some(level) = number(files, &format!("{folder}/index{index}/level")) else { break };
+        let line = |name: &str| files.read(&format!("{folder}/index{index}/{name}"));
+        if line("type").is_some_and(|kind| kind.trim() == "Instruction") {
             continue;
         }
-        if let Some(slot) = level.and_then(|level| sizes.get_mut(level.checked_sub(1)?)) {
-            *slot = line(&index.join("size")).and_then(|size| parse_size(&size));
+        if let Some(slot) = level.checked_sub(1).and_then(|level| sizes.get_mut(level)) {
+            *slot = line("size").and_then(|size| parse_size(size.trim()));
         }
     }
     sizes
@@ -55,53 +52,36 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&size| size > 0)
 }
 
-/// Reads a list of numbers in the format of the kernel: `0-3,8,10-11`. `None` if the file is missing or malformed.
-fn list(file: &Path) -> Option<Vec<usize>> {
-    parse_list(&line(file)?)
-}
-
-fn parse_list(text: &str) -> Option<Vec<usize>> {
-    let mut numbers = Vec::new();
-    for range in text.split(',').map(str::trim) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No machine has more processing units. A larger number comes from a damaged file, and a list of that length would exhaust
-        // memory.
-        if last > 1 << 16 {
-            return None;
-        }
-        numbers.extend(first..=last);
-    }
-    Some(numbers)
-}
-
-fn number(file: &Path) -> Option<usize> {
-    line(file)?.parse().ok()
-}
-
-fn line(file: &Path) -> Option<String> {
-    Some(fs::read_to_string(file).ok()?.trim().to_string())
+fn number(files: &dyn Files, file: &str) -> Option<usize> {
+    files.read(file)?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    /// Creates a root directory with the given files, in place of `/sys`.
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join("sys/devices/system/cpu").join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{text}\n")).unwrap();
+    /// Files below `/sys/devices/system/cpu` of a made-up node.
+    struct Tree(BTreeMap<String, String>);
+
+    impl Files for Tree {
+        fn read(&self, path: &str) -> Option<String> {
+            self.0.get(path.strip_prefix(CPUS)?.strip_prefix('/')?).map(|text| format!("{text}\n"))
         }
-        root
+
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+    }
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        Tree(files.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect())
     }
 
     #[test]
     fn single_core_without_caches_is_read() {
-        let root = tree(&[("online", "0"), ("cpu0/topology/core_cpus_list", "0")]);
-        let found = hardware(root.path());
+        let found = hardware(&tree(&[("online", "0"), ("cpu0/topology/core_cpus_list", "0")]));
         assert_eq!(found.cores, [Core { package: 0, processing_units: vec![0] }]);
         assert_eq!(found.caches, [None; 3]);
     }
@@ -127,7 +107,7 @@ mod tests {
             files.push((format!("cpu0/cache/index{index}/size"), size.to_string()));
         }
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
-        let found = hardware(tree(&files).path());
+        let found = hardware(&tree(&files));
         assert_eq!(found.cores.len(), 4);
         assert_eq!(found.cores[3], Core { package: 1, processing_units: vec![3, 7] });
         assert_eq!(found.caches, [Some(48 << 10), Some(1 << 20), Some(32 << 20)]);
@@ -136,22 +116,17 @@ mod tests {
     #[test]
     fn offline_units_are_excluded() {
         let root = tree(&[("online", "0,2"), ("cpu0/topology/core_cpus_list", "0-1")]);
-        let units: Vec<_> =
-            hardware(root.path()).cores.into_iter().map(|core| core.processing_units).collect();
+        let units: Vec<_> = hardware(&root).cores.into_iter().map(|core| core.processing_units).collect();
         assert_eq!(units, [[0], [2]]);
     }
 
     #[test]
     fn missing_sysfs_gives_no_cores() {
-        assert_eq!(hardware(Path::new("/nonexistent")).cores, []);
+        assert_eq!(hardware(&tree(&[])).cores, []);
     }
 
     #[test]
-    fn malformed_lists_and_sizes_are_refused() {
-        assert_eq!(parse_list("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
-        for bad in ["", "a", "1-", "0-99999999999", "0-4000000000"] {
-            assert_eq!(parse_list(bad), None, "{bad:?}");
-        }
+    fn malformed_sizes_are_refused() {
         assert_eq!(parse_size("512"), Some(512));
         for bad in ["", "K", "0K", "-1K", "99999999999999999999K", "18446744073709551615G"] {
             assert_eq!(parse_size(bad), None, "{bad:?}");

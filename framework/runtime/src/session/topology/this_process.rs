@@ -1,11 +1,9 @@
 //! Facts about a rank's process for the log of events.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::memory::{self, KIB};
-use super::quota;
+use armature_host::{Here, Memory, Source, cgroup};
 
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -19,18 +17,17 @@ pub(crate) fn program() -> String {
 
 /// Returns the memory in bytes that this process and the other processes of its cgroup may use, if it is known.
 pub(crate) fn memory_limit() -> Option<u64> {
-    Some(memory::read(Path::new("/")).total).filter(|&total| total > 0)
+    Some(Memory::read(&Here).total).filter(|&total| total > 0)
 }
 
 /// Returns the time for which a CPU quota has stopped this process and the other processes of its cgroup; zero if unknown.
 pub(crate) fn throttled() -> Duration {
-    quota::throttled(Path::new("/")).unwrap_or_default()
+    cgroup::throttled(&Here).unwrap_or_default()
 }
 
 /// Returns the peak memory of this process in bytes, if the system reports it.
 pub(crate) fn memory_peak() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    memory::entry(&status, "VmHWM:").map(|kib| kib * KIB)
+    cgroup::entry(&Here.read("/proc/self/status")?, "VmHWM:").map(|kib| kib << 10)
 }
 
 #[cfg(test)]
@@ -40,7 +37,7 @@ mod tests {
     #[test]
     fn process_reports_memory_host_and_program() {
         let (peak, limit) = (memory_peak().unwrap(), memory_limit().unwrap());
-        assert!(peak > KIB && peak <= limit, "{peak} of {limit}");
+        assert!(peak > 1024 && peak <= limit, "{peak} of {limit}");
         assert!(!host().is_empty() && program().starts_with("armature"), "{}", program());
     }
 }

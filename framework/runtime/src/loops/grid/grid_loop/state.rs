@@ -100,6 +100,7 @@ impl LoopState {
         has_rows: bool,
     ) -> Result<Run<'d>> {
         let (rank, until) = (endpoint.rank(), passes.until.as_ref().map(|until| until.until));
+        self.settings.speeds = config.speeds();
         let checked = self.settings.check(self.kind).and_then(|()| self.check_initialised());
         let checked = checked.and_then(|()| until.map_or(Ok(()), |until| until.check()));
         let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
