@@ -1,4 +1,4 @@
-//! Distribution of units over ranks, and the time that a new distribution would save.
+//! Distribution of units (iterations of a loop) over ranks, and the time that a new distribution would save.
 
 use std::cmp::Ordering;
 

@@ -69,7 +69,7 @@ pub struct Grain {
     pub block: u64,
     /// Number of blocks (M in the paper of Siegell and Steenkiste).
     pub blocks: u64,
-    /// Predicted seconds of the sweep (equation 9 of the paper of Siegell and Steenkiste).
+    /// Predicted seconds of one pass (sweep) of the pipelined loop (equation 9 of the paper of Siegell and Steenkiste).
     pub time: f64,
 }
 

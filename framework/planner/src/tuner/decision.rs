@@ -1,4 +1,4 @@
-//! Input and decisions of a tuner, which decides whether a running stream is rearranged.
+//! Input and decisions of a tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use std::fmt;
 
@@ -68,9 +68,9 @@ pub enum Reason {
     },
     /// Measurements are missing, unusable, or older than the last change.
     NotSettled,
-    /// The gain of the candidate is too small to be trusted after few measurements.
+    /// The time per item that the candidate saves (its gain) is too small to be trusted after few measurements.
     Unsure,
-    /// The gain of the candidate is below the threshold.
+    /// The time per item that the candidate saves (its gain) is below the [threshold](super::TunerOptions::threshold).
     GainTooSmall,
     /// The stream has used the candidate before and changed away from it. The gain would be enough only for a candidate that it has not used yet.
     ReturnTooSoon,

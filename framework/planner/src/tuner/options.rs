@@ -1,4 +1,4 @@
-//! Options of a tuner, which decides whether a running stream is rearranged.
+//! Options of a tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct TunerOptions {
     pub return_factor: f64,
     /// Time in seconds for which the tuner remembers an arrangement (such as a mapping) after the stream has changed away from it; 0 or more.
     pub memory: f64,
-    /// Number of whole periods after a change in which its effect is measured; at least 1.
+    /// Number of measuring periods after a change over which its effect is measured; at least 1.
     pub outcome_periods: u32,
 }
 

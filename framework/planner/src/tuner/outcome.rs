@@ -24,9 +24,9 @@ pub struct Outcome {
     pub predicted_before: f64,
     /// Predicted seconds per item after the change.
     pub predicted_after: f64,
-    /// Measured seconds per item in the last periods before the decision; `None` if no item left the stream in these periods.
+    /// Measured seconds per item in the last measuring periods before the decision; `None` if no item left the stream in them.
     pub measured_before: Option<f64>,
-    /// Measured seconds per item in the first whole periods after the change.
+    /// Measured seconds per item in the first whole measuring periods after the change.
     pub measured_after: f64,
 }
 

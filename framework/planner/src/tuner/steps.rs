@@ -1,4 +1,4 @@
-//! Implementation of the tuner, which decides whether a running stream is rearranged.
+//! Implementation of the tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ const DECISIVE_LOOKS: u32 = 2;
 /// Fraction of the minimum gain that is enough for a change if it is found in many consecutive comparisons.
 const SMALL: f64 = 0.5;
 
-/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
-/// documentation](super).
+/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream changes its arrangement (such as its mapping); see
+/// the [module documentation](super).
 ///
 /// The tuner has no clock and takes the time from the [`Situation`]. Equal sequences of looks give equal decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Tuner<A> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum State {
-    /// The stream still has its first arrangement.
+    /// The arrangement (such as the mapping) with which the stream began is still in use.
     Fresh,
     /// A change was decided and is not complete.
     UnderWay(Change),

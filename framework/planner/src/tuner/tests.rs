@@ -221,7 +221,7 @@ fn outcome_compares_prediction_and_measurement() {
 
 #[test]
 fn ineffective_changes_become_rarer() {
-    // The model predicts a gain of 30 % for every other arrangement, but no change has an effect.
+    // The model predicts that every other arrangement of the stream saves 30 % of the time per item, but no change has an effect.
     let mut tuner = tuner(at_once());
     let (mut current, mut changes) = (0, Vec::new());
     for t in 1..=400 {

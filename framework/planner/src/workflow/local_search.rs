@@ -1,8 +1,8 @@
 //! Local search, which improves a workflow plan by random changes.
 //!
 //! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement.
-//! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order is perturbed and
-//! all tasks are placed again; or the order is perturbed and all tasks keep their processors.
+//! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order of the tasks is
+//! perturbed and all tasks are placed again; or the order is perturbed and all tasks keep their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;

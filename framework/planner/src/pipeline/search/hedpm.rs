@@ -24,9 +24,9 @@ const SWEEP: usize = 20;
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Ideal time (or fixed target time) with which the time of the match was compared.
+    /// Ideal time per item (or fixed target time) with which the time of these stages was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// Time of the match, computed with mean links to neighbours that were not matched yet.
+    /// Time per item of these stages on these hosts, computed with mean links to neighbouring stages without hosts.
     pub(in crate::pipeline) time: f64,
 }
 
@@ -150,21 +150,21 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
 /// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
-    /// Stages and processors without a match, from which the ideal time follows; `None` with a fixed target time.
+    /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
     remaining: Option<Remaining<'a>>,
     matches: Vec<Match>,
-    /// For each stage, the number of its match; `None` without a match.
+    /// For each stage, the index in `matches` of the block to which it belongs; `None` if the stage has no host yet.
     matched: Vec<Option<usize>>,
     stages_left: usize,
-    /// Processors without a match, in the order in which they will be matched.
+    /// Processors without a stage, in the order in which they get stages.
     free: &'a [usize],
 }
 
 impl Pass<'_> {
-    /// Returns the next match for `stage`: the stages, their hosts, and their time.
+    /// Matches `stage` with processors: returns `stage` and the neighbours that are added to it, their hosts, and their time per item.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Number of processors that this match may use, because each remaining range of unmatched stages needs a processor.
+        // Number of processors that may host `stage`, because each remaining range of unmatched stages needs a processor.
         let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -242,13 +242,14 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Returns the number of ranges of adjacent unmatched stages, if `stages` were matched too.
+    /// Returns the number of ranges of adjacent stages that would have no hosts if `stages` had hosts.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()
     }
 
-    /// Returns the time per item of a range of stages on `hosts`, with real links to matched neighbours and mean links to other neighbours.
+    /// Returns the time per item of a range of stages on `hosts`, with the real links to neighbouring stages whose processors are chosen, and mean
+    /// links to other neighbours.
     fn time(&self, stages: &Range<usize>, hosts: &[usize]) -> f64 {
         let costs = self.hedpm.costs;
         let times = hosts.iter().map(|&p| {

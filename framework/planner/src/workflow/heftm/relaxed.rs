@@ -27,7 +27,7 @@ struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection for the tasks of `order`; files that other tasks write already exist.
+    /// Creates the collection of placeable tasks, from the tasks of `order`; files that other tasks write already exist.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {

@@ -24,7 +24,7 @@ struct NewBlock {
 }
 
 impl Edit {
-    /// Removes all replacements, so that the edit changes nothing.
+    /// Removes all replacements of blocks, so that the edit changes nothing.
     pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
         self.cuts.clear();
         self.blocks.clear();

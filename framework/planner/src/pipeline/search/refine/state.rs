@@ -291,7 +291,7 @@ impl<'a> Judge<'a> {
             });
             return usize::from(clash);
         }
-        // Processors that host several blocks before the edit are assumed to do so after it, because the number need not be exact.
+        // Processors that host several blocks before the edit are assumed to do so after it, because an estimate of their number is enough.
         state.crowded
     }
 
@@ -308,7 +308,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// Computes the times of the edit's new blocks, and of other blocks that have a new neighbour on either side.
+    /// Computes the times per item of the edit's new blocks, and of other blocks that have a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
