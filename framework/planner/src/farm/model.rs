@@ -176,7 +176,7 @@ impl IterationModel {
     }
 }
 
-/// Returns the part of a range of numbers of workers that is evaluated.
+/// Returns a range of numbers of workers without those that are larger than its first by a million or more, which are not evaluated.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
     first..=last.min(first.saturating_add(MOST_RANKS - 1))

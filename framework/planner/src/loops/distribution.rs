@@ -60,7 +60,7 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest rank always takes part in the division, because rounding could otherwise put all ranks below the minimum.
+        // The fastest rank always takes part in the division of the units, because rounding could otherwise leave all ranks below the minimum share.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {

@@ -9,7 +9,7 @@ use crate::number_format::{Percent, Seconds};
 /// Predicted and measured effect of a change of the arrangement of a stream. Measurements are taken where items leave the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time in seconds at which the change was decided.
+    /// Time in seconds at which the change of the arrangement was decided.
     pub decided: f64,
     /// Time in seconds from which on the new arrangement was used.
     #[serde(rename = "in_force")]

@@ -30,7 +30,7 @@ pub struct Tuner<A> {
     seen_small: u32,
     state: State,
     left: Left<A>,
-    /// Measured seconds per item in each of the last periods, since the stream changed to the current arrangement.
+    /// Measured seconds per item in each of the last measuring periods, since the stream changed to the current arrangement.
     measured: Recent,
     /// Last change of the arrangement, while its outcome is not known.
     awaited: Option<Change>,
@@ -43,9 +43,9 @@ pub struct Tuner<A> {
 enum State {
     /// The arrangement (such as the mapping) with which the stream began is still in use.
     Fresh,
-    /// A change was decided and is not complete.
+    /// A change of the arrangement was decided and is not complete.
     UnderWay(Change),
-    /// The last change was complete at time `since`; the next one is possible from time `until` on.
+    /// The last change of the arrangement was complete at time `since`; the next one is possible from time `until` on.
     Changed { since: f64, until: f64 },
 }
 
@@ -157,7 +157,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
     }
 
-    /// Returns true if the current arrangement was used for the whole last period, so that its measurements are valid.
+    /// Returns true if the current arrangement was used for the whole last measuring period, so that the measurements are valid.
     fn is_current(&self, situation: &Situation<A>) -> bool {
         match self.state {
             State::Fresh => true,
@@ -252,7 +252,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Action::Keep(Reason::UnderWay);
         }
-        // If the times or the cost are not usable, the comparison counts neither for nor against the candidate.
+        // If a time per item is not a positive number or the cost is negative or NaN, the comparison counts neither for nor against the candidate.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {

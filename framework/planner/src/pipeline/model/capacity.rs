@@ -43,7 +43,8 @@ pub(in crate::pipeline) struct Capacity {
     load: Vec<f64>,
     /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// For each processor, the replicated block with the highest number that runs on it.
+    /// For each processor, the replicated block with the highest number that runs on it, with which blocks are found that have only some processors
+    /// in common.
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,

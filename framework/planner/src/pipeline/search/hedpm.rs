@@ -38,9 +38,9 @@ pub(in crate::pipeline) struct Hedpm<'a> {
     costs: &'a Costs,
     dispatch: Dispatch,
     radius: f64,
-    /// Stage numbers, stages with the longest mean time first.
+    /// Stage numbers in descending order of the time per item on a mean processor.
     stage_order: Vec<usize>,
-    /// Processor numbers, processors with the shortest time for a mean stage first.
+    /// Processor numbers in ascending order of the time per item of a mean stage.
     processor_order: Vec<usize>,
 }
 

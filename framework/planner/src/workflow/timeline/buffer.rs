@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// Removes from time `from` on bytes that were added to the buffer until an infinite time.
+    /// Removes, from time `from` on, bytes that were added to the buffer without an end (until an infinite time).
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;

@@ -39,7 +39,7 @@ impl Edit {
         self
     }
 
-    /// Adds a new block to the range that was removed last.
+    /// Adds a new block, which replaces the range of blocks that was removed last.
     pub(in crate::pipeline) fn block(
         &mut self,
         stages: Range<usize>,

@@ -191,7 +191,8 @@ impl<'a> Judge<'a> {
         self.state_of(blocks)
     }
 
-    /// Returns the score of the mapping after an edit; `None` if the rules forbid the edit or the edit cannot improve the mapping.
+    /// Returns the score (production time, and a measure of slow blocks) of the mapping after an edit; `None` if the rules forbid the edit or the
+    /// edit cannot improve the mapping.
     pub(in crate::pipeline) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
         self.evaluations += 1;
         self.effort += 1;
