@@ -42,8 +42,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // The number of units that remain after rounding down is smaller than the number of ranks, unless the number of units exceeds the precision of
-    // the quotas.
+    // The number of units that remain after rounding down is smaller than the number of ranks, unless there are more units than a floating-point
+    // number can count exactly.
     let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);

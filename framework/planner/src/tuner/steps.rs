@@ -116,8 +116,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         decision
     }
 
-    /// Records that the decided change was complete at time `now` and cost `cost` seconds. Without a pending decision, the call records a change that
-    /// the tuner did not decide.
+    /// Records that the decided change of the arrangement was complete at time `now` and cost `cost` seconds. Without a pending decision, the call
+    /// records a change that the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
             State::UnderWay(change) => Some(Change { effective_from: now, cost, ..change }),
@@ -126,7 +126,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.pause(now, cost);
     }
 
-    /// Records that the decided change was not made, and that the old arrangement is still used at time `now`.
+    /// Records that the decided change of the arrangement was not made, and that the old arrangement is still used at time `now`.
     pub fn abandoned(&mut self, now: f64) {
         if let State::UnderWay(change) = self.state {
             self.setback();
@@ -134,7 +134,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Returns the outcome of the last change when the first whole periods in the new arrangement have been measured. Only the first call returns it.
+    /// Returns the outcome of the last change when enough whole measuring periods in the new arrangement have passed. Only the first call returns it.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
     }

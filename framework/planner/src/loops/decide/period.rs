@@ -30,7 +30,7 @@ impl Default for PeriodOptions {
 }
 
 impl PeriodOptions {
-    /// Checks that every limit of the period is valid.
+    /// Checks that every option is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first invalid number.

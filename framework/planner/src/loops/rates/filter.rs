@@ -124,8 +124,8 @@ impl Smoothing {
         }
     }
 
-    /// Returns the next state after a rise or a fall, and its weight of the history. If a custom table does not have the state `state`, the next
-    /// state is the first one.
+    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table does
+    /// not have the state `state`, the next state is the first one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),

@@ -116,8 +116,8 @@ impl Capacity {
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // There is no partial overlap if, for each replicated block, the replicated block with the highest number is the same on all of its hosts,
-        // and has no other hosts.
+        // No two replicated blocks share only some of their hosts if, for each replicated block, the replicated block with the highest number is the
+        // same on all of its hosts, and has no other hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()

@@ -79,8 +79,8 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of the first match. The
-        // first run of Algorithm 4.1 uses the ideal time of the remaining stages instead, and may lead to another mapping.
+        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of all stages and
+        // processors. Algorithm 4.1 computes the ideal time again for the remaining ones after each match, and may therefore lead to another mapping.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -164,7 +164,7 @@ impl Pass<'_> {
     /// Matches `stage` with processors: returns `stage` and the neighbours that are added to it, their hosts, and their time per item.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Number of processors that may host `stage`, because each remaining range of unmatched stages needs a processor.
+        // Number of processors that may host `stage`, because each other range of adjacent stages without a host needs a processor.
         let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -208,8 +208,8 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// Adds unmatched neighbours to the stages, later ones first, until the processor is busy for the ideal time and no stage is left without a
-    /// processor.
+    /// Adds neighbouring stages without a host to `stages`, later ones first, until the processor is busy for the ideal time and no stage is left
+    /// without a processor.
     fn gather(&self, mut stages: Range<usize>, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let host = &self.free[..1];
         let unmatched = |n: usize| self.matched.get(n).is_some_and(Option::is_none);
@@ -331,7 +331,8 @@ mod tests {
         assert!((found[0].1 - 4.315).abs() < 5e-4, "{}", found[0].1);
         assert!((best - 3.406).abs() < 5e-4, "{best}");
     }
-    /// The target times of Algorithm 4.2 include both ends of their interval, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of the first match.
+    /// The target times of Algorithm 4.2 include both ends of their interval, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of all stages and
+    /// processors.
     #[test]
     fn sweep_includes_the_first_ideal_time() {
         let mut spec = PipelineSpec::new(0.0);
