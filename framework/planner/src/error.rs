@@ -19,7 +19,7 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The description of the machine is invalid.
+    /// The description of processors and links (a platform or cluster) is invalid.
     Platform,
     /// The description of the pipeline is invalid.
     Pipeline,

@@ -1,4 +1,4 @@
-//! Description of the machine for the planner: speeds of processors, and bandwidths and set-up times of links.
+//! Platform: description of the hardware for the planner, with speeds of processors, and bandwidths and set-up times of links.
 
 use serde::{Deserialize, Serialize};
 
@@ -245,7 +245,8 @@ impl Platform {
         &self.speeds
     }
 
-    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. The computation of mean links uses this value.
+    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. Means over all links include it. A node is a
+    /// processor or the outside world.
     ///
     /// # Panics
     /// Panics if a node is greater than [`ext`](Platform::ext).

@@ -4,9 +4,9 @@
 //! processors, is a finite number, and no product becomes 0. A number that was checked on input therefore needs no later check. Times in seconds,
 //! sizes in bytes, and speeds and works of real machines are far within the range, whatever their units.
 
-/// Smallest number above 0 that the models accept.
+/// Smallest number above 0 that the planner's models accept.
 pub const SMALLEST: f64 = 1e-60;
-/// Largest number that the models accept.
+/// Largest number that the planner's models accept.
 pub const LARGEST: f64 = 1e60;
 /// Maximum number of ranks of a loop, and of worker counts that are compared: far beyond any machine. The state of one rank takes some hundred
 /// bytes, and a comparison of this number of worker counts takes some milliseconds.
@@ -26,12 +26,12 @@ pub fn is_less(value: f64, than: f64) -> bool {
     value < than * (1.0 - ROUNDING)
 }
 
-/// Returns true if the models accept the value as a divisor: a speed, a bandwidth or a length.
+/// Returns true if the planner's models accept the value as a divisor: a speed, a bandwidth or a length.
 pub fn is_positive(value: f64) -> bool {
     (SMALLEST..=LARGEST).contains(&value)
 }
 
-/// Returns true if the models accept the value as a work, a size or a cost, which may be 0.
+/// Returns true if the planner's models accept the value as a work, a size or a cost, which may be 0.
 pub fn is_amount(value: f64) -> bool {
     value == 0.0 || is_positive(value)
 }

@@ -29,7 +29,8 @@ pub(super) struct Envelope {
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Difference in seconds between the smallest delays of the last two complete generations, each without the transfer time of the message.
+    /// Difference in seconds between the smallest delays of the last two complete generations (of 64 messages), each without the transfer time of the
+    /// message.
     spread: Option<f64>,
 }
 

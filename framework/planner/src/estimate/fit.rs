@@ -23,7 +23,7 @@ pub struct Measurement {
 /// Speeds of ranks and works of stages that were known before the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// Speed of each rank, from a benchmark at start-up (probe). Only ratios matter if no work is known.
+    /// Speed of each rank, from a benchmark at start-up (probe). If the work of no stage is known, only the ratios of the speeds matter.
     pub speeds: Vec<f64>,
     /// Work of each stage in units of speed × seconds, if it was declared or fitted before.
     pub works: Vec<Option<f64>>,

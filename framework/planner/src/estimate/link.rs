@@ -266,8 +266,8 @@ mod tests {
             send(&mut traffic, real, offset, 600, &mut StdRng::seed_from_u64(seed));
             let estimate = traffic.estimate(Some(offset));
             prop_assert_eq!(estimate.bandwidth.source, Source::Envelope);
-            // The smallest delays still contain some microseconds of waiting time. They matter only if the link is so fast that a megabyte takes
-            // little longer.
+            // The smallest delays of messages still contain some microseconds of waiting time. They matter only if the link is so fast that a
+            // megabyte takes little longer.
             let slack = 40e-6;
             let time = |link: Link| link.time(1e6);
             let (found, wanted) = (time(estimate.link()), time(real));

@@ -8,7 +8,8 @@ use crate::range;
 /// link itself and not as waiting time.
 const MAX_SPREAD: f64 = 1.0 / 8.0;
 
-/// Measured transfer time of a number of bytes, and the difference between the smallest delays of two generations of messages, if it is known.
+/// Measured transfer time of a number of bytes, and the difference (s) between the smallest delays of the last two sets of 64 messages, if it is
+/// known.
 struct Reading {
     bytes: f64,
     seconds: f64,

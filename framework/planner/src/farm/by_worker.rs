@@ -1,8 +1,9 @@
-//! Map from numbers of workers to values.
+//! Map from the number of a worker (its rank) to a value.
 
 use serde::{Deserialize, Serialize};
 
-/// Map from numbers of workers to values of any type. A look-up takes one step if the numbers are consecutive, as rank numbers usually are.
+/// Map from the number of a worker (its rank) to a value of any type. A look-up takes one step if the numbers are consecutive, as rank numbers
+/// usually are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ByWorker<T> {
     /// Pairs of a worker's number and its value, in ascending order of the numbers.

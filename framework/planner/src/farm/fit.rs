@@ -105,7 +105,7 @@ impl FarmFit {
             start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
             per_byte: lines.slope.max(0.0),
         };
-        // If the residuals of one line are rounding errors, two lines are not fitted.
+        // If one line fits the message times except for rounding errors, two lines are not used.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
             Some((two, border))
@@ -158,7 +158,7 @@ fn without_outliers(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.into_iter().filter(|point| above(point) <= limit).collect()
 }
 
-/// Two parallel lines of time against size, for small and for large messages.
+/// Two parallel lines for the time of a message as a function of its size: one for small and one for large messages.
 struct Lines {
     slope: f64,
     small: f64,
@@ -167,7 +167,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Fits parallel lines to the points before index `border` and from `border` on; `None` if all points of each part have the same size.
+    /// Fits parallel lines to `points` (bytes, seconds) before index `border` and from `border` on; `None` if all points of each part have the same
+    /// bytes.
     fn fit(points: &[(f64, f64)], border: usize) -> Option<Lines> {
         if points.len() < ENOUGH {
             return None;

@@ -55,7 +55,7 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
-    /// Returns the properties clamped to the range of numbers that the models accept.
+    /// Returns the properties of the farm, clamped to the range of numbers that the planner's models accept.
     pub(crate) fn usable(&self) -> Self {
         Knowledge {
             now: if range::amount(self.now.abs()).is_some() { self.now } else { 0.0 },
@@ -120,7 +120,7 @@ impl ChunkDone {
         ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
     }
 
-    /// Returns the report clamped to the range of numbers that the models accept; `None` if it contains invalid numbers.
+    /// Returns the report, clamped to the range of numbers that the planner's models accept; `None` if it contains invalid numbers.
     pub(crate) fn usable(&self) -> Option<ChunkDone> {
         let sum = range::amount(self.sum).filter(|_| self.tasks > 0)?;
         // Largest accepted square: the square of the largest number that the models accept.

@@ -176,27 +176,28 @@ impl IterationModel {
     }
 }
 
-/// Returns the part of a range of numbers of workers that is evaluated.
+/// Returns a range of numbers of workers without those that are larger than its first by a million or more, which are not evaluated.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
     first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
 /// Computes the number of workers that the master can serve by equation 10 of Cesar et al., ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, without rounding
-/// down. `carry` is λV and `out` is α.
+/// down. The parameters are those of [`capability_by_bytes`].
 pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
 }
 
 /// Computes the number of workers that the master can serve by equation 11 of Cesar et al., ⌊(λV + Tc)/(λαV − mo)⌋, without rounding down; infinite
-/// if λαV ≤ mo. `carry` is λV and `out` is α.
+/// if λαV ≤ mo. `mo` is the start-up time of a message; `carry` is λV, the time for the bytes of an iteration; `out` is α, the fraction of these
+/// bytes that is sent to workers; `compute` is Tc, the computing time of all workers.
 pub(super) fn capability_by_bytes(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let busy = out * carry - mo;
     if busy <= 0.0 { f64::INFINITY } else { (carry + compute) / busy }
 }
 
 /// Computes the number of workers that the master can serve by equation 12 of Cesar et al., ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋,
-/// without rounding down. `carry` is λV and `out` is α.
+/// without rounding down. The parameters are those of [`capability_by_bytes`].
 pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
     let rest = 2.0 * mo - out * carry;
     if mo <= 0.0 {

@@ -67,7 +67,7 @@ pub struct CountOutcome {
     pub before: usize,
     /// Number of workers after the change.
     pub after: usize,
-    /// Median time of the last iterations before the change, or the predicted time if no iteration was measured.
+    /// Median time of the last iterations with the old number of workers, or the predicted time if no iteration was measured.
     pub before_s: f64,
     /// Time of an iteration or task that was predicted for the new number of workers.
     pub predicted_s: f64,
@@ -88,7 +88,8 @@ impl CountOutcome {
             outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
             outcome.measured_after / now,
         );
-        // Ratio by which iterations with the new number of workers may be slower than before, because the model has predicted it.
+        // Predicted time of an iteration with the new number of workers, divided by that with the old one; at least 1. Iterations that are slower by
+        // this ratio are as expected.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
         let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);

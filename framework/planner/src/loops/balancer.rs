@@ -33,7 +33,7 @@ struct Start {
     seconds: f64,
 }
 
-/// Decides at each interaction whether units move, which units move, and when the next interaction is.
+/// Decides, whenever all ranks have reported to it (an *interaction*), whether units move, which units move, and when the next reports are due.
 ///
 /// The steps are in this order (Fig. 21 of Siegell and Steenkiste 1997):
 ///
@@ -46,9 +46,9 @@ struct Start {
 ///   of a pass](Ahead::RestOfPass), the saving until the end of the pass must exceed the cost.
 ///
 /// The balancer has no clock and sends no messages. After [`Action::Act`] it waits until the caller reports that the moves were
-/// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned). Interactions in the meantime only update the smoothed rates, because their
-/// reports belong to the old distribution. If instructions are pipelined, so that the moves decided at one interaction are carried out at the next,
-/// the caller reports that next interaction first, and then the movement.
+/// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned). Reports in the meantime only update the smoothed rates, because they belong
+/// to the old distribution. If instructions are pipelined, so that the moves decided at one interaction are carried out at the next, the caller
+/// reports that next interaction first, and then the movement.
 ///
 /// A rank without units keeps its last rate. A rank that never had units counts with the mean rate of the others.
 ///
@@ -84,9 +84,9 @@ pub struct LoopBalancer {
     realised_gain: RealisedGain,
     /// Movement of units that was decided and is not complete.
     under_way: Option<UnderWay>,
-    /// Time of the last interaction with the ranks.
+    /// Time of the last reports of the ranks (s).
     last: Option<f64>,
-    /// Time from which on ranks have only computed: that of the last interaction, or of the end of the movement of units after it.
+    /// Time from which on ranks have only computed: the time of the last reports, or of the end of the movement of units after them.
     free: Option<f64>,
 }
 
@@ -172,7 +172,8 @@ impl LoopBalancer {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
-    /// Evaluates the reports of one interaction and decides on moves, in O(P log P) for P ranks.
+    /// Evaluates the reports that all ranks have sent at one time (an interaction), and decides on moves of units between ranks, in O(P log P) for P
+    /// ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time

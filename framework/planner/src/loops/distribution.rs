@@ -1,4 +1,4 @@
-//! Distribution of units over ranks, and the time that a new distribution would save.
+//! Distribution of units (iterations of a loop) over ranks, and the time that a new distribution would save.
 
 use std::cmp::Ordering;
 
@@ -42,8 +42,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // The number of units that remain after rounding down is smaller than the number of ranks, unless the number of units exceeds the precision of
-    // the quotas.
+    // The number of units that remain after rounding down is smaller than the number of ranks, unless there are more units than a floating-point
+    // number can count exactly.
     let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
@@ -60,7 +60,7 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest rank always takes part in the division, because rounding could otherwise put all ranks below the minimum.
+        // The fastest rank always takes part in the division of the units, because rounding could otherwise leave all ranks below the minimum share.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {

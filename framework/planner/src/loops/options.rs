@@ -26,7 +26,7 @@ use crate::range::{self, AMOUNT, POSITIVE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopOptions {
-    /// False if units never move, although the balancer still evaluates and reports each interaction.
+    /// False if units never move, although the balancer still evaluates the reports of the ranks and returns the savings that it finds.
     pub enabled: bool,
     /// Pairs of ranks between which units may move.
     pub reach: Reach,
@@ -54,7 +54,7 @@ pub struct LoopOptions {
     /// Expected cost of a movement before the first movement. The default is 0, which permits the first movement, and with it a measurement of the
     /// cost.
     pub costs: MovementCosts,
-    /// Lower limits of the time between two interactions with the balancer.
+    /// Lower limits of the time between two reports of a rank to the balancer.
     pub period: PeriodOptions,
 }
 
@@ -76,7 +76,7 @@ impl Default for LoopOptions {
 }
 
 impl LoopOptions {
-    /// Returns options with which a balancer evaluates and reports interactions, but never moves units, for comparison with balancing.
+    /// Returns options with which a balancer evaluates the reports of ranks, but never moves units, for comparison with balancing.
     pub fn off() -> Self {
         LoopOptions { enabled: false, ..LoopOptions::default() }
     }

@@ -76,7 +76,7 @@ proptest! {
         let moves = neighbour_moves(&held, &target).unwrap();
         prop_assert!(moves.len() < held.len().max(1));
         prop_assert!(moves.iter().all(|m| m.from.abs_diff(m.to) == 1));
-        // Exactly the surplus of the ranks on one side of a border crosses the border, in one direction only.
+        // Between two neighbouring ranks exactly the surplus of all ranks on one side moves to the other side, in one direction only.
         for border in 0..held.len() - 1 {
             let (has, wants) =
                 (held[..=border].iter().sum::<u64>(), target[..=border].iter().sum::<u64>());

@@ -160,7 +160,7 @@ fn filter_table(case: &Case) {
                 "{i}: {found} instead of {rate}"
             );
             assert_eq!(state.name, name, "{i}");
-            // The weight of the history is not compared for the first rate, which is not smoothed.
+            // The weight of the previous rates is not compared for the first rate, which is not smoothed.
             assert!(i == 0 || Ok(state.history) == h.parse(), "{i}");
         }
     }

@@ -33,8 +33,8 @@ fn moderate_gain_requires_four_averaged_reports() {
     assert!(shown.starts_with("keep: there are too few reports to trust a gain of this size; "), "{shown}");
 }
 
-/// Regression: on a grid of 4,000 rows, the first sweep of a rank took three times as long as later sweeps. Its neighbour, which shared its core with
-/// a load, then received most of the rows.
+/// Regression: on a grid of 4,000 rows, the first pass (sweep) of a rank over its rows took three times as long as later ones. Its neighbour, which
+/// shared its core with a load, then received most of the rows.
 #[test]
 fn first_report_moves_nothing_and_is_discarded() {
     let mut bench = Bench::new(&[2000; 2], four());

@@ -55,8 +55,8 @@ pub struct Sweep {
     pub ranks: usize,
     /// Number of iterations of the pipelined loop (m in the paper of Siegell and Steenkiste).
     pub iterations: u64,
-    /// Seconds of the sweep on one rank (t_seq in the paper of Siegell and Steenkiste). If the ranks' parts take unequal times, the value is P times
-    /// the longest, see [`of_iteration`](Sweep::of_iteration).
+    /// Seconds of one pass of the pipelined loop (a sweep) on a single rank (t_seq in the paper of Siegell and Steenkiste). If the ranks' parts take
+    /// unequal times, the value is P times the longest, see [`of_iteration`](Sweep::of_iteration).
     pub sequential: f64,
     /// Cost of a message with border values to the next rank.
     pub shift: ShiftCost,
@@ -69,13 +69,13 @@ pub struct Grain {
     pub block: u64,
     /// Number of blocks (M in the paper of Siegell and Steenkiste).
     pub blocks: u64,
-    /// Predicted seconds of the sweep (equation 9 of the paper of Siegell and Steenkiste).
+    /// Predicted seconds of one pass (sweep) of the pipelined loop (equation 9 of the paper of Siegell and Steenkiste).
     pub time: f64,
 }
 
 impl Sweep {
-    /// Creates a sweep from the time in seconds of an iteration of the pipelined loop on the rank with the slowest part (equation 5 of the paper of
-    /// Siegell and Steenkiste).
+    /// Creates the description of a sweep (one pass of the pipelined loop) from the seconds of an iteration on the rank with the slowest part
+    /// (equation 5 of the paper of Siegell and Steenkiste).
     pub fn of_iteration(ranks: usize, iterations: u64, iteration: f64, shift: ShiftCost) -> Self {
         Sweep { ranks, iterations, sequential: ranks as f64 * iterations as f64 * iteration, shift }
     }
@@ -101,8 +101,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Returns the predicted seconds of the sweep in `blocks` blocks (equation 9 of the paper of Siegell and Steenkiste). A single rank sends no
-    /// messages.
+    /// Returns the predicted seconds of the sweep (one pass of the pipelined loop), if its iterations are divided into `blocks` blocks (equation 9 of
+    /// the paper of Siegell and Steenkiste). A single rank sends no messages.
     pub fn time(&self, blocks: f64) -> f64 {
         if self.ranks <= 1 || self.iterations == 0 {
             return self.sequential;
@@ -112,8 +112,8 @@ impl Sweep {
         (blocks + p - 1.0) * self.sequential / (p * blocks) + (blocks + p - 2.0) * shift
     }
 
-    /// Returns the real number of blocks with the shortest time (equation 10 of the paper of Siegell and Steenkiste); infinite if a message has no
-    /// fixed cost.
+    /// Returns the number of blocks (not rounded to an integer) with the shortest time of the pipelined loop (equation 10 of the paper of Siegell and
+    /// Steenkiste); infinite if a message has no fixed cost.
     pub fn best_blocks(&self) -> f64 {
         if self.ranks <= 1 {
             return 1.0;
@@ -145,7 +145,8 @@ impl Sweep {
         Grain { block, blocks, time: self.time(blocks as f64) }
     }
 
-    /// Returns the efficiency of the sweep in `blocks` blocks: [`sequential`](Sweep::sequential) / ([`ranks`](Sweep::ranks) × [`time`](Sweep::time)).
+    /// Returns the efficiency of the ranks, if the iterations of the loop are divided into `blocks` blocks: [`sequential`](Sweep::sequential) /
+    /// ([`ranks`](Sweep::ranks) × [`time`](Sweep::time)).
     pub fn efficiency(&self, blocks: f64) -> f64 {
         self.sequential / (self.ranks as f64 * self.time(blocks))
     }

@@ -223,7 +223,7 @@ impl fmt::Display for Compact<'_> {
                 let plus = if n > start { "+" } else { "" };
                 write!(f, "{plus}{}", line(&self.spec.stages[n].name))?;
             }
-            // The stages that do not exist are shown as one range, because a block may have any number of them.
+            // If an invalid mapping names stages that do not exist, they are written as one range, because a block may have any number of them.
             if known < end {
                 let plus = if known > start { "+" } else { "" };
                 write!(f, "{plus}#{known}")?;

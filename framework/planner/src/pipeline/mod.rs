@@ -1,9 +1,9 @@
 //! Planning of linear pipelines: mappings of stages to processors.
 //!
-//! A [`PipelineSpec`] describes the work and a [`Platform`](crate::Platform) the machine; [`plan`] returns a [`Mapping`] of the pipeline to the
-//! platform. [`production_time`] predicts the production time of any mapping. The model and the planners HeDPM, DPM and BSC follow *Heterogeneous
-//! Dynamic Pipeline Mapping* (2017). Replicated groups of stages, processors that host several blocks, dispatch on demand and the refined planner
-//! go beyond that paper.
+//! A [`PipelineSpec`] describes the work and a [`Platform`](crate::Platform) the processors and links; [`plan`] returns a [`Mapping`] of the pipeline
+//! to the platform. [`production_time`] predicts the production time of any mapping. The model and the planners HeDPM, DPM and BSC follow
+//! *Heterogeneous Dynamic Pipeline Mapping* (2017). Replicated groups of stages, processors that host several blocks, dispatch on demand and the
+//! refined planner go beyond that paper.
 
 mod dispatch;
 mod mapping;

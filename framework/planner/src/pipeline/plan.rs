@@ -116,8 +116,8 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform. [`ErrorKind::Options`] if the radius is negative, 1 or more.
-/// [`ErrorKind::Mapping`] if a start is not a mapping of this pipeline to this platform. [`ErrorKind::Infeasible`] if no mapping satisfies the
-/// rules, which happens if pinned stages need a shared processor and the options exclude sharing.
+/// [`ErrorKind::Mapping`] if a start mapping is not a mapping of this pipeline to this platform. [`ErrorKind::Infeasible`] if no mapping satisfies
+/// the rules, which happens if pinned stages need a shared processor and the options exclude sharing.
 ///
 /// ```
 /// use armature_planner::pipeline::{PipelineSpec, PlanOptions, StageSpec, plan};

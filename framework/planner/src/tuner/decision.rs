@@ -1,4 +1,4 @@
-//! Input and decisions of a tuner, which decides whether a running stream is rearranged.
+//! Input and decisions of a tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use std::fmt;
 
@@ -55,26 +55,26 @@ pub enum Action {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// The option [`enabled`](super::TunerOptions::enabled) is false.
+    /// The tuner is switched off: its option [`enabled`](super::TunerOptions::enabled) is false.
     Off,
-    /// An earlier change is not complete.
+    /// An earlier change of the arrangement is not complete.
     UnderWay,
-    /// There is no candidate, or the candidate is the current arrangement.
+    /// No other arrangement was proposed (there is no candidate), or the candidate is the current arrangement.
     Same,
-    /// The pause after the last change has not ended.
+    /// The pause after the last change of the arrangement has not ended.
     CoolingDown {
         /// Time on the tuner's clock at which the pause ends, in seconds.
         until: f64,
     },
-    /// Measurements are missing, unusable, or older than the last change.
+    /// Measurements are missing, unusable, or older than the last change of the arrangement.
     NotSettled,
-    /// The gain of the candidate is too small to be trusted after few measurements.
+    /// The time per item that the candidate saves (its gain) is too small to be trusted after few measurements.
     Unsure,
-    /// The gain of the candidate is below the threshold.
+    /// The time per item that the candidate saves (its gain) is below the [threshold](super::TunerOptions::threshold).
     GainTooSmall,
     /// The stream has used the candidate before and changed away from it. The gain would be enough only for a candidate that it has not used yet.
     ReturnTooSoon,
-    /// The gain does not save enough in the expected remaining time to pay for the change.
+    /// The candidate saves too little time until the expected end of the stream to pay for the change.
     NotWorthCost,
     /// The candidate's gain and profit were large enough, but not in enough consecutive looks (comparisons with the current arrangement).
     NotPersistent {

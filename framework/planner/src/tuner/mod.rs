@@ -1,4 +1,4 @@
-//! Decision whether a running stream is rearranged.
+//! Decision whether a running stream changes its arrangement: its mapping, its distribution of rows or its number of workers.
 //!
 //! A planner finds an arrangement that is predicted to be faster than the current one. The [`Tuner`] decides whether a change to this candidate pays,
 //! in the same way for every skeleton. An *arrangement* is a mapping of a pipeline, a distribution of the rows of a loop, or a number of workers; the

@@ -1,4 +1,4 @@
-//! Options of a tuner, which decides whether a running stream is rearranged.
+//! Options of a tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +19,9 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct TunerOptions {
     /// False if the tuner never changes the arrangement of the stream, but still evaluates candidates and reports its decisions.
     pub enabled: bool,
-    /// Minimum gain for a change, as a fraction of the current time per item; at least 0 and less than 1.
+    /// Minimum saving of a change of the arrangement (its gain), as a fraction of the current time per item; at least 0 and less than 1.
     pub threshold: f64,
-    /// Minimum ratio of the expected saving to the cost of a change; 0 or more.
+    /// Minimum ratio of the seconds that a change of the arrangement is expected to save to the seconds that it costs; 0 or more.
     pub margin: f64,
     /// Number of consecutive looks (comparisons of a candidate with the current arrangement) in which the gain and the profit of a candidate must be
     /// large enough; at least 1.
@@ -40,7 +40,7 @@ pub struct TunerOptions {
     pub return_factor: f64,
     /// Time in seconds for which the tuner remembers an arrangement (such as a mapping) after the stream has changed away from it; 0 or more.
     pub memory: f64,
-    /// Number of whole periods after a change in which its effect is measured; at least 1.
+    /// Number of measuring periods after a change over which its effect is measured; at least 1.
     pub outcome_periods: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::number_format::{Percent, Seconds};
 /// Predicted and measured effect of a change of the arrangement of a stream. Measurements are taken where items leave the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time in seconds at which the change was decided.
+    /// Time in seconds at which the change of the arrangement was decided.
     pub decided: f64,
     /// Time in seconds from which on the new arrangement was used.
     #[serde(rename = "in_force")]
@@ -24,9 +24,9 @@ pub struct Outcome {
     pub predicted_before: f64,
     /// Predicted seconds per item after the change.
     pub predicted_after: f64,
-    /// Measured seconds per item in the last periods before the decision; `None` if no item left the stream in these periods.
+    /// Measured seconds per item in the last measuring periods before the decision; `None` if no item left the stream in them.
     pub measured_before: Option<f64>,
-    /// Measured seconds per item in the first whole periods after the change.
+    /// Measured seconds per item in the first whole measuring periods after the change.
     pub measured_after: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Implementation of the tuner, which decides whether a running stream is rearranged.
+//! Implementation of the tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ const DECISIVE_LOOKS: u32 = 2;
 /// Fraction of the minimum gain that is enough for a change if it is found in many consecutive comparisons.
 const SMALL: f64 = 0.5;
 
-/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream is rearranged; see the [module
-/// documentation](super).
+/// Decides at each look (comparison of a candidate with the current arrangement) whether a stream changes its arrangement (such as its mapping); see
+/// the [module documentation](super).
 ///
 /// The tuner has no clock and takes the time from the [`Situation`]. Equal sequences of looks give equal decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Tuner<A> {
     seen_small: u32,
     state: State,
     left: Left<A>,
-    /// Measured seconds per item in each of the last periods, since the stream changed to the current arrangement.
+    /// Measured seconds per item in each of the last measuring periods, since the stream changed to the current arrangement.
     measured: Recent,
     /// Last change of the arrangement, while its outcome is not known.
     awaited: Option<Change>,
@@ -41,11 +41,11 @@ pub struct Tuner<A> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 enum State {
-    /// The stream still has its first arrangement.
+    /// The arrangement (such as the mapping) with which the stream began is still in use.
     Fresh,
-    /// A change was decided and is not complete.
+    /// A change of the arrangement was decided and is not complete.
     UnderWay(Change),
-    /// The last change was complete at time `since`; the next one is possible from time `until` on.
+    /// The last change of the arrangement was complete at time `since`; the next one is possible from time `until` on.
     Changed { since: f64, until: f64 },
 }
 
@@ -116,8 +116,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         decision
     }
 
-    /// Records that the decided change was complete at time `now` and cost `cost` seconds. Without a pending decision, the call records a change that
-    /// the tuner did not decide.
+    /// Records that the decided change of the arrangement was complete at time `now` and cost `cost` seconds. Without a pending decision, the call
+    /// records a change that the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
             State::UnderWay(change) => Some(Change { effective_from: now, cost, ..change }),
@@ -126,7 +126,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.pause(now, cost);
     }
 
-    /// Records that the decided change was not made, and that the old arrangement is still used at time `now`.
+    /// Records that the decided change of the arrangement was not made, and that the old arrangement is still used at time `now`.
     pub fn abandoned(&mut self, now: f64) {
         if let State::UnderWay(change) = self.state {
             self.setback();
@@ -134,7 +134,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Returns the outcome of the last change when the first whole periods in the new arrangement have been measured. Only the first call returns it.
+    /// Returns the outcome of the last change when enough whole measuring periods in the new arrangement have passed. Only the first call returns it.
     pub fn outcome(&mut self) -> Option<Outcome> {
         self.outcome.take()
     }
@@ -157,7 +157,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
     }
 
-    /// Returns true if the current arrangement was used for the whole last period, so that its measurements are valid.
+    /// Returns true if the current arrangement was used for the whole last measuring period, so that the measurements are valid.
     fn is_current(&self, situation: &Situation<A>) -> bool {
         match self.state {
             State::Fresh => true,
@@ -252,7 +252,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if let State::UnderWay(_) = self.state {
             return Action::Keep(Reason::UnderWay);
         }
-        // If the times or the cost are not usable, the comparison counts neither for nor against the candidate.
+        // If a time per item is not a positive number or the cost is negative or NaN, the comparison counts neither for nor against the candidate.
         let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
         let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
         if !situation.settled || !is_usable || !self.is_current(situation) {

@@ -166,7 +166,7 @@ fn cooldown_is_proportional_to_the_cost_of_a_change() {
     assert!(tuner.consider(situation_at(1.0), to(1, 0.005, 0.7)).is_act());
     tuner.acted(1.5, 0.7);
     let at = |now| Situation { current: 1, current_time: 0.005, ..situation_at(now) };
-    // The last period began before the change was complete, so its measurements do not count.
+    // The last measuring period began before the change was complete, so its measurements do not count.
     assert_eq!(tuner.consider(at(2.0), to(2, 0.001, 0.0)).action, kept(Reason::NotSettled));
     assert_eq!(tuner.consider(at(3.0), to(2, 0.001, 0.0)).action, kept(Reason::CoolingDown { until: 8.5 }));
     assert_eq!(tuner.consider(at(8.5), to(2, 0.001, 0.0)).action, Action::Act);
@@ -221,7 +221,7 @@ fn outcome_compares_prediction_and_measurement() {
 
 #[test]
 fn ineffective_changes_become_rarer() {
-    // The model predicts a gain of 30 % for every other arrangement, but no change has an effect.
+    // The model predicts that every other arrangement of the stream saves 30 % of the time per item, but no change has an effect.
     let mut tuner = tuner(at_once());
     let (mut current, mut changes) = (0, Vec::new());
     for t in 1..=400 {

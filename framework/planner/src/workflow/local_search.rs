@@ -1,8 +1,8 @@
 //! Local search, which improves a workflow plan by random changes.
 //!
 //! Each round draws random changes of the best plan so far, evaluates them in parallel, and continues with the best one if it is an improvement.
-//! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order is perturbed and
-//! all tasks are placed again; or the order is perturbed and all tasks keep their processors.
+//! There are three kinds of changes: a task on the critical path moves to another processor, possibly with its neighbours; the order of the tasks is
+//! perturbed and all tasks are placed again; or the order is perturbed and all tasks keep their processors.
 
 use super::cluster::Cluster;
 use super::graph::Workflow;
@@ -112,7 +112,8 @@ fn with_moved_task(
 /// Places all tasks again in a random order close to that of the plan. If `homes` is given, tasks stay on the processors that it assigns to them.
 fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
-    // Maximum distance by which tasks move in the order. Its logarithm is uniformly distributed, between one position and all positions.
+    // Maximum number of positions by which tasks move in the order of the tasks. Its logarithm is uniformly distributed, from one position to all
+    // positions.
     let reach = (graph.len() as f64).powf(random.uniform());
     let mut order: Vec<(Moment, usize)> = best
         .sequence

@@ -9,8 +9,9 @@ use super::memory::MemoryModel;
 /// cores takes well under a minute, the time that planning may take. Most of the gain is in the first plans.
 const EVALUATIONS: usize = 100;
 
-/// Default number of partitions of the workflow from which the planner DagHetPart starts. Trying all numbers of blocks on a cluster of 36 processors
-/// takes three times as long, and gives block plans that are up to a quarter shorter; list schedules were shorter still in all of 54 measured cases.
+/// Default number of partitions of the workflow from which the planner DagHetPart starts. Trying all numbers of partitions on a cluster of 36
+/// processors takes three times as long, and gives block plans that are up to a quarter shorter; list schedules were shorter still in all of 54
+/// measured cases.
 const PARTITIONS: usize = 12;
 
 /// Options of the workflow planners.

@@ -17,7 +17,8 @@ pub enum Execution {
         /// Time for which files between blocks of tasks occupy memory.
         crossing: Crossing,
     },
-    /// Event model: a file is sent when the task that writes it has ended. [`Transfer`]s and [`Eviction`]s define the place of each file at any time.
+    /// Event model: a file is sent when the task that writes it has ended. [`Transfer`]s and [`Eviction`]s define in which memory or buffer each file
+    /// is at any time.
     Events,
 }
 
@@ -48,7 +49,7 @@ pub struct Eviction {
     pub before: usize,
 }
 
-/// Plan of a workflow: processor, order and times of all tasks, and the places of their files.
+/// Plan of a workflow: processor, order and times of all tasks, and the moves of their files between memories and buffers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {

@@ -23,7 +23,7 @@ pub enum Progress {
     },
 }
 
-/// Place of a file between two tasks of a workflow run.
+/// Memory or buffer that holds a file between two tasks of a workflow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilePlace {
@@ -33,7 +33,7 @@ pub enum FilePlace {
     Memory(usize),
     /// The file is in the buffer of the given processor.
     Buffer(usize),
-    /// The file is with its reader, which has started.
+    /// The task that reads the file has started. While it runs, the file counts as part of its memory.
     Read,
 }
 
@@ -84,7 +84,8 @@ impl Situation {
     }
 
     /// Returns the state at time `now` if the run follows a plan that was made from this state, in which files are sent as soon as they are written
-    /// ([`Execution::Events`](super::Execution::Events)). A file that is being sent at that time is still at its old place.
+    /// ([`Execution::Events`](super::Execution::Events)). A file that is being sent at that time is still in the memory or buffer from which it is
+    /// sent.
     pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
         let mut later = Situation { now, ..self.clone() };
         let starts = |task: usize| self.tasks[task] == Progress::Waiting && plan.start[task] < now;
@@ -123,7 +124,7 @@ impl Situation {
         }
     }
 
-    /// Records that a file whose reader has not started was sent or evicted to the place `place`.
+    /// Records that a file (number `edge`), whose reader has not started, was sent or evicted to the memory or buffer `place`.
     ///
     /// # Panics
     /// Panics if the edge does not exist.
@@ -178,7 +179,7 @@ impl Situation {
         self.tasks[task]
     }
 
-    /// Returns the place of a file.
+    /// Returns the memory or buffer in which the file of an edge is, or whether it was read or is not yet written.
     ///
     /// # Panics
     /// Panics if the edge does not exist.

@@ -120,9 +120,9 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
         differ += off * off;
         by_chance += chance;
     }
-    // `real` is the mean squared difference between the task times of workers, without the part `by_chance` that chance explains. If all workers are
-    // equally fast, the sum `differ` rarely exceeds `by_chance` by more than two standard deviations. This limit is doubled, because a chunk may show
-    // only part of a long block of similar tasks.
+    // `real` is the mean squared difference of the workers' mean task times from the overall mean, without the part `by_chance` that chance explains.
+    // If all workers are equally fast, the sum of the squares, `differ`, rarely exceeds `by_chance` by more than two standard deviations. This limit
+    // is doubled, because a chunk may show only part of a long block of similar tasks.
     let real = (differ - by_chance) / seen.len().max(1) as f64;
     if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
         return slowness;

@@ -131,7 +131,8 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Returns the number of measured tasks, divided by the tasks of a probe (a chunk that measures the time of a task).
+/// Returns the number of measured tasks, divided by the tasks of a probe (a chunk that measures the time of a task). It determines when a policy is
+/// selected.
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }

@@ -69,7 +69,7 @@ impl Prepared {
     }
 }
 
-/// Returns ⌈tasks / parts⌉, at least 1. The number of parts need not be an integer.
+/// Returns the chunk size if `tasks` tasks are divided into `parts` chunks: ⌈tasks / parts⌉, at least 1. The number of chunks need not be an integer.
 pub(super) fn share(tasks: u64, parts: f64) -> u64 {
     let size = (tasks as f64 / parts).ceil();
     // A chunk size of NaN becomes 1. The caller limits a chunk size that is too large to the number of remaining tasks.

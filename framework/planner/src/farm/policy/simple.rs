@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use crate::farm::TaskStatistics;
 
-    /// If only ten further tasks may be in flight at each request, chunk sizes still decrease with the number of remaining tasks, and not with each
-    /// message.
+    /// Even if a request may get at most ten tasks, the policy TSS reduces the chunk size with the number of remaining tasks, and not with each
+    /// chunk.
     #[test]
     fn trapezoid_chunks_do_not_shrink_with_limited_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());

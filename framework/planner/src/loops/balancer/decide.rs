@@ -69,8 +69,8 @@ impl LoopBalancer {
         decision.action = self.decide_action(decision, &moves, is_above);
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
-            // The trial compares the predicted with the measured saving of the movement. It assumes that the saving lasts until rates change, even if
-            // the loop ends earlier, because only the prediction about rates is tested.
+            // The predicted saving of the movement is compared later with the measured one. The prediction assumes that the saving lasts until rates
+            // change, even if the loop ends earlier, because only the prediction about rates is tested.
             self.realised_gain.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {

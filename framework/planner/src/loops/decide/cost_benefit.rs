@@ -13,7 +13,7 @@ const MEMORY: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MovementCosts {
-    /// Seconds that any movement of units takes.
+    /// Seconds of a movement that do not depend on the number of units.
     pub fixed: f64,
     /// Additional seconds for each unit that the busiest rank sends and receives.
     pub per_unit: f64,

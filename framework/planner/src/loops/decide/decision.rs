@@ -1,4 +1,4 @@
-//! Decision of a loop balancer at an interaction with the ranks.
+//! Decision of a loop balancer, after reports of the ranks, whether loop iterations (units) move between ranks.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::loops::moves::Move;
 use crate::number_format::{Percent, Seconds};
 use crate::tuner::{Action, Reason};
 
-/// Result of one interaction of a loop balancer: the input and the decision.
+/// Decision of a loop balancer after one report of each rank, with the input of the decision.
 ///
-/// A *pass* is the time in which all units are done once. The action is one of the [tuner](crate::tuner), with these reasons to keep the
-/// distribution: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`, `GainTooSmall`, `Unsure`, `NotWorthCost`.
+/// A *pass* is the time in which all units are done once. The action is one of the [tuner](crate::tuner), with these reasons to keep the distribution
+/// of units: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`, `GainTooSmall`, `Unsure`, `NotWorthCost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopDecision {
-    /// Time of the interaction, in seconds on the clock that the caller uses.
+    /// Time of the ranks' reports and of the decision, in seconds on the clock that the caller uses.
     pub now: f64,
     /// Number of units that each rank has.
     pub held: Vec<u64>,
@@ -46,9 +46,9 @@ pub struct LoopDecision {
     pub action: Action,
     /// Moves of units to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
-    /// Time in seconds that should lie between two interactions of the ranks with the balancer.
+    /// Time in seconds that should lie between two reports of a rank to the balancer.
     pub period: f64,
-    /// Number of phases until the next interaction. A phase is the time between two hooks (points at which ranks can report).
+    /// Number of phases until the next reports of the ranks. A phase is the time between two hooks (points at which ranks can report).
     pub phases: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::range::{self, AMOUNT, POSITIVE};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Maximum fraction of the run time that interactions with the balancer may take; more than 0.
+    /// Maximum fraction of the run time that reports to the balancer may take; more than 0.
     pub interaction_share: f64,
     /// Time quantum of the operating system: seconds for which a process runs while others wait. The paper's machines had 0.1 s; today it is a few
     /// milliseconds.
@@ -30,7 +30,7 @@ impl Default for PeriodOptions {
 }
 
 impl PeriodOptions {
-    /// Checks that every limit of the period is valid.
+    /// Checks that every option is valid.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) with the first invalid number.
@@ -63,18 +63,18 @@ impl PeriodOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodLimits {
-    /// Shortest period with which interactions take no more than the permitted fraction of the run time.
+    /// Shortest period with which reports to the balancer take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period that is at least as long as the time that movements take per period on average.
+    /// Shortest period that is at least as long as the time that movements of units take per period on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,
 }
 
 impl PeriodLimits {
-    /// Computes the limits from the cost of an interaction (s), the cost of a movement (s; 0 before the first movement), and the number of periods
-    /// between two movements, which counts as at least 1. The available copy of the paper of Siegell and Steenkiste lacks the formulas of the first
-    /// two limits; its text implies that they are quotients.
+    /// Computes the limits from the cost of the reports for one decision (`interaction`, s), the cost of a movement of units (s; 0 before the first
+    /// movement), and the number of periods between two movements, which counts as at least 1. The available copy of the paper of Siegell and
+    /// Steenkiste lacks the formulas of the first two limits; its text implies that they are quotients.
     pub fn new(interaction: f64, movement: f64, workscale: f64, options: &PeriodOptions) -> Self {
         PeriodLimits {
             interaction: interaction / options.interaction_share,
@@ -89,13 +89,13 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases (times between two hooks, at which ranks can report) until the next interaction, the paper's `nexthook`: the number
-/// of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
+/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, the paper's `nexthook`: the number of
+/// phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
 
-/// Computes the balancing period from the costs of interactions and from the cost and frequency of movements.
+/// Computes the balancing period (time between reports of a rank) from the cost of reports, and from cost and frequency of movements of units.
 ///
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
@@ -154,7 +154,7 @@ impl PeriodChooser {
         self.movements.push_back((now, seconds));
     }
 
-    /// Computes and returns the balancing period from time `now` on, if an interaction costs `interaction` seconds.
+    /// Computes and returns the balancing period from time `now` on, if the reports for one decision cost `interaction` seconds.
     pub fn update(&mut self, now: f64, interaction: f64) -> f64 {
         let count = self.movements.len().max(1) as f64;
         let movement = self.movements.iter().map(|(_, seconds)| seconds).sum::<f64>() / count;

@@ -10,16 +10,16 @@ use crate::loops::distribution::{pass_time, reduction};
 /// Computes from later rates how much time the last movements of units have saved: the rates of the ranks give the time of a pass with the old
 /// distribution. Movements that were considered but not made are evaluated in the same way, as if they had been made.
 ///
-/// A *trial* is the comparison of a movement's predicted and measured saving, whether or not the movement is made. The trial lasts from the
-/// interaction at which the movement is carried out (or would be) until the interaction at which the next one would be carried out. This includes the
-/// time in which a load has ended while the units are still distributed for it. The predicted saving is the gain times the seconds for which it is
-/// expected to last. If loads appear and disappear about as fast as a balancer can react, little of the predicted saving is achieved.
+/// A *trial* is the comparison of a movement's predicted and measured saving, whether or not the movement is made. The trial lasts from the time at
+/// which the movement is carried out (or would be) until the time at which the next one would be carried out. This includes the time in which a load
+/// has ended while the units are still distributed for it. The predicted saving is the gain times the seconds for which it is expected to last. If
+/// loads appear and disappear about as fast as a balancer can react, little of the predicted saving is achieved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::loops) struct RealisedGain {
     /// Seconds that each evaluated movement saved, and seconds that it was predicted to save.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
-    /// Comparison of the predicted and the measured saving of a decided movement, which begins at the next interaction.
+    /// Comparison of the predicted and the measured saving of a decided movement, which begins when the movement is carried out, or would be.
     next: Option<Trial>,
 }
 
@@ -34,7 +34,7 @@ pub(in crate::loops) struct Trial {
     is_made: bool,
     age: f64,
     saved: f64,
-    /// True if this comparison of predicted and measured saving ends at the next interaction.
+    /// True if this comparison of predicted and measured saving ends at the next reports of the ranks.
     is_ending: bool,
 }
 
@@ -80,7 +80,7 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// Adds `seconds` since the last interaction or movement to the measured movement; the ranks had the units `held` and the given rates.
+    /// Adds the last `seconds`, in which the ranks had the units `held` and the given rates, to the measurement of the last movement.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -97,7 +97,7 @@ impl RealisedGain {
     }
 
     /// Compares the distribution after the measured movement with `target`, the distribution that fits the smoothed rates. If `target` saves at least
-    /// the threshold, the measurement ends at the next interaction.
+    /// the threshold, the measurement ends at the next reports of the ranks.
     pub(in crate::loops) fn compare(&mut self, target: &[u64], rates: &[f64], threshold: f64) {
         if let Some(trial) = &mut self.running {
             let gain = reduction(&trial.after, target, rates);
@@ -108,7 +108,7 @@ impl RealisedGain {
     /// Begins to compare the predicted and the measured saving of a movement that was decided, or that was considered but not made.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
-            // If the movement that is being measured was only considered, its measurement ends, because units really move now.
+            // If the movement whose saving is being measured was only considered, its measurement ends, because units really move now.
             if let Some(before) = self.running.take_if(|running| !running.is_made) {
                 self.finish(&before);
             }
@@ -134,7 +134,7 @@ impl RealisedGain {
     }
 
     /// Returns the fraction of their predicted savings that the last movements achieved, from 0 to 1. `None` before the measurement of a first
-    /// movement has ended, or ends at the next interaction.
+    /// movement has ended, or ends at the next reports of the ranks.
     pub(in crate::loops) fn kept(&self) -> Option<f64> {
         let running = self.running.iter().map(|trial| {
             (trial.saved, if trial.is_ending { trial.promised() } else { trial.promised_so_far() })

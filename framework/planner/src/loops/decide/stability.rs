@@ -8,12 +8,12 @@ use super::RECENT;
 
 /// Estimates for how long the rates of ranks stay unchanged, from the frequency of their changes.
 ///
-/// A *change* is an interaction at which the saving of a new distribution rises above the threshold, or at which it is above the threshold again
-/// after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. An interaction at which the
-/// saving is still above the threshold is not a change. Otherwise, if no units move, one change would count again and again, the estimate would
-/// shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes, or the time since the last
-/// change if that is longer. The paper mentions only the frequency of past changes; the rule is a reconstruction, and that moves in the same
-/// direction are not a change is an addition.
+/// A *change* is a decision of the balancer at which the saving of a new distribution rises above the threshold, or at which it is above the
+/// threshold again after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. A decision
+/// at which the saving is still above the threshold is not a change. Otherwise, if no units move, one change would count again and again, the
+/// estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes, or the time
+/// since the last change if that is longer. The paper mentions only the frequency of past changes; the rule is a reconstruction, and that moves in
+/// the same direction are not a change is an addition.
 ///
 /// ```
 /// use armature_planner::loops::Stability;
@@ -33,19 +33,19 @@ use super::RECENT;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stability {
-    /// Times of the last changes of rates.
+    /// Times (s) of the last changes of the ranks' rates.
     changes: VecDeque<f64>,
-    /// True if a new distribution of units would have saved at least the threshold at the last interaction.
+    /// True if a new distribution of units would have saved at least the threshold at the last decision of the balancer.
     above: bool,
-    /// Change of the number of units of each rank, at the last interaction at which a new distribution would have saved at least the threshold.
+    /// Change of the number of units of each rank, at the last decision at which a new distribution would have saved at least the threshold.
     shift: Vec<i64>,
-    /// True if units have moved since the last interaction.
+    /// True if units have moved since the last decision of the balancer.
     has_moved: bool,
 }
 
 impl Stability {
-    /// Records an interaction at time `now` (s). `shift` is `None` if the saving of a new distribution is below the threshold. Otherwise it is the
-    /// change of the number of units of each rank, or empty if the direction of the moves should be ignored.
+    /// Records a decision of the balancer at time `now` (s). `shift` is `None` if the saving of a new distribution is below the threshold. Otherwise
+    /// it is the change of the number of units of each rank, or empty if the direction of the moves should be ignored.
     pub fn observe(&mut self, now: f64, shift: Option<&[i64]>) {
         let has_moved = std::mem::take(&mut self.has_moved);
         if let Some(shift) = shift {

@@ -10,23 +10,23 @@ use crate::range;
 /// Largest accepted rate: the largest number of units in the shortest time from which a rate is computed.
 const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
-/// Smoothing of the measured rates r of a rank: the smoothed rate is `r' = (1 − h) r + h r'_before`, with the weight h of the history (equation 16 of
-/// Siegell and Steenkiste 1997). The first rate is not smoothed.
+/// Smoothing of the measured rates r of a rank: the smoothed rate is `r' = (1 − h) r + h r'_before`, with the weight h of the history (the previous
+/// smoothed rate; equation 16 of Siegell and Steenkiste 1997). The first rate is not smoothed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Smoothing {
     /// No smoothing: each measured rate is used as it is.
     Raw,
-    /// A fixed weight of the history, from 0 to 1; the *simple filter* of the paper of Siegell and Steenkiste has 0.8.
+    /// A fixed weight of the history (the previous smoothed rate), from 0 to 1; the *simple filter* of the paper of Siegell and Steenkiste has 0.8.
     Fixed(f64),
-    /// A weight of the history that depends on how long rates have risen or fallen, by the default [`TrendTable`].
+    /// A weight of the previous smoothed rate that depends on how long rates have risen or fallen, by the default [`TrendTable`].
     #[default]
     Trend,
-    /// A weight of the history that depends on how long rates have risen or fallen, by the given table.
+    /// A weight of the previous smoothed rate that depends on how long rates have risen or fallen, by the given table.
     Table(TrendTable),
 }
 
-/// State of a [`TrendTable`].
+/// State of a [`TrendTable`]: a weight of the history, and the next states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
@@ -36,7 +36,7 @@ pub struct Trend {
     pub rise: usize,
     /// Number of the next state after a rate that is lower than the previous smoothed rate.
     pub fall: usize,
-    /// Weight of the history in this state (h in the paper of Siegell and Steenkiste), from 0 to 1.
+    /// Weight of the previous smoothed rate in this state (h in the paper of Siegell and Steenkiste), from 0 to 1.
     pub history: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct Trend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TrendTable {
-    /// States of the table, numbered from 0.
+    /// States of the trend table, numbered from 0.
     pub states: Vec<Trend>,
 }
 
@@ -124,8 +124,8 @@ impl Smoothing {
         }
     }
 
-    /// Returns the next state after a rise or a fall, and its weight of the history. If a custom table does not have the state `state`, the next
-    /// state is the first one.
+    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table does
+    /// not have the state `state`, the next state is the first one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),

@@ -1,4 +1,4 @@
-//! Input of a loop balancer at an interaction: the reports of the ranks.
+//! Input of a loop balancer for one decision: a report of each rank.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::range;
 /// Minimum computing time in seconds from which a rate is computed; shorter times are below the resolution of clocks.
 pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 
-/// Report of a rank about its work since the previous interaction with the balancer.
+/// Report of a rank to the balancer about its work since its previous report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Number of units that the rank has done; fractions of units count.
@@ -28,16 +28,16 @@ impl Report {
     }
 }
 
-/// Input of a loop balancer at an interaction with the ranks.
+/// Input of a loop balancer for one decision, when all ranks have reported to it (an interaction).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interaction<'a> {
-    /// Time of the interaction in seconds, on any monotonic clock.
+    /// Time of the reports in seconds, on any monotonic clock.
     pub now: f64,
     /// One report of each rank, in the order of the ranks.
     pub reports: &'a [Report],
-    /// Mean time between two hooks (points at which ranks can report) since the previous interaction, in seconds.
+    /// Mean time between two hooks (points at which ranks can report) since the previous reports, in seconds.
     pub phase: f64,
-    /// Seconds that the ranks lose by an interaction.
+    /// Mean seconds that a rank loses by its report to the balancer.
     pub cost: f64,
     /// Remaining work of the loop, by the end of which moves have to pay.
     pub ahead: Ahead,
@@ -57,7 +57,7 @@ pub enum Ahead {
 }
 
 impl Interaction<'_> {
-    /// Checks the reports of all `ranks` ranks; `last` is the time of the previous interaction.
+    /// Checks the reports of all `ranks` ranks; `last` is the time of the previous reports.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time

@@ -11,7 +11,7 @@ const PATIENCE: f64 = 10.0;
 /// When one rank has no units left, the balancer asks the other ranks for reports only if the pass (all units of the loop once) lasts for at least
 /// this number of seconds.
 pub const SOON: f64 = 2e-3;
-/// Minimum seconds between two reports if there is no other limit, because interactions may cost nothing on a simulated host.
+/// Minimum seconds between two reports of a rank to the balancer. On a simulated host a report may cost nothing, so that no other limit applies.
 pub const LEAST_PERIOD: f64 = 5e-3;
 
 /// Returns true if a report covers enough time to determine the rate of a rank, although processes take turns on its core: `seconds` seconds of

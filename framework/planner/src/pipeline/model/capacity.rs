@@ -32,7 +32,7 @@ pub(in crate::pipeline) struct Hosted<'a> {
 const ROUNDS: usize = 24;
 /// Relative change of the production time below which the adjustment of weights ends. The work of stages is known a hundred times less precisely.
 const SETTLED: f64 = 1e-4;
-/// Minimum weight of a block that does not need its share of common processors.
+/// Minimum weight (share of common processors) of a replicated block that hardly needs these processors.
 const LEAST_WEIGHT: f64 = 1e-6;
 
 /// Computes production times of mappings, and reuses its working memory between mappings.
@@ -43,7 +43,8 @@ pub(in crate::pipeline) struct Capacity {
     load: Vec<f64>,
     /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// For each processor, the replicated block with the highest number that runs on it.
+    /// For each processor, the replicated block with the highest number that runs on it, with which blocks are found that have only some processors
+    /// in common.
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
@@ -75,7 +76,7 @@ impl Capacity {
         &self.block_times
     }
 
-    /// Returns the time per item of a replicated block that shares no processor, from its `times` on each of its hosts.
+    /// Returns the time per item of a replicated block of stages that shares no processor, from its `times` on each of its hosts.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => times.iter().fold(0.0, |a, &t| f64::max(a, t)) / times.len() as f64,
@@ -86,7 +87,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time of each block to at least `least` if one of its hosts belongs to the processors for which `slow` returns true.
+    /// Raises the time per item of each block to at least `least` if one of its hosts belongs to the processors for which `slow` returns true.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -115,8 +116,8 @@ impl Capacity {
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // There is no partial overlap if, for each replicated block, the replicated block with the highest number is the same on all of its hosts,
-        // and has no other hosts.
+        // No two replicated blocks share only some of their hosts if, for each replicated block, the replicated block with the highest number is the
+        // same on all of its hosts, and has no other hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()
@@ -205,7 +206,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up on each processor the weights of its replicated blocks, which determine their shares of the processor.
+    /// Adds up on each processor the weights of its replicated blocks. A block's share of the processor is its weight divided by this sum.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {

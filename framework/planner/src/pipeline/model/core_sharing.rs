@@ -15,7 +15,7 @@ use super::capacity::{Capacity, Hosted};
 use crate::cores::SharedCores;
 use crate::pipeline::dispatch::Dispatch;
 
-/// Maximum number of rounds in which processors that share cores are slowed down.
+/// Maximum number of iterations of the model, each of which adjusts the factors by which processors that share cores are slower.
 const ROUNDS: usize = 12;
 /// Relative excess of the needed core time over the available core time up to which the need counts as met.
 const CLOSE: f64 = 0.005;
@@ -88,8 +88,8 @@ impl CoreSharing {
                 pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
-            // Production time at which every processor and every group of processors keeps up, if each host receives the fraction of the items that
-            // was computed in this iteration.
+            // Smallest production time for which every processor and every group of processors has enough core time, if each host receives the
+            // fraction of the items that was computed in this iteration.
             let kept_up =
                 self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
             if kept_up < best {

@@ -34,7 +34,7 @@ impl ProductionTime {
         self.capacity.block_times()
     }
 
-    /// Returns the time per item of a replicated block that shares no processor and no core, from its `times` on each of its hosts.
+    /// Returns the time per item of a replicated block of stages that shares no processor and no core, from its `times` on each of its hosts.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         self.capacity.alone(times)
     }

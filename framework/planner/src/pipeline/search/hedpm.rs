@@ -24,9 +24,9 @@ const SWEEP: usize = 20;
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Ideal time (or fixed target time) with which the time of the match was compared.
+    /// Ideal time per item (or fixed target time) with which the time of these stages was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// Time of the match, computed with mean links to neighbours that were not matched yet.
+    /// Time per item of these stages on these hosts, computed with mean links to neighbouring stages without hosts.
     pub(in crate::pipeline) time: f64,
 }
 
@@ -38,9 +38,9 @@ pub(in crate::pipeline) struct Hedpm<'a> {
     costs: &'a Costs,
     dispatch: Dispatch,
     radius: f64,
-    /// Stage numbers, stages with the longest mean time first.
+    /// Stage numbers in descending order of the time per item on a mean processor.
     stage_order: Vec<usize>,
-    /// Processor numbers, processors with the shortest time for a mean stage first.
+    /// Processor numbers in ascending order of the time per item of a mean stage.
     processor_order: Vec<usize>,
 }
 
@@ -79,8 +79,8 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of the first match. The
-        // first run of Algorithm 4.1 uses the ideal time of the remaining stages instead, and may lead to another mapping.
+        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of all stages and
+        // processors. Algorithm 4.1 computes the ideal time again for the remaining ones after each match, and may therefore lead to another mapping.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -150,21 +150,21 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
 /// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
-    /// Stages and processors without a match, from which the ideal time follows; `None` with a fixed target time.
+    /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
     remaining: Option<Remaining<'a>>,
     matches: Vec<Match>,
-    /// For each stage, the number of its match; `None` without a match.
+    /// For each stage, the index in `matches` of the block to which it belongs; `None` if the stage has no host yet.
     matched: Vec<Option<usize>>,
     stages_left: usize,
-    /// Processors without a match, in the order in which they will be matched.
+    /// Processors without a stage, in the order in which they get stages.
     free: &'a [usize],
 }
 
 impl Pass<'_> {
-    /// Returns the next match for `stage`: the stages, their hosts, and their time.
+    /// Matches `stage` with processors: returns `stage` and the neighbours that are added to it, their hosts, and their time per item.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Number of processors that this match may use, because each remaining range of unmatched stages needs a processor.
+        // Number of processors that may host `stage`, because each other range of adjacent stages without a host needs a processor.
         let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -208,8 +208,8 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// Adds unmatched neighbours to the stages, later ones first, until the processor is busy for the ideal time and no stage is left without a
-    /// processor.
+    /// Adds neighbouring stages without a host to `stages`, later ones first, until the processor is busy for the ideal time and no stage is left
+    /// without a processor.
     fn gather(&self, mut stages: Range<usize>, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let host = &self.free[..1];
         let unmatched = |n: usize| self.matched.get(n).is_some_and(Option::is_none);
@@ -242,13 +242,14 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Returns the number of ranges of adjacent unmatched stages, if `stages` were matched too.
+    /// Returns the number of ranges of adjacent stages that would have no hosts if `stages` had hosts.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()
     }
 
-    /// Returns the time per item of a range of stages on `hosts`, with real links to matched neighbours and mean links to other neighbours.
+    /// Returns the time per item of a range of stages on `hosts`, with the real links to neighbouring stages whose processors are chosen, and mean
+    /// links to other neighbours.
     fn time(&self, stages: &Range<usize>, hosts: &[usize]) -> f64 {
         let costs = self.hedpm.costs;
         let times = hosts.iter().map(|&p| {
@@ -330,7 +331,8 @@ mod tests {
         assert!((found[0].1 - 4.315).abs() < 5e-4, "{}", found[0].1);
         assert!((best - 3.406).abs() < 5e-4, "{best}");
     }
-    /// The target times of Algorithm 4.2 include both ends of their interval, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of the first match.
+    /// The target times of Algorithm 4.2 include both ends of their interval, [T, 1.5 T] or [0.5 T, T], where T is the ideal time of all stages and
+    /// processors.
     #[test]
     fn sweep_includes_the_first_ideal_time() {
         let mut spec = PipelineSpec::new(0.0);

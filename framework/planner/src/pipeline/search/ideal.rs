@@ -1,11 +1,12 @@
-//! Ideal production time of the unmatched stages and processors, to which the planner HeDPM compares the time of a match.
+//! Ideal time per item of the stages and processors that the planner HeDPM has not yet assigned to each other. HeDPM compares the time of the next
+//! stage with it.
 
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::{Link, Platform};
 use crate::range::{self, LARGEST, SMALLEST};
 
-/// Sums of work, output size, speed and link costs over the stages and processors that are not matched yet, updated when a match removes some of
-/// them.
+/// Sums of work, output size, speed and link costs over the stages without a processor and the processors without a stage, updated when HeDPM assigns
+/// some of them.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Remaining<'a> {
     platform: &'a Platform,
@@ -22,7 +23,7 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums of work, output size, speed and link costs over all stages and processors, before the first match.
+    /// Creates the sums of work, output size, speed and link costs over all stages and processors, before any of them is assigned.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,
@@ -59,7 +60,8 @@ impl<'a> Remaining<'a> {
     /// remaining processors and the outside world, including each node with itself.
     pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        // Each sum is raised to at least 0 or the smallest accepted number, because subtractions leave rounding errors.
+        // The sums of works, outputs and speeds are raised to at least 0 or the smallest accepted number, because the subtraction of removed stages
+        // and processors leaves rounding errors.
         let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
         let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
         2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage

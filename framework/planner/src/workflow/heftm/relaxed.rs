@@ -13,21 +13,21 @@ use crate::workflow::timeline::Timeline;
 /// Collection of the tasks that can be placed next, because all tasks from which they read are placed.
 struct Ready<'a> {
     graph: &'a Workflow,
-    /// For each task, its position in the given order.
+    /// For each task, its position in the order in which the caller wants the tasks to be placed.
     place: Vec<usize>,
     /// For each task, the number of tasks from which it reads and which are not placed.
     missing: Vec<usize>,
     placed: Vec<bool>,
-    /// Ready tasks by their position in the order. Placed tasks stay in the heap, and are skipped.
+    /// Ready tasks by their position in the caller's order. Placed tasks stay in the heap, and are skipped.
     in_order: BinaryHeap<Reverse<(usize, usize)>>,
-    /// Ready tasks by input size minus output size, then by position in the order, so that tasks that free the most memory come first.
+    /// Ready tasks by input size minus output size, then by position in the caller's order, so that tasks that free the most memory come first.
     relieving: BinaryHeap<(i128, Reverse<usize>, usize)>,
     /// Ready tasks that did not fit on any processor when they were last tried.
     stuck: Vec<usize>,
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection for the tasks of `order`; files that other tasks write already exist.
+    /// Creates the collection of placeable tasks, from the tasks of `order`; files that other tasks write already exist.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {
@@ -62,7 +62,7 @@ impl<'a> Ready<'a> {
         self.relieving.push((gain, Reverse(self.place[task]), task));
     }
 
-    /// Returns the ready task with the first position in the order.
+    /// Returns the ready task that comes first in the caller's order.
     fn next(&mut self) -> Option<usize> {
         while let Some(&Reverse((_, task))) = self.in_order.peek() {
             if !self.placed[task] {

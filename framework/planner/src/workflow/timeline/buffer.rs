@@ -37,7 +37,7 @@ impl Buffer {
         }
     }
 
-    /// Removes from time `from` on bytes that were added to the buffer until an infinite time.
+    /// Removes, from time `from` on, bytes that were added to the buffer without an end (until an infinite time).
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -48,14 +48,14 @@ impl Buffer {
         }
     }
 
-    /// Returns the index range of the steps between two times, after splitting the steps at both times.
+    /// Returns the index range of the steps (time intervals of constant buffer use) between two times, after splitting the steps at both times.
     fn interval(&mut self, from: f64, to: f64) -> (usize, usize) {
         let first = self.step(from);
         let last = if to == f64::INFINITY { self.steps.len() } else { self.step(to) };
         (first, last)
     }
 
-    /// Returns the index of the step that begins at time `at`, after adding it if necessary.
+    /// Returns the index of the step (interval of constant buffer use) that begins at time `at`, after adding it if necessary.
     fn step(&mut self, at: f64) -> usize {
         let next = self.steps.partition_point(|&(other, _)| other.0 < at);
         if self.steps.get(next).is_none_or(|&(other, _)| other.0 != at) {

@@ -53,7 +53,7 @@ impl Timeline<'_> {
             return None;
         }
         let capacity = self.cluster.processors()[p].memory;
-        // The input files in the memory of this processor are subtracted here, because the sum of the waiting files already contains them.
+        // The input files in the memory of this processor are subtracted from the needs of the task, because `waiting` already contains them.
         let need = self.requirements[task] - here;
         let mut waiting = processor.waiting_bytes;
         if self.rules.memory_blind {
@@ -78,7 +78,7 @@ impl Timeline<'_> {
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Selects files for eviction that wait for a reader other than `task`, the largest first, until `bytes` bytes are free. If files can be read
+    /// Selects for eviction files that wait for a reader other than `task`, the largest first, until `bytes` bytes are free. If files can be read
     /// back, a smaller file is selected as soon as it suffices. Returns the number of freed bytes; `None` if not enough can be freed.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
@@ -97,7 +97,7 @@ impl Timeline<'_> {
         (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
     }
 
-    /// Selects files that are being sent for eviction, until those that remain in memory take at most `allowed` bytes. If the buffer is full, or
+    /// Selects for eviction files that are being sent, until those that remain in memory take at most `allowed` bytes. If the buffer is full, or
     /// waiting for the end of a transfer takes no longer, the transfer is awaited instead. Files whose transfers end last stay in memory. Returns the
     /// bytes of the files that stay.
     fn divert(&self, candidate: &mut Candidate, p: usize, allowed: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Event model of workflow plans: start and processor of each task, times of all transfers, and the place of each file over time.
+//! Event model of workflow plans: start and processor of each task, times of all transfers, and the memory or buffer that holds each file over time.
 //!
 //! Tasks are placed one after the other, in an order in which each task comes after those from which it reads. Each task starts after the last task
 //! placed on its processor. The rules of the model are:

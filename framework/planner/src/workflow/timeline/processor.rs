@@ -49,7 +49,7 @@ impl Processor {
         }
     }
 
-    /// Removes a file that is being sent from memory, because it is evicted to the buffer.
+    /// Removes from memory a file that is being sent, because it is evicted to the buffer.
     pub(super) fn drop_leaving(&mut self, file: usize, end: f64) {
         if let Some(bytes) = self.leaving.remove(&(Moment(end), file)) {
             self.leaving_bytes -= bytes;

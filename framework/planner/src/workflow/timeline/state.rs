@@ -22,7 +22,7 @@ pub(in crate::workflow) struct Rules {
     pub(in crate::workflow) memory_blind: bool,
 }
 
-/// Place of a file after the tasks that have been placed.
+/// Memory or buffer that holds a file, after all tasks that have been placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
     /// The task that writes the file is not placed yet.
@@ -36,7 +36,7 @@ pub(super) enum Place {
     Read,
 }
 
-/// Place of a file between two tasks, and the time from which the file can be used.
+/// Memory or buffer that holds a file between two tasks, and the time from which the file can be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) place: Place,

@@ -15,7 +15,7 @@ type When = (f64, usize);
 struct Change {
     at: When,
     bytes: i128,
-    /// Task that starts at this time and reserves the bytes; `None` for other changes.
+    /// Task that starts at this time and reserves the bytes; `None` if the change is due to a file.
     task: Option<usize>,
 }
 
@@ -132,8 +132,8 @@ impl<'a> Changes<'a> {
 
     /// Returns the point in time at which a file appears at its origin (its first place in the plan).
     fn appears(&self, edge: &Edge, origin: Origin) -> When {
-        // The position of the writer in the order of events applies only on the writer's processor. A file of a task that has already run may have
-        // been moved to another processor, where it comes first.
+        // On the processor of its writer the file appears after the writer has ended. A file of a task that ran before replanning may be on another
+        // processor; there it appears before the events of all tasks.
         let is_writer = !origin.in_buffer && self.plan.processor_of[edge.from] == origin.processor;
         (origin.from, if is_writer { self.rank(edge.from, Phase::Ends) } else { LEAVES })
     }
@@ -147,8 +147,8 @@ impl<'a> Changes<'a> {
             && at <= self.plan.start[before]
     }
 
-    /// Adds the changes of a file on the processor where it was written: the file is in memory until its reader starts or its transfer has ended. If
-    /// it is evicted, it is in the buffer from then on.
+    /// Adds the memory and buffer use of a file on the processor where it was written: the file is in memory until its reader starts or its transfer
+    /// has ended. If it is evicted, it is in the buffer from then on.
     fn lies_at_sender(
         &mut self,
         edge: &Edge,
@@ -172,7 +172,8 @@ impl<'a> Changes<'a> {
         self.buffer(p, leaves, end, bytes);
     }
 
-    /// Adds the changes of a file on the processor of its reader: the file is there from the beginning of the transfer until the reader starts.
+    /// Adds the memory or buffer use of a file on the processor of its reader: the file is there from the beginning of the transfer until the reader
+    /// starts.
     fn lies_at_receiver(&mut self, to: usize, size: u64, transfer: &Transfer) {
         let p = self.plan.processor_of[to];
         let arrives = (transfer.start, self.rank(to, Phase::Arrives));

@@ -25,7 +25,8 @@ pub enum Rule {
     Transfer,
     /// At any time, the tasks and files in the memory of a processor fit into it.
     Memory,
-    /// At any time, the evicted files and the files that arrived early fit into the buffer of their processor.
+    /// At any time, the evicted files and the files that arrived before the memory for their reader was reserved fit into the buffer of their
+    /// processor.
     Buffer,
 }
 

@@ -24,7 +24,7 @@ struct NewBlock {
 }
 
 impl Edit {
-    /// Removes all replacements, so that the edit changes nothing.
+    /// Removes all replacements of blocks, so that the edit changes nothing.
     pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
         self.cuts.clear();
         self.blocks.clear();
@@ -39,7 +39,7 @@ impl Edit {
         self
     }
 
-    /// Adds a new block to the range that was removed last.
+    /// Adds a new block, which replaces the range of blocks that was removed last.
     pub(in crate::pipeline) fn block(
         &mut self,
         stages: Range<usize>,

@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn short_serial_stage_avoids_a_slow_host() {
-        // Without [`shorten`], the last stage would be on the slow host: the set-up time of its messages occupies its host, and computing time of the
-        // slowest host is the cheapest.
+        // Without [`shorten`], the last stage would be on the slow host: the set-up time of its messages occupies its host, and occupying the slowest
+        // host costs the least throughput.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
         let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
         let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());

@@ -38,7 +38,7 @@ pub(in crate::pipeline) fn refine(
     budget: usize,
     stop: &Stop<'_>,
 ) -> Refined {
-    // Half of the budget is for the improvement of the start mappings, and a twentieth for shorter waiting times at the end.
+    // Half of the mappings in the budget are evaluated to improve the start mappings, and a twentieth to shorten waiting times at the end.
     let (for_starts, for_latency) = (budget / 2, budget / 20);
     let mut search = Search::new(problem, for_starts, stop);
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
@@ -47,7 +47,7 @@ pub(in crate::pipeline) fn refine(
     let mut best: Option<State> = None;
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
-        // Every start mapping gets its share of the budget, so that the first one cannot use up everything.
+        // Every start mapping gets its share of the budget of evaluations, so that the first one cannot use up everything.
         let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
         let local = descend(&mut search, start);

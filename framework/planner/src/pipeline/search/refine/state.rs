@@ -191,7 +191,8 @@ impl<'a> Judge<'a> {
         self.state_of(blocks)
     }
 
-    /// Returns the score of the mapping after an edit; `None` if the rules forbid the edit or the edit cannot improve the mapping.
+    /// Returns the score (production time, and a measure of slow blocks) of the mapping after an edit; `None` if the rules forbid the edit or the
+    /// edit cannot improve the mapping.
     pub(in crate::pipeline) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
         self.evaluations += 1;
         self.effort += 1;
@@ -291,7 +292,7 @@ impl<'a> Judge<'a> {
             });
             return usize::from(clash);
         }
-        // Processors that host several blocks before the edit are assumed to do so after it, because the number need not be exact.
+        // Processors that host several blocks before the edit are assumed to do so after it, because an estimate of their number is enough.
         state.crowded
     }
 
@@ -308,7 +309,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// Computes the times of the edit's new blocks, and of other blocks that have a new neighbour on either side.
+    /// Computes the times per item of the edit's new blocks, and of other blocks that have a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
