@@ -67,7 +67,7 @@ impl Probed {
 /// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Number of the run of a skeleton that the measurement belongs to.
+    /// Number of the run (pipeline, loop or workflow) to which the measurement belongs.
     run: u32,
     /// By rank: its measured speed, once it has answered. All ranks run the kernel at the same time, so that ranks that share a core are measured as
     /// slower.
@@ -201,7 +201,7 @@ pub(crate) fn speed(clock: Clock) -> Speed {
     }
 }
 
-/// Computes a chain of integer operations that compilers cannot shorten and caches cannot speed up.
+/// Fixed computation whose duration shows a rank's speed: integer operations that compilers cannot shorten and caches cannot speed up.
 fn kernel(operations: u64) -> u64 {
     let mut x = 1_u64;
     for _ in 0..operations / 3 {

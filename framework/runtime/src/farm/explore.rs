@@ -204,8 +204,8 @@ where
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // The number of results is limited, because tasks of some nanoseconds produce more results within the search time `budget` than one message
-        // should contain.
+        // The number of results in one message is limited, because tasks of some nanoseconds produce more results within the search time `budget`
+        // than one message should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };

@@ -153,7 +153,7 @@ impl FailureDetector {
             // program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
-            // The limit for a sub-master is longer, because rank 0 needs time to detect the death of the sub-master and to replace it.
+            // The limit of silence is longer for a sub-master, because rank 0 needs time to detect the death of the sub-master and to replace it.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_joined: true },
         }
     }

@@ -156,7 +156,7 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
     }
 }
 
-/// Value of an incumbent on one rank, with its version.
+/// One rank's copy of the incumbent (best value known so far), with the version of this value.
 pub(super) struct Shared<T> {
     /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,
@@ -188,12 +188,12 @@ impl<T: PartialOrd> Shared<T> {
     }
 }
 
-/// Incumbent with any type of value, as the farm sends it in messages.
+/// Incumbent (best value known so far) of any type, as the farm sends it in messages.
 pub(super) trait AnyIncumbent: Send + Sync {
     /// Returns a text with the direction (minimum or maximum) and the type of the value.
     fn describe(&self) -> String;
 
-    /// Returns the number of the current value, which grows with each improvement. The first value has number 1.
+    /// Returns the version of the current value: 1 for the first value, and one more with each improvement.
     fn version(&self) -> u64;
 
     /// Returns the current value in encoded form, and its version.

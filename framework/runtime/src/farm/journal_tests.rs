@@ -68,7 +68,7 @@ fn iterations_resume_from_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     for ranks in [1, 3] {
         let path = dir.path().join(format!("{ranks}.journal"));
-        // Each value becomes the sum of itself and the next value; one task of the second iteration fails.
+        // In each iteration each value becomes the sum of itself and the next value; one task of the second iteration fails.
         let attempt = |stop: Option<usize>, first: u64| {
             let done = AtomicUsize::new(0);
             let result = run(&config(ranks), |session| {

@@ -31,7 +31,8 @@ pub(crate) struct ResultJournal {
     records_of_deaths: Vec<DeathRecord>,
     clock: Clock,
     kind: Kind,
-    /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
+    /// Numbers of the journal records of the current set of tasks. Empty in an exploration (tasks that create tasks), where tasks and records are
+    /// numbered differently.
     records: Range<u64>,
     /// Number of the next record to be written.
     next: u64,
@@ -226,7 +227,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns a number of deaths that is not less than the number recorded in the journal. Deaths in this run get higher numbers.
+    /// Returns a number that is not less than the number of each death in the journal, so that deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }

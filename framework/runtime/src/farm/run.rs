@@ -304,7 +304,7 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // Without processes, a task that never ends would keep the run from returning, because the thread of the task cannot be killed.
+            // If ranks are threads, a task that never ends would keep the run from returning, because its thread cannot be killed.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
@@ -320,7 +320,8 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Only ranks other than 0 keep a flight record. If rank 0 dies, the job ends, and nobody reads which task rank 0 was in.
+        // Only ranks other than 0 keep a flight record (their last activity, readable after death). If rank 0 dies, the job ends, and nobody reads
+        // it.
         let flight_recorder =
             (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
@@ -443,7 +444,7 @@ pub(super) trait Sets: Send {
     /// Returns the tasks of the current set as an iterator, and a sink for their results.
     fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)>;
 
-    /// Returns the set that follows from the results of the last one, or `None` at the end.
+    /// Returns the next set of tasks, made from the results of the previous set, or `None` at the end.
     fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
 }
 

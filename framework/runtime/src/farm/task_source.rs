@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Runs `test` on a source whose iterator is called by an executor of the given kind.
+    /// Runs `test` on a source of `tasks`, whose iterator is called on the thread that `driver` selects.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,

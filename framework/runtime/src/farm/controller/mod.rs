@@ -23,7 +23,7 @@ use crate::session::Balance;
 
 /// Interval between two checks of the number of workers of a stream of tasks.
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
-/// Interval before the first check of a stream whose workers may be divided among sub-masters; each further interval is twice as long.
+/// Interval before the first check of the number of workers in a stream that may get sub-masters; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
 /// messages, which are all that sub-masters save.

@@ -210,7 +210,7 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The message cancels an earlier order to park, if there was one, because rank 0 no longer counts the rank as parked.
+            // The message "not parked" cancels an earlier order to park, if there was one, because rank 0 no longer counts the rank as parked.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)

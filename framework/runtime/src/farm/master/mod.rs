@@ -70,7 +70,8 @@ pub(super) struct MasterRank {
     cut: Option<Option<u64>>,
     /// Rank whose answer to the last link measurement message has arrived.
     echo: Option<usize>,
-    /// Worker whose link was measured last, as its index among the ranks other than 0.
+    /// Worker whose link was measured last, as its index among the ranks other than 0. The search for the next idle worker to measure starts after
+    /// it.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,

@@ -27,7 +27,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Begins a set of tasks of an iteration. If the journal contains the iteration, its tasks must be the same as those in the journal.
+    /// Begins an iteration's set of tasks. If the journal contains the iteration, its tasks must be the same as those in the journal.
     pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Items) -> Result<Items> {
         match &mut self.journal {
             Some(journal) => journal

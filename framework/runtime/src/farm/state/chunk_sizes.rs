@@ -89,7 +89,7 @@ impl ChunkSizes {
         self.reserved.take()
     }
 
-    /// Returns true if a worker waits for tasks of the source, for a chunk whose size is already chosen.
+    /// Returns true if the size of a worker's next chunk is chosen, but the source has not returned its tasks yet.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }

@@ -408,7 +408,7 @@ impl MasterState {
         groups.take_deserted(|rank| tasks.workers().is_ignored(rank))
     }
 
-    /// Returns true if no message of this rank is needed or expected any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         self.workers().is_ignored(rank)
     }

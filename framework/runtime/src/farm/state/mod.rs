@@ -36,7 +36,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that no rank holds: they were drawn from the source and not dispatched, or they were requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first of the consecutive tasks.
+    /// Number of the first task; the others have the following numbers.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Failed attempts, which are the same for each of the tasks.
@@ -62,7 +62,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks whose results have already arrived; they are the first of the encoded tasks.
+    /// Number of the chunk's tasks whose results have already arrived. They are the first of its encoded tasks.
     pub(crate) skip: u32,
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.

@@ -70,7 +70,7 @@ impl WorkerTable {
         self.state[rank]
     }
 
-    /// Returns true if no message of this rank is needed or expected any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
