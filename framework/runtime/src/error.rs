@@ -75,7 +75,7 @@ pub const STOPPED: u8 = 85;
 pub enum ErrorKind {
     /// A setting, an argument or an environment variable has a value that cannot be used.
     Config,
-    /// A mapping names stages or ranks that do not exist, or breaks a rule of the pipeline.
+    /// A mapping of stages to ranks names stages or ranks that do not exist, or breaks a rule of the pipeline.
     Mapping,
     /// A file could not be read or written.
     Io,

@@ -20,7 +20,7 @@ impl Clock {
         Clock::Wall(Instant::now())
     }
 
-    /// Creates a clock that always shows zero.
+    /// Creates a clock for tests that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
         // A wall clock whose start is in the future shows zero, because elapsed time is never negative.

@@ -395,7 +395,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a message body with the sender and tag of this one, whose content is the small data `head` and the large data `parts`.
+    /// Returns a received message with the sender and tag of this one, and with other content: the small data `head` and the large data `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }

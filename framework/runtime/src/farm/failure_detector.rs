@@ -135,8 +135,8 @@ impl FailureDetector {
         Loss { rank, certain, died: silence.may_be_death(endpoint), why }
     }
 
-    /// Returns the last activity of a lost rank, from its flight record or from its last heartbeat. `died` is true if the rank may have died of that
-    /// activity.
+    /// Returns the last activity of a lost rank, from its flight record (readable after its death) or its last heartbeat. `died` is true if the rank
+    /// may have died of that activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
         // The number `u64::MAX` means that a chunk waits for the computing thread, so the current task is not known.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);

@@ -10,12 +10,11 @@ use crate::comm::message::{Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Minimum time between two moments at which a rank sends an improved incumbent to other ranks in messages that carry nothing else. It is the time
-/// for which a rank of an exploration searches between two messages: with a shorter interval, there would be more messages for the incumbent than for
-/// the search.
+/// Minimum time between two moments at which a rank sends an improved incumbent in messages that carry nothing else. In an exploration a rank
+/// searches for this time between two messages: with a shorter interval, more messages would carry only the incumbent than results.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum interval, multiplied by the number of receivers, between two moments at which a rank sends an improved incumbent in separate messages. A
-/// message occupies its sender for some microseconds, so these messages take about 1 % of the sender's time.
+/// Minimum time, per receiver, between two moments at which a rank sends an improved incumbent in separate messages. Such a message occupies its
+/// sender for some microseconds, so these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
@@ -32,7 +31,7 @@ pub(super) struct IncumbentLink {
 
 impl IncumbentLink {
     pub(super) fn new(incumbent: Option<Arc<dyn AnyIncumbent>>, farm: &str, ranks: usize) -> Self {
-        // The value at the start of the run is not sent in separate messages: it reaches other ranks with chunks and results.
+        // The incumbent's value at the start of the run is not sent in separate messages: it reaches other ranks with chunks and results.
         let spread = incumbent.as_ref().map_or(0, |incumbent| incumbent.version());
         let (farm, known) = (farm.to_string(), vec![0; ranks]);
         IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }
@@ -109,7 +108,7 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the current value to be sent again, because this rank gets its chunks from another rank now, which may not know the value.
+    /// Causes the incumbent's current value to be sent again: this rank gets its chunks from another rank now, which may not know the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

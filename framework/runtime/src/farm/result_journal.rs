@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// Marks the record of a failed task in the journal. In the record of a result the number of its large data blocks is at the same place.
+/// Value that marks the record of a failed task, in the place where the record of a result has the number of its large data blocks.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {

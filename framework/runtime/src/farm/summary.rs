@@ -18,7 +18,7 @@ pub struct RankReport {
     pub chunks: u64,
     /// Time that the rank spent in tasks.
     pub busy: Duration,
-    /// Time in which the user's worker was created.
+    /// Time that the creation of the user's worker on this rank took.
     pub warm_up: Duration,
 }
 
@@ -49,7 +49,7 @@ pub struct Summary {
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
-    /// Number of chunks sent.
+    /// Number of chunks that were sent to ranks.
     pub chunks: u64,
     /// Number of chunks sent as [second copies](super::Farm::second_copies).
     pub copies: u64,

@@ -92,7 +92,8 @@ pub(crate) struct TaskRunner<'w, 'f> {
     task_time: Option<f64>,
     /// Last measured run time of a chunk.
     chunk_time: Option<Duration>,
-    /// True if the start of every task is recorded, however short tasks are, so that the rank knows which task exceeds the time limit.
+    /// True if the number of every task is set for the communicating thread when the task starts, however short tasks are: it must know which task
+    /// exceeds the time limit.
     every: bool,
     /// Writer of the rank's flight record, from which other processes read its last activity if this process dies.
     flight_recorder: Option<FlightRecorder>,
@@ -132,7 +133,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
     }
 
-    /// Makes the runner record the start of every task, however short tasks are.
+    /// From now on, the number of every task is set for the communicating thread when the task starts, however short tasks are.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }

@@ -99,7 +99,7 @@ pub(super) trait Source {
     fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>>;
 }
 
-/// The user's iterator.
+/// The user's iterator, from which tasks are drawn.
 pub(super) trait Tasks: Send {
     /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);

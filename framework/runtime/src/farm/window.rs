@@ -31,7 +31,7 @@ impl Largest {
     }
 }
 
-/// Counts of the tasks and results between the source and the sink.
+/// Number and size of the tasks and results that are between the source and the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// Number of dispatched tasks whose results have not arrived.
@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
     pub(crate) back: u64,
     /// Bytes of results that wait for the results of earlier tasks.
     pub(crate) early: u64,
-    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
+    /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) due: (u64, u64),
 }
 

@@ -31,7 +31,7 @@ pub(crate) use attempt::{Attempt, attempt_directory, file_of_rank, join_attempt}
 /// message.
 const LONGEST: u64 = 4 << 20;
 
-/// Status of a job.
+/// Status of a job, as its status file contains it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -234,8 +234,8 @@ impl Endpoint {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// Starts the next run and returns its number. A run is one skeleton or collective operation. Skeletons call
-    /// [`begin_run`](Endpoint::begin_run), which also checks that all ranks run the same skeleton.
+    /// Starts the next run (farm, pipeline, loop, workflow or collective operation) and returns its number. [`begin_run`](Endpoint::begin_run) also
+    /// checks that all ranks start the same run.
     pub(crate) fn next_run(&mut self) -> u32 {
         self.job_status.begin_run();
         self.run += 1;

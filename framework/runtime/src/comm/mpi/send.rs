@@ -118,7 +118,8 @@ impl Outbox {
             )
         };
         check(code, "MPI_Testsome of sends")?;
-        // MPI_Testsome returns MPI_UNDEFINED, which is negative, as the number of completed sends if no request is active; the conversion then fails.
+        // If no request is active, MPI_Testsome returns MPI_UNDEFINED instead of a number of sends. It is negative, so the conversion fails and gives
+        // 0.
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];

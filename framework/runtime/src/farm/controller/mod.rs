@@ -100,7 +100,7 @@ pub(crate) struct Replan {
 }
 
 impl WorkerController {
-    /// Creates a controller whose measurements begin at `now`.
+    /// Creates a controller of the number of workers, whose measurements begin at `now`.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
             Error::new(ErrorKind::Config, format!("invalid options for the number of workers: {e}"))
@@ -165,7 +165,7 @@ impl WorkerController {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // The first checks are postponed until as many results have arrived as there are workers.
+            // There is no check of the number of workers until as many results have arrived as there are workers.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };

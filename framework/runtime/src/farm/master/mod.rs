@@ -66,7 +66,7 @@ pub(super) struct MasterRank {
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
     tasks_end_by: Option<Duration>,
-    /// Set if the run was stopped before all tasks were dispatched; the value is the total number of tasks, if that is known.
+    /// Set if the run was stopped before all tasks were dispatched, to the total number of tasks, if that is known.
     cut: Option<Option<u64>>,
     /// Rank whose answer to the last link measurement message has arrived.
     echo: Option<usize>,
@@ -126,7 +126,7 @@ impl MasterRank {
         Ok(master)
     }
 
-    /// Returns the progress of the run. `total` is the number of tasks, if the source knows it.
+    /// Returns the progress of the run, for the display. `total` is the number of tasks, if the source knows it.
     fn progress(&self, total: Option<u64>) -> Progress {
         let tasks = &self.state.tasks;
         let (workers, out) = (self.state.workers().working() as u64, tasks.out());

@@ -22,7 +22,8 @@ impl MasterRank {
         let Some(left) = self.time_left() else { return u64::MAX };
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // If much time is left, the outstanding tasks of all workers are subtracted, because counting those of `worker` alone would take longer.
+        // If many more tasks fit into the time left than are outstanding, those of all workers are subtracted: counting the ones that `worker` holds
+        // takes longer.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,

@@ -1,4 +1,4 @@
-//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, bytes in flight and lost ranks.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, the limit of bytes, and lost ranks.
 //!
 //! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 
@@ -61,7 +61,7 @@ pub(crate) struct MasterState {
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
-    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
+    /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) undelivered: (u64, u64),
     /// Failed tasks in which ranks died.
     pub(crate) died_of: Vec<u64>,
@@ -76,8 +76,8 @@ pub(crate) struct MasterState {
 }
 
 impl MasterState {
-    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may take
-    /// `window_bytes` bytes in flight.
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. At most `window_bytes` bytes of tasks and results, whose sizes in
+    /// memory are given, are between the source and the sink.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
         computes: bool,
@@ -181,9 +181,10 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This
-    /// is `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
-    /// now: at the limit of bytes in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This is
+    /// `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
+    /// now: at the limit of bytes between the source and the sink, while the size of tasks is not known, or while another worker waits for tasks of
+    /// the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -201,7 +202,8 @@ impl MasterState {
             self.sizes.return_tasks(size);
         }
         let room = self.window.room(self.in_flight());
-        // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes in flight is not exceeded.
+        // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes between the source and the
+        // sink is not exceeded.
         let holds_some = !self.window.is_sure() && self.workers().room(worker, 0) == 0;
         if room == 0 || holds_some {
             return None;
@@ -246,7 +248,7 @@ impl MasterState {
         self.tasks.requeue(pending);
     }
 
-    /// Returns the number and bytes of the tasks and results that are between the source and the sink.
+    /// Returns the number and bytes of the tasks and results that are between the source and the sink, for the limit of these bytes.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
@@ -301,8 +303,8 @@ impl MasterState {
         Some((outstanding, is_last))
     }
 
-    /// Releases the bytes of a chunk within the limit of bytes in flight. A second copy occupies none, because it shares the encoded tasks with the
-    /// original.
+    /// Releases the bytes of a chunk within the limit of bytes between the source and the sink. A second copy occupies none, because it shares the
+    /// encoded tasks with the original.
     pub(super) fn window_returns(&mut self, chunk: &Sent) {
         if !chunk.is_copy {
             self.window.returned(chunk.kept.payload.len());
@@ -381,7 +383,7 @@ impl MasterState {
         orders
     }
 
-    /// Returns true if the result of this task from the journal may be delivered now, within the limit of bytes in flight.
+    /// Returns true if the result of this task from the journal may be passed on now, within the limit of bytes between the source and the sink.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0

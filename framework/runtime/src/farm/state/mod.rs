@@ -104,7 +104,7 @@ pub(crate) struct TaskCounts {
     /// Number of tasks that have ended, with a result or as failed tasks, and number of the failed ones.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of further attempts after an error of a task or the death of a rank in it.
+    /// Number of times that a task was tried again, after an error of the task or the death of a rank in it.
     pub(crate) retried: u64,
     /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,

@@ -45,7 +45,8 @@ impl<K> TaskTable<K> {
         runs
     }
 
-    /// Selects the failures to be handled. A failure is ignored if the task has ended, or is still to run in another copy of the chunk.
+    /// Selects the failures of tasks that have to be handled. A failure is ignored if the task has ended, or is still to run in another copy of the
+    /// chunk.
     pub(crate) fn own_failures<'a>(
         &mut self,
         chunk: &OutstandingChunk<K>,
@@ -167,7 +168,7 @@ impl MasterState {
         }
         let mut begun = vec![false; workers.size()];
         let held = self.tasks.outstanding.values().map(|chunk| {
-            // The chunks of a sub-master all run at the same time, on its members; those of another rank run one after the other.
+            // All chunks of a sub-master run at the same time, on its members. Of the chunks of another rank only the first one runs.
             let is_leader = self.groups.is_leader(chunk.worker);
             let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
             let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };

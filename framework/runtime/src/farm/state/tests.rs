@@ -204,7 +204,7 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // Any rank except rank 0 may die.
+                // In this case of the random event a rank dies, which may be any rank except rank 0.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {
