@@ -14,8 +14,8 @@ use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Number of operations of the kernel that measures the speed of a rank. The kernel runs for some ten milliseconds, which is several time slices
-/// of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
+/// Number of operations of the kernel, a fixed computation that measures the speed of a rank. It runs for some ten milliseconds, which is several
+/// time slices of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
 const KERNEL_OPERATIONS: u64 = 20_000_000;
 /// Size in bytes of the messages that measure bandwidth. Messages of this size are long enough that the latency hardly matters on any network.
 const BULK: usize = 256 << 10;
@@ -37,7 +37,7 @@ impl Speed {
         usable(self.alone) && usable(self.took) && self.lost >= 0.0
     }
 
-    /// Returns the fraction of its core that the rank had while it ran the kernel.
+    /// Returns the fraction of its core that the rank had while it ran the kernel (the fixed computation).
     fn share(&self) -> f64 {
         let mut share = CoreShare::default();
         share.add(self.took, self.lost);
@@ -55,7 +55,7 @@ pub(crate) struct Probed {
 }
 
 impl Probed {
-    /// Returns the speed of each rank, including the fraction of its core that it has, relative to the fastest rank.
+    /// Returns the speed of each rank, relative to the fastest rank. It includes the fraction of its core that the rank has.
     pub(crate) fn speeds(&self) -> Vec<f64> {
         let both = self.platform.speeds().iter().zip(&self.shares);
         let speeds: Vec<f64> = both.map(|(speed, share)| speed * share).collect();
@@ -69,8 +69,8 @@ impl Probed {
 pub(crate) struct Probe {
     /// Number of the run (pipeline, loop or workflow) to which the measurement belongs.
     run: u32,
-    /// By rank: its measured speed, once it has answered. All ranks run the kernel at the same time, so that ranks that share a core are measured as
-    /// slower.
+    /// By rank: its measured speed, once it has answered. All ranks run the kernel (a fixed computation) at the same time, so that ranks that share a
+    /// core are measured as slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
     /// Measurement of one link. `None` until the speeds of all ranks are known.
@@ -186,8 +186,8 @@ pub(crate) fn farther(x: Link, y: Link) -> Link {
     Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }
 
-/// Runs a fixed kernel on this rank and returns its speed. The kernel does not wait, so the time in which the rank had no CPU was lost to other
-/// threads.
+/// Runs the kernel (a fixed computation) on this rank and returns its speed. The kernel does not wait, so the time in which the rank had no CPU was
+/// lost to other threads.
 pub(crate) fn speed(clock: Clock) -> Speed {
     let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));

@@ -1,4 +1,4 @@
-//! Execution of the tasks of a chunk, with one virtual call for the whole chunk, and a record of the tasks that fail.
+//! Runs the tasks of a chunk, with one virtual call for the whole chunk, and records the tasks that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -179,7 +179,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Worker of an exploration, which searches depth first from the task that it receives.
+/// Worker of an exploration (tasks that create tasks). It searches the tree of tasks depth first, from the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,

@@ -256,7 +256,7 @@ struct Place {
     below: Range<u64>,
 }
 
-/// Completed parts of an exploration's tree of tasks, added in the order in which their results arrive.
+/// Completed parts of an exploration's tree of tasks (tasks that create tasks), added in the order in which their results arrive.
 struct SearchTree<O> {
     /// By number of the part of the tree: the numbers of the parts that it created, and its results.
     parts: Vec<(Range<u64>, Vec<O>)>,

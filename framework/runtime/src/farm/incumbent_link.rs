@@ -1,4 +1,5 @@
-//! Exchange of a farm's incumbent with other ranks: it is added to messages that are sent anyway, and sent alone if no such message is due.
+//! Exchange of a farm's incumbent (best value known so far) with other ranks: it is added to messages that are sent anyway, and sent alone if no such
+//! message is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +23,9 @@ const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
-    /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
+    /// By rank, the version of the incumbent's value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value that was last sent to all ranks that held tasks, in messages that carried only the incumbent.
+    /// Version of the incumbent's value that was last sent to all ranks that held tasks, in messages that carried nothing else.
     spread: u64,
     next_round: Duration,
 }
@@ -37,7 +38,7 @@ impl IncumbentLink {
         IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }
     }
 
-    /// Adds the incumbent to a frame for rank `to`, unless that rank knows its value.
+    /// Adds the incumbent (best value known so far) to a frame for rank `to`, unless that rank knows its value.
     ///
     /// # Errors
     /// If the value cannot be encoded.
@@ -70,13 +71,13 @@ impl IncumbentLink {
         Ok(Some(message).filter(|message| !message.is(Tag::Incumbent)))
     }
 
-    /// Returns true if the value has improved since it was last sent in separate messages.
+    /// Returns true if the incumbent has improved since it was last sent in separate messages.
     #[inline]
     pub(super) fn has_improved(&self) -> bool {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
     }
 
-    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
+    /// Sends the improved incumbent to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
     /// last such messages were sent a short time ago. Ranks not in `ranks` receive the value with their next chunk. Returns true if a message was
     /// sent.
     ///
@@ -91,7 +92,7 @@ impl IncumbentLink {
         let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
             return Ok(false);
         };
-        // The version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
+        // The incumbent's version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
         self.spread = incumbent.version();
         let mut sent = 0;
         for to in ranks {

@@ -1,5 +1,5 @@
-//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators with any size
-//! hint.
+//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators of tasks with
+//! any size hint.
 
 use std::sync::{Condvar, Mutex};
 

@@ -36,7 +36,7 @@ pub(crate) struct ResultJournal {
     records: Range<u64>,
     /// Number of the next record to be written.
     next: u64,
-    /// True while known results of an exploration are read from the journal.
+    /// True while known results of an exploration (tasks that create tasks) are read from the journal.
     replaying: bool,
 }
 
@@ -151,7 +151,7 @@ impl ResultJournal {
         self.replaying
     }
 
-    /// Takes the next known result of an exploration, in the order in which results were recorded.
+    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were recorded.
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
@@ -161,7 +161,8 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if no result of an exploration is left in the journal to be delivered and the sink has received all earlier results (`is_idle`).
+    /// Returns true if no result of an exploration (tasks that create tasks) is left in the journal to be delivered, and the sink has received all
+    /// results so far (`is_idle` is true).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
@@ -211,7 +212,7 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts of tasks in which a rank may have died. In an exploration, nothing is recorded.
+    /// Records the attempts of tasks in which a rank may have died. In an exploration (tasks that create tasks), nothing is recorded.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -91,7 +91,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the error of the last run of the job that was stopped by a request, if there was one.
+    /// Returns the error of the last run of the job that a request to stop the job has ended, if there was one.
     pub(crate) fn stopped(&self) -> Option<Error> {
         let (_, text) = self.stops.stopped.last_key_value()?;
         Some(Error::new(ErrorKind::Stopped, text))

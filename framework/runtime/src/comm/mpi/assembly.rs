@@ -28,7 +28,7 @@ const POSTED_SIMULATED: usize = 2;
 /// Number of posted receives that one call of [`test_receives`](Assembly::test_receives) tests.
 const WINDOW: usize = 64;
 
-/// Completely received messages with their sender, in the order of completion.
+/// Completely received messages that are not passed on yet, each with its sender, in the order of completion.
 pub(super) type Ready = VecDeque<(usize, Frame)>;
 
 /// Incomplete messages by sender, and the receives posted for them.

@@ -192,7 +192,7 @@ fn wait_without_yielding(library: &str) {
     }
 }
 
-/// Configures the kernel to end the sleeps of this thread on time; by default they end up to 50 µs late.
+/// Configures the Linux kernel to end the sleeps of this thread on time; by default they end up to 50 µs late.
 fn sleep_precisely() {
     #[cfg(target_os = "linux")]
     {

@@ -41,9 +41,10 @@ const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
 /// Safety factor: a stream keeps at least this multiple of the number of workers that the master can keep busy.
 const RESERVE: f64 = 1.25;
-/// All workers are parked only if a master that runs tasks is faster alone, by this factor, than with one worker.
+/// Factor by which a master that runs tasks must be faster alone than with one worker, before all workers are parked (get no tasks).
 const ALONE: f64 = 1.2;
-/// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is parked or woken.
+/// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is to get no tasks or
+/// tasks again.
 const FIRST_COST: f64 = 100e-6;
 
 /// Measurements since the last check of the number of workers.

@@ -202,7 +202,7 @@ impl MasterRank {
         (failed, error)
     }
 
-    /// Makes a rank active again that was silent and has sent a message. The rank is parked if enough other ranks are active.
+    /// Makes a rank active again that was silent and has sent a message. The rank is parked (gets no tasks) if enough other ranks are active.
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());

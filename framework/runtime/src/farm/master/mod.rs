@@ -61,7 +61,7 @@ pub(super) struct MasterRank {
     own_copies: VecDeque<Command>,
     /// True if the event log contains a choice of the chunk size policy.
     choice_recorded: bool,
-    /// True while a stream of tasks runs; false in iterations.
+    /// True while the run executes a stream of tasks; false in iterations, which execute one set of tasks after the other.
     pub(super) streaming: bool,
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
@@ -232,7 +232,7 @@ impl MasterRank {
         }
     }
 
-    /// Sends an improved incumbent to the workers and sub-masters that hold chunks. Returns true if it was sent.
+    /// Sends an improved incumbent (best value known so far) to the workers and sub-masters that hold chunks. Returns true if it was sent.
     fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         if !self.incumbent.has_improved() || self.state.stopped || self.state.ending {
             return Ok(false);

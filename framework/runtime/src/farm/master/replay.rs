@@ -37,8 +37,8 @@ impl MasterRank {
         }
     }
 
-    /// Delivers results of an exploration from the journal, in the order in which they were recorded, until too many wait for the sink. The
-    /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
+    /// Delivers results of an exploration (tasks that create tasks) from the journal, in the order in which they were recorded, until too many wait
+    /// for the sink. The remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && self.state.may_replay(0)

@@ -57,7 +57,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.take(Waiting::until(until, busy))
     }
 
-    /// Returns the waker and the clock for the executors, which call the user's source and sink.
+    /// Returns what the executors, which call the user's source and sink, need to wake rank 0 and to measure time.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
     }

@@ -27,7 +27,7 @@ messages! {
     /// Message that a rank other than 0 has received: from its master, or, as a sub-master, from a current or former member.
     pub(crate) enum Received;
     pub(super) enum Tag {
-        /// Message that carries the incumbent and nothing else.
+        /// Message that carries the incumbent (best value known so far) and nothing else.
         Incumbent = 43,
     }
     /// Message from a worker to its master: to rank 0, or from a member to its sub-master.

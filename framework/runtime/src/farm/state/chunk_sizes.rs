@@ -70,7 +70,7 @@ impl ChunkSizes {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
 
-    /// Returns the number of tasks, at most `most`, in the next chunk for a worker.
+    /// Returns the number of tasks, at most `most`, that the next chunk for a worker should have.
     pub(super) fn next(&mut self, worker: usize, most: u64) -> u64 {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }

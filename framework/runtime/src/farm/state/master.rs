@@ -38,7 +38,7 @@ pub(crate) type Sent = OutstandingChunk<SentChunk>;
 pub(crate) enum Joined {
     /// The rank gets tasks, as a worker or a sub-master.
     Works,
-    /// The rank has to be parked: enough other ranks run tasks.
+    /// The rank has to be parked (gets no tasks): enough other ranks run tasks.
     Parked,
     /// Nothing changes: the rank has joined before, for example as a member of a sub-master.
     Again,
@@ -63,7 +63,7 @@ pub(crate) struct MasterState {
     pub(crate) deaths: DeathRecords,
     /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) undelivered: (u64, u64),
-    /// Failed tasks in which ranks died.
+    /// Numbers of the failed tasks in which ranks died.
     pub(crate) died_of: Vec<u64>,
     /// True if the sink has ended the run.
     pub(crate) stopped: bool,
@@ -350,7 +350,7 @@ impl MasterState {
         Joined::Works
     }
 
-    /// Parks and wakes ranks so that as many ranks run tasks as were decided. Returns the ranks that have to be notified.
+    /// Parks ranks (they get no more tasks) and wakes ranks, until as many run tasks as were decided. Returns the ranks that have to be notified.
     pub(crate) fn adjust_workers(&mut self) -> Change {
         if self.ending {
             return Change::default();

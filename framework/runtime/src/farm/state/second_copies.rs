@@ -113,8 +113,8 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Returns true if rank 0 may run second copies. After the loss of a rank it may not, because the task that caused the loss may no longer be
-    /// suspected, and would end the job if it killed rank 0.
+    /// Returns true if rank 0 may run second copies of chunks. After the loss of a rank it may not, because the task that caused the loss may no
+    /// longer be suspected, and would end the job if it killed rank 0.
     fn rank_0_may_copy(&self) -> bool {
         self.deaths.last == 0 && self.counts.again == 0
     }

@@ -136,8 +136,8 @@ impl World {
             return;
         }
         if rank == 0 {
-            // Rank 0 may get a deadly task that has not killed a rank yet, and is therefore not suspected. In this simulation rank 0 survives the
-            // task.
+            // Rank 0 may get a deadly task (one that kills every rank that runs it) that has not killed a rank yet, and is therefore not suspected.
+            // In this simulation rank 0 survives the task.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
@@ -272,8 +272,8 @@ fn only_the_deadly_task_fails_and_workers_survive() {
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // A deadly task kills at most one rank in its first chunk, one in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it runs
-        // alone.
+        // A deadly task (one that kills every rank that runs it) kills at most one rank in its first chunk, one in a smaller chunk of suspected
+        // tasks, and `retries` + 1 ranks when it runs alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }
@@ -301,7 +301,7 @@ fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
         world.run(size);
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
-        // A deadly task may kill one rank more if its first chunk has a second copy.
+        // A deadly task (one that kills every rank that runs it) may kill one rank more if its first chunk has a second copy.
         assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         copies += world.master.counts().copies;
     }
