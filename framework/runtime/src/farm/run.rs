@@ -31,7 +31,7 @@ pub(super) enum Script<'s> {
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
     /// Sets of tasks, each made from the results of the previous set.
     Iterations(Box<dyn Sets + 's>),
-    /// Tasks of a worklist. The function `first` adds the first tasks to the list.
+    /// Tasks of a worklist (tasks whose results add tasks). The function `first` adds the first tasks to the list.
     Worklist {
         first: Box<dyn FnOnce() + Send + 's>,
         source: Box<dyn Source + 's>,
@@ -405,7 +405,7 @@ impl<'s> Script<'s> {
     }
 }
 
-/// Runs sets of tasks until `sets` has no further one. Returns the number of sets.
+/// Runs sets of tasks, one after the other, until `sets` has no further one. Returns their number.
 fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     mut sets: Box<dyn Sets + 'scope>,
     run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,

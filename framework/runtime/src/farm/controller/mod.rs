@@ -335,8 +335,8 @@ impl WorkerController {
     }
 }
 
-/// Returns the smallest number of workers that is considered. Too many workers cost little, but too few cost much of the farm's speed, so that only
-/// clear measurements make a farm small.
+/// Returns the smallest number of workers that a change may choose. Too many workers cost little, but too few cost much of the farm's speed, so that
+/// only clear measurements make a farm small.
 fn least(situation: Situation, model: &IterationModel) -> usize {
     if situation.computes && model.time(1) * ALONE > model.time(2) { 2 } else { 1 }
 }

@@ -9,7 +9,7 @@ use crate::observe::number_format::seconds;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Returns the time that is left for tasks before the time limit of the job. Returns `None` without a time limit, and without a journal, because
+    /// Returns the time that is left for tasks before the time limit of the job; `None` if there is no limit. Also `None` without a journal, because
     /// then no later job could continue the run.
     fn time_left(&self) -> Option<Duration> {
         let end = self.tasks_end_by.filter(|_| self.options.journal.is_some())?;

@@ -1,4 +1,4 @@
-//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, the limit of bytes, and lost ranks.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, the limit of the bytes between source and sink, and lost ranks.
 //!
 //! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 
@@ -248,7 +248,7 @@ impl MasterState {
         self.tasks.requeue(pending);
     }
 
-    /// Returns the number and bytes of the tasks and results that are between the source and the sink, for the limit of these bytes.
+    /// Returns the number and bytes of the tasks and results that are between the source and the sink.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
