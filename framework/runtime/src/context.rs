@@ -54,7 +54,7 @@ pub(crate) struct RankPlace {
 }
 
 impl RankPlace {
-    /// Values for a rank that is the only rank of its job and has one core.
+    /// Values of a context on the only rank of a job, which has one core.
     pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
 }
 

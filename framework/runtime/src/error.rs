@@ -37,13 +37,13 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Owner of an error that user code returned; the error may have any type.
+/// Holds an error of any type that user code returned.
 pub(crate) trait Cause: Send + Sync {
-    /// Returns the error that user code returned, so that callers can downcast it. `None` only while the owner is dropped.
+    /// Returns the error that user code returned, so that callers can downcast it. `None` only while the holder is dropped.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
-/// Kind of the stage or skeleton in which an error arose. It determines the nouns in the error message.
+/// Kind of the place in the program where an error arose: stage, pipeline, farm, loop or workflow. It determines the nouns in the error message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Stage,
@@ -75,7 +75,7 @@ pub const STOPPED: u8 = 85;
 pub enum ErrorKind {
     /// A setting, an argument or an environment variable has a value that cannot be used.
     Config,
-    /// A mapping names stages or ranks that do not exist, or breaks a rule of the pipeline.
+    /// A mapping of stages to ranks names stages or ranks that do not exist, or breaks a rule of the pipeline.
     Mapping,
     /// A file could not be read or written.
     Io,
@@ -151,22 +151,22 @@ impl Error {
         self
     }
 
-    /// Sets the pipeline in which the error arose, unless a stage or skeleton is set.
+    /// Sets the pipeline in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_pipeline(self, name: &str) -> Self {
         self.in_place(Place::Pipeline, name)
     }
 
-    /// Sets the farm in which the error arose, unless a skeleton is set.
+    /// Sets the farm in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
     }
 
-    /// Sets the loop in which the error arose, unless a skeleton is set.
+    /// Sets the loop in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_loop(self, name: &str) -> Self {
         self.in_place(Place::Loop, name)
     }
 
-    /// Sets the workflow in which the error arose, unless a skeleton is set.
+    /// Sets the workflow in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_workflow(self, name: &str) -> Self {
         self.in_place(Place::Workflow, name)
     }
@@ -211,8 +211,7 @@ impl Error {
         self.inner.stage.as_deref()
     }
 
-    /// Returns the number of the item that was being processed when the error arose: in a farm or workflow of the task, in a loop of the row or
-    /// index.
+    /// Returns the number of the item that was being processed when the error arose: the task in a farm or workflow, the row or index in a loop.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }

@@ -39,19 +39,19 @@ pub(crate) fn check_file(name: &str, written: &Path) {
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 
 impl Messages {
-    /// Adds a message to compare that consists of a frame header and one encoded value.
+    /// Adds a message that is compared with the golden file. It consists of the header of all messages and one encoded value.
     pub(crate) fn value(&mut self, what: &str, tag: impl Tagged, value: &impl Serialize) {
         let mut head = frame_header(RUN, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(value).unwrap());
         self.bytes(what, &head);
     }
 
-    /// Adds a message to compare: its small data (the head) and each of its large data (the parts).
+    /// Adds a message that is compared with the golden file: its small data (the head) and each of its large data (the parts).
     pub(crate) fn message(&mut self, what: &str, message: &Frame) {
         self.head_and_parts(what, &message.head, &message.parts);
     }
 
-    /// Adds a message to compare, given as its small data (`head`) and its large data (`parts`).
+    /// Adds a message that is compared with the golden file, given as its small data (`head`) and its large data (`parts`).
     pub(crate) fn head_and_parts(&mut self, what: &str, head: &[u8], parts: &[Part]) {
         self.bytes(what, head);
         for (number, part) in (1..).zip(parts) {
@@ -59,13 +59,13 @@ impl Messages {
         }
     }
 
-    /// Adds bytes to compare that are not a message.
+    /// Adds bytes that are no message, but are also compared with the golden file.
     pub(crate) fn bytes(&mut self, what: &str, bytes: &[u8]) {
         assert!(self.0.iter().all(|(known, _)| known != what), "two messages are called `{what}`");
         self.0.push((what.to_string(), bytes.to_vec()));
     }
 
-    /// Compares all messages with the golden file `golden/messages/NAME.txt`, where NAME is the value of `room`.
+    /// Compares all added messages with the golden file `golden/messages/NAME.txt`, where NAME is the value of `room`.
     pub(crate) fn check(&self, room: &str) {
         let path = place(&format!("messages/{room}.txt"));
         let found: Vec<String> = self.0.iter().map(|(what, bytes)| entry(what, bytes)).collect();

@@ -67,7 +67,7 @@ pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
 
-/// Generates arbitrary numbers of tasks or loop units, for functions whose time and memory do not depend on this number.
+/// Generates arbitrary numbers of tasks or of loop units (rows or indices), for functions whose time and memory do not depend on this number.
 pub(crate) fn count() -> impl Strategy<Value = u64> + Clone {
     let edges = vec![0, 1, 2, 1 << 22, 1 << 32, 1 << 33, (1 << 53) + 1, 1 << 63, u64::MAX - 1, u64::MAX];
     prop_oneof![2 => 0..200_u64, 2 => select(edges)]

@@ -15,8 +15,8 @@ use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::JobPlatform;
 
-/// Number of operations of the kernel that measures the speed of a rank. The kernel runs for some ten milliseconds, which is several time slices
-/// of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
+/// Number of operations of the kernel, a fixed computation that measures the speed of a rank. It runs for some ten milliseconds, which is several
+/// time slices of the scheduler, so that the measured speed of a rank that shares its core includes the sharing.
 const KERNEL_OPERATIONS: u64 = 20_000_000;
 /// Size in bytes of the messages that measure bandwidth. Messages of this size are long enough that the latency hardly matters on any network.
 const BULK: usize = 256 << 10;
@@ -38,7 +38,7 @@ impl Speed {
         usable(self.alone) && usable(self.took) && self.lost >= 0.0
     }
 
-    /// Returns the fraction of its core that the rank had while it ran the kernel.
+    /// Returns the fraction of its core that the rank had while it ran the kernel (the fixed computation).
     fn share(&self) -> f64 {
         let mut share = CoreShare::default();
         share.add(self.took, self.lost);
@@ -107,10 +107,10 @@ impl Probed {
 /// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Number of the run of a skeleton that the measurement belongs to.
+    /// Number of the run (pipeline, loop or workflow) to which the measurement belongs.
     run: u32,
-    /// By rank: its measured speed, once it has answered. All ranks run the kernel at the same time, so that ranks that share a core are measured as
-    /// slower.
+    /// By rank: its measured speed, once it has answered. All ranks run the kernel (a fixed computation) at the same time, so that ranks that share a
+    /// core are measured as slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
     /// Measurement of one link. `None` until the speeds of all ranks are known.
@@ -226,8 +226,8 @@ pub(crate) fn farther(x: Link, y: Link) -> Link {
     Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }
 
-/// Runs a fixed kernel on this rank and returns its speed. The kernel does not wait, so the time in which the rank had no CPU was lost to other
-/// threads.
+/// Runs the kernel (a fixed computation) on this rank and returns its speed. The kernel does not wait, so the time in which the rank had no CPU was
+/// lost to other threads.
 pub(crate) fn speed(clock: Clock) -> Speed {
     let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
@@ -241,7 +241,7 @@ pub(crate) fn speed(clock: Clock) -> Speed {
     }
 }
 
-/// Computes a chain of integer operations that compilers cannot shorten and caches cannot speed up.
+/// Fixed computation whose duration shows a rank's speed: integer operations that compilers cannot shorten and caches cannot speed up.
 fn kernel(operations: u64) -> u64 {
     let mut x = 1_u64;
     for _ in 0..operations / 3 {

@@ -87,7 +87,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the lengths of all sleeps of one wait without spinning, in microseconds.
+    /// Returns the lengths in microseconds of all sleeps of one wait that does not spin (poll without sleeping).
     fn sleeps(backoff: &mut Backoff) -> Vec<u128> {
         backoff.reset();
         (0..8).filter_map(|_| backoff.next(MS, false)).map(|sleep| sleep.as_micros()).collect()

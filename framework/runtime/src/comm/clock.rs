@@ -20,7 +20,7 @@ impl Clock {
         Clock::Wall(Instant::now())
     }
 
-    /// Creates a clock that always shows zero.
+    /// Creates a clock for tests that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
         // A wall clock whose start is in the future shows zero, because elapsed time is never negative.
@@ -69,7 +69,8 @@ impl Clock {
     }
 }
 
-/// Clock of a [`Session`](crate::Session), for user code that runs while a skeleton borrows the session, for example in a sink.
+/// Clock of a [`Session`](crate::Session), for user code that runs while a farm, pipeline, loop or workflow borrows the session, for example in a
+/// sink.
 ///
 /// Under a simulator the clock shows simulated time. It is valid on the rank on which it was obtained.
 #[derive(Clone, Copy, Debug)]

@@ -294,7 +294,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("queues_more_than_the_receiver_takes");
     }
 
-    /// All ranks send each other messages with sizes near every size limit of the transport, in an order that depends on the seed.
+    /// All ranks send each other messages with sizes near every size limit of the transport, in an order that is drawn at random with `seed`.
     fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
         const MANY: usize = 150;
         let frame = |from: usize, to: usize, number: usize| {
@@ -356,7 +356,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     }
 }
 
-/// Runs the checks on ranks that are threads; `mpi/tests.rs` runs them on ranks that are processes.
+/// Runs this file's checks of a transport on ranks that are threads; `mpi/tests.rs` runs them on ranks that are processes.
 mod on_local {
     use super::everything;
     use crate::comm::local::{LocalTransport, World};

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct World {
     boxes: Vec<Mailbox>,
-    /// True once a rank has failed. The flag is atomic and not behind the mutex of the failure, because every poll reads the flag.
+    /// True once a rank has failed. The flag is atomic and not behind the mutex of the stored error, because every poll reads the flag.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
     /// State of the job from which these ranks were split as a group; `None` if they are the whole job.

@@ -11,8 +11,9 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{self, header::header};
 
-/// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons may have equal
-/// values: all ranks agree on the skeleton that a run executes, so only messages of this skeleton and of the session are in flight during the run.
+/// Tag of a message. Each module that sends messages defines its own enum of tags with [`messages!`]. Enums of different skeletons (farm, pipeline,
+/// loop, workflow) may have equal values: all ranks agree on the skeleton of a run, so only its messages and those of the session are in flight
+/// during the run.
 pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
     /// Name of the protocol to which the tags belong, after the words "expected a message of".
     const OF: &'static str;
@@ -190,7 +191,7 @@ pub(crate) use messages;
 
 messages! {
     "the session";
-    /// Messages of the session, which are not part of a skeleton.
+    /// Messages of the session: start, failure and end of the job, and collective operations. They belong to no farm, pipeline, loop or workflow.
     pub(crate) enum Control {
         /// To rank 0: a rank has started and registers.
         Register = 1,
@@ -202,7 +203,7 @@ messages! {
         Dismiss = 4,
         /// To all other ranks: a rank has failed, with its error, which ends the job.
         Failure = 5,
-        /// From rank 0: announcement of the next run of a skeleton or collective operation.
+        /// From rank 0: announcement of the next run of a farm, pipeline, loop, workflow or collective operation.
         Announce = 6,
         Heartbeat = 7,
         /// From rank 0, forwarded from rank to rank: a part of a broadcast value that is sent in several messages, but not the last part. The first
@@ -219,7 +220,7 @@ messages! {
         /// To rank 0 after a failure: the user code of a rank has ended, and the rank can leave.
         Answer = 13,
         /// To rank 0: request to stop the job, with its cause. From rank 0: notice that the run was stopped, with the reason and the kept results.
-        /// The receiver handles the message in any run of a skeleton.
+        /// The receiver handles the message in any run of a farm, pipeline, loop or workflow.
         Stop = 14,
     }
 }
@@ -239,7 +240,7 @@ pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 /// Offset of the tag in the header of a frame, in bytes.
 pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
-/// Returns the header of a message with the given tag, in the run of a skeleton with number `run`.
+/// Returns the header of a message with the given tag, in the run (farm, pipeline, loop, workflow or collective operation) with number `run`.
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
@@ -394,7 +395,7 @@ impl Body {
         Ok((0..count).filter_map(move |at| read(&list[at * size..])))
     }
 
-    /// Returns a message body with the sender and tag of this one, whose content is the small data `head` and the large data `parts`.
+    /// Returns a received message with the sender and tag of this one, and with other content: the small data `head` and the large data `parts`.
     pub(crate) fn with(&self, head: Bytes, parts: Vec<Part>) -> Body {
         Body { head, parts, ..*self }
     }
@@ -432,7 +433,7 @@ pub(super) struct FailureMessage {
     pub(super) restart: bool,
 }
 
-/// Returns true if a frame carries the failure of a rank. A failure message is handled in any run of a skeleton.
+/// Returns true if a frame carries the failure of a rank. A failure message is handled in any run of a farm, pipeline, loop or workflow.
 ///
 /// # Errors
 /// If the frame is not a message between ranks.
@@ -489,7 +490,7 @@ impl Message {
     }
 }
 
-/// Returns the number of the run (skeleton or collective operation) to which a message belongs.
+/// Returns the number of the run (farm, pipeline, loop, workflow or collective operation) to which a message belongs.
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
     FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
         let bytes = message.head.len();

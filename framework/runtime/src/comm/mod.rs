@@ -1,7 +1,7 @@
 //! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of the communicator,
 //! which sorts messages by run and tag, and knows which ranks are dead.
 //!
-//! Nothing in this module depends on a skeleton, and only [`mpi`] depends on MPI.
+//! Nothing in this module depends on a skeleton (farm, pipeline, loop or workflow), and only [`mpi`] depends on MPI.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Reader of a thread's `schedstat` file, with the waiting time that the file showed at the last reading.
+/// Reader of a thread's `schedstat` file, with the time (waiting for a core) that the file showed at the last reading.
 #[derive(Debug)]
 pub(crate) struct RunDelay {
     file: Option<File>,
@@ -12,12 +12,12 @@ pub(crate) struct RunDelay {
 }
 
 impl RunDelay {
-    /// Opens the statistics of the calling thread. The first reading returns the waiting time since the start of the thread.
+    /// Opens the statistics of the calling thread. The first reading returns the time for which it has waited for a core since its start.
     pub(crate) fn of_this_thread() -> Self {
         RunDelay { file: File::open("/proc/thread-self/schedstat").ok(), waited: Duration::ZERO }
     }
 
-    /// Opens the statistics of a thread of this process, by its system thread number. The waiting time counts from now on.
+    /// Opens the statistics of a thread of this process, by its system thread number. Time of waiting for a core counts from now on.
     pub(crate) fn of_thread(id: i32) -> Self {
         let file = File::open(format!("/proc/self/task/{id}/schedstat")).ok();
         let mut delay = RunDelay { file, waited: Duration::ZERO };

@@ -57,9 +57,9 @@ pub(crate) struct Capabilities {
 pub(crate) struct Group {
     /// Number of the collective operation (run) that splits the ranks into groups.
     pub(crate) run: u32,
-    /// Number of the group among the groups that are created at the same time.
+    /// Number of the group of ranks among the groups that are created at the same time.
     pub(crate) number: usize,
-    /// Members of the group, in the order of their rank in the group; empty if this rank is in no group.
+    /// Ranks of the group, in the order of their numbers in the group; empty if this rank is in no group.
     pub(crate) members: Vec<usize>,
 }
 

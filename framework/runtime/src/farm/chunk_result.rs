@@ -1,4 +1,4 @@
-//! Execution of the tasks of a chunk, with one virtual call for the whole chunk, and a record of the tasks that fail.
+//! Runs the tasks of a chunk, with one virtual call for the whole chunk, and records the tasks that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ pub(crate) const PART: Duration = Duration::from_millis(100);
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Flight recorder of the rank, which records the start of each task, and the number of the chunk.
+    /// Recorder that notes the start of each task in the rank's flight record (its last activity), and the number of the chunk.
     pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
     /// Number of tasks between two readings of the clock; `None` if tasks are timed one by one.
     pub(crate) stride: Option<usize>,

@@ -9,7 +9,7 @@ use crate::tasks::Attempts;
 /// Entry of the journal about consecutive tasks in which ranks may have died, with the failed attempts of each task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeathRecord {
-    /// Numbers of the journal records that belong to the tasks.
+    /// Numbers of the journal records for the results of these tasks.
     pub(crate) records: Range<u64>,
     pub(crate) attempts: Attempts,
 }

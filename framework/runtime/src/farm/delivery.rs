@@ -129,7 +129,7 @@ pub(super) trait Deliver {
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Delivery that is used while no tasks run, and therefore never receives a result.
+/// Replaces the delivery to the sink while no tasks run, and therefore never receives a result.
 pub(super) struct NoDelivery;
 
 impl Deliver for NoDelivery {
@@ -156,7 +156,7 @@ struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// Results that were not passed to the sink because the maximum time of the calls had passed.
+    /// Results that were not passed to the sink, because this series of calls had taken its maximum time.
     rest: Option<Due>,
     stopped: bool,
 }

@@ -179,7 +179,7 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Worker of an exploration, which searches depth first from the task that it receives.
+/// Worker of an exploration (tasks that create tasks). It searches the tree of tasks depth first, from the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,
@@ -204,8 +204,8 @@ where
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // The number of results is limited, because tasks of some nanoseconds produce more results within the search time `budget` than one message
-        // should contain.
+        // The number of results in one message is limited, because tasks of some nanoseconds produce more results within the search time `budget`
+        // than one message should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };

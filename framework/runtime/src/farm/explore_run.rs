@@ -256,7 +256,7 @@ struct Place {
     below: Range<u64>,
 }
 
-/// Completed parts of an exploration's tree of tasks, added in the order in which their results arrive.
+/// Completed parts of an exploration's tree of tasks (tasks that create tasks), added in the order in which their results arrive.
 struct SearchTree<O> {
     /// By number of the part of the tree: the numbers of the parts that it created, and its results.
     parts: Vec<(Range<u64>, Vec<O>)>,
@@ -272,8 +272,8 @@ impl<O> Default for SearchTree<O> {
 
 impl<O> SearchTree<O> {
     fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
-        // The first completed search began at one of the initial tasks of the exploration. Tasks that are created during the run have higher numbers
-        // than all initial tasks, so its first created task shows the number of initial tasks.
+        // The part of the tree that arrives first began at one of the initial tasks. These have the lowest numbers, so the first task that this part
+        // created shows how many initial tasks there are.
         self.roots.get_or_insert(below.start);
         let index = number as usize;
         if self.parts.len() <= index {

@@ -135,8 +135,8 @@ impl FailureDetector {
         Loss { rank, certain, died: silence.may_be_death(endpoint), why }
     }
 
-    /// Returns the last activity of a lost rank, from its flight record or from its last heartbeat. `died` is true if the rank may have died of that
-    /// activity.
+    /// Returns the last activity of a lost rank, from its flight record (readable after its death) or its last heartbeat. `died` is true if the rank
+    /// may have died of that activity.
     pub(crate) fn last_activity(&self, rank: usize, died: bool) -> LastActivity {
         // The number `u64::MAX` means that a chunk waits for the computing thread, so the current task is not known.
         let task = self.last_status[rank].as_ref().and_then(|status| status.task).filter(|&t| t != u64::MAX);
@@ -153,7 +153,7 @@ impl FailureDetector {
             // program before the farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
-            // The limit for a sub-master is longer, because rank 0 needs time to detect the death of the sub-master and to replace it.
+            // The limit of silence is longer for a sub-master, because rank 0 needs time to detect the death of the sub-master and to replace it.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_joined: true },
         }
     }

@@ -81,8 +81,8 @@ impl<'w, 'f> Follower<'w, 'f> {
     {
         driver.run_until_finished(endpoint, &mut self)?;
         let Follower { worker, mut link, .. } = self;
-        // The last message of a rank, its report of statistics, carries the incumbent too: the sink may have ended the run before the results of the
-        // last tasks, which would carry the incumbent, were sent.
+        // The last message of a rank, its report of statistics, carries the incumbent (best value known so far) too: the sink may have ended the run
+        // before the results of the last tasks, which would carry the incumbent, were sent.
         let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
         endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {
@@ -153,8 +153,8 @@ impl<'w, 'f> Follower<'w, 'f> {
         Ok(true)
     }
 
-    /// Sends an improved incumbent to the rank from which this rank gets chunks and, as a sub-master, to the members that hold chunks. Returns true
-    /// if it was sent.
+    /// Sends an improved incumbent (best value known so far) to the rank from which this rank gets chunks and, as a sub-master, to the members that
+    /// hold chunks. Returns true if it was sent.
     fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         if !self.link.incumbent.has_improved() || self.finished {
             return Ok(false);

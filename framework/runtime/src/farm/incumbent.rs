@@ -156,11 +156,11 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
     }
 }
 
-/// Value of an incumbent on one rank, with its version.
+/// One rank's copy of the incumbent (best value known so far), with the version of this value.
 pub(super) struct Shared<T> {
     /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,
-    /// Version of the current value: 1 at first, and one more with each improvement.
+    /// Version of the incumbent's current value: 1 at first, and one more with each improvement.
     version: AtomicU64,
     value: Mutex<T>,
 }
@@ -173,7 +173,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: PartialOrd> Shared<T> {
-    /// Replaces the value if `value` is better. Returns the version of the new value.
+    /// Replaces the incumbent's value if `value` is better. Returns the version of the new value.
     fn improve(&self, value: T) -> Option<u64> {
         let mut current = self.lock();
         if value.partial_cmp(&current) != Some(self.better) {
@@ -188,21 +188,21 @@ impl<T: PartialOrd> Shared<T> {
     }
 }
 
-/// Incumbent with any type of value, as the farm sends it in messages.
+/// Incumbent (best value known so far) of any type, as the farm sends it in messages.
 pub(super) trait AnyIncumbent: Send + Sync {
-    /// Returns a text with the direction (minimum or maximum) and the type of the value.
+    /// Returns a text with the direction (minimum or maximum) and the type of the incumbent's value.
     fn describe(&self) -> String;
 
-    /// Returns the number of the current value, which grows with each improvement. The first value has number 1.
+    /// Returns the version of the current value: 1 for the first value, and one more with each improvement.
     fn version(&self) -> u64;
 
-    /// Returns the current value in encoded form, and its version.
+    /// Returns the current value of the incumbent in encoded form, and its version.
     ///
     /// # Errors
     /// If the value cannot be encoded.
     fn encode(&self) -> Result<(Vec<u8>, u64)>;
 
-    /// Merges a value of another rank. Returns the version of the value if it is better than the current value.
+    /// Merges the value of another rank's incumbent. Returns the version of the value if it is better than the current value.
     ///
     /// # Errors
     /// If the value cannot be decoded.

@@ -1,4 +1,5 @@
-//! Exchange of a farm's incumbent with other ranks: it is added to messages that are sent anyway, and sent alone if no such message is due.
+//! Exchange of a farm's incumbent (best value known so far) with other ranks: it is added to messages that are sent anyway, and sent alone if no such
+//! message is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,11 @@ use crate::comm::message::{Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 
-/// Minimum time between two moments at which a rank sends an improved incumbent to other ranks in messages that carry nothing else. It is the time
-/// for which a rank of an exploration searches between two messages: with a shorter interval, there would be more messages for the incumbent than for
-/// the search.
+/// Minimum time between two moments at which a rank sends an improved incumbent in messages that carry nothing else. In an exploration a rank
+/// searches for this time between two messages: with a shorter interval, more messages would carry only the incumbent than results.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Minimum interval, multiplied by the number of receivers, between two moments at which a rank sends an improved incumbent in separate messages. A
-/// message occupies its sender for some microseconds, so these messages take about 1 % of the sender's time.
+/// Minimum time, per receiver, between two moments at which a rank sends an improved incumbent in separate messages. Such a message occupies its
+/// sender for some microseconds, so these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
 /// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
@@ -23,22 +23,22 @@ const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
-    /// By rank, the version of the value that was last sent to that rank or received from it; 0 for none.
+    /// By rank, the version of the incumbent's value that was last sent to that rank or received from it; 0 for none.
     known: Vec<u64>,
-    /// Version of the value that was last sent to all ranks that held tasks, in messages that carried only the incumbent.
+    /// Version of the incumbent's value that was last sent to all ranks that held tasks, in messages that carried nothing else.
     spread: u64,
     next_round: Duration,
 }
 
 impl IncumbentLink {
     pub(super) fn new(incumbent: Option<Arc<dyn AnyIncumbent>>, farm: &str, ranks: usize) -> Self {
-        // The value at the start of the run is not sent in separate messages: it reaches other ranks with chunks and results.
+        // The incumbent's value at the start of the run is not sent in separate messages: it reaches other ranks with chunks and results.
         let spread = incumbent.as_ref().map_or(0, |incumbent| incumbent.version());
         let (farm, known) = (farm.to_string(), vec![0; ranks]);
         IncumbentLink { incumbent, farm, known, spread, next_round: Duration::ZERO }
     }
 
-    /// Adds the incumbent to a frame for rank `to`, unless that rank knows its value.
+    /// Adds the incumbent (best value known so far) to a frame for rank `to`, unless that rank knows its value.
     ///
     /// # Errors
     /// If the value cannot be encoded.
@@ -71,13 +71,13 @@ impl IncumbentLink {
         Ok(Some(message).filter(|message| !message.is(Tag::Incumbent)))
     }
 
-    /// Returns true if the value has improved since it was last sent in separate messages.
+    /// Returns true if the incumbent has improved since it was last sent in separate messages.
     #[inline]
     pub(super) fn has_improved(&self) -> bool {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
     }
 
-    /// Sends the improved value to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
+    /// Sends the improved incumbent to `ranks` in messages that carry only the incumbent, except to ranks that know the value. Nothing is sent if the
     /// last such messages were sent a short time ago. Ranks not in `ranks` receive the value with their next chunk. Returns true if a message was
     /// sent.
     ///
@@ -92,7 +92,7 @@ impl IncumbentLink {
         let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
             return Ok(false);
         };
-        // The version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
+        // The incumbent's version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
         self.spread = incumbent.version();
         let mut sent = 0;
         for to in ranks {
@@ -109,7 +109,7 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the current value to be sent again, because this rank gets its chunks from another rank now, which may not know the value.
+    /// Causes the incumbent's current value to be sent again: this rank gets its chunks from another rank now, which may not know the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

@@ -48,7 +48,7 @@ const FARMS: [(usize, usize, bool); 8] = [
     (7, 3, false),
 ];
 
-/// Sets the options of a farm according to a row of [`FARMS`], and returns the number of ranks that run tasks.
+/// Sets the options of a farm according to a row of the table [`FARMS`], and returns the number of ranks that run tasks.
 fn shaped<'f, I: crate::Item, O: crate::Item>(
     farm: Farm<'f, I, O>,
     (ranks, leaders, dedicated): (usize, usize, bool),
@@ -66,8 +66,8 @@ fn improvement_reaches_running_tasks_on_other_ranks() {
             run(&config(shape.0).driver(driver), |session| {
                 let best = Incumbent::minimum(100u64);
                 let count = AtomicUsize::new(0);
-                // Task 0 improves the value to 7. The last task improves it to 3 as soon as 7 has reached its rank, and all tasks wait until 3 has
-                // reached theirs.
+                // Task 0 improves the incumbent to 7. The last task improves it to 3 when 7 has reached its rank. All tasks wait until 3 has reached
+                // their ranks.
                 let work = |task: usize| {
                     let tasks = count.load(Ordering::SeqCst);
                     meet(&begun, tasks);

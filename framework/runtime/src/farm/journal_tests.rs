@@ -68,7 +68,7 @@ fn iterations_resume_from_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     for ranks in [1, 3] {
         let path = dir.path().join(format!("{ranks}.journal"));
-        // Each value becomes the sum of itself and the next value; one task of the second iteration fails.
+        // In each iteration each value becomes the sum of itself and the next value; one task of the second iteration fails.
         let attempt = |stop: Option<usize>, first: u64| {
             let done = AtomicUsize::new(0);
             let result = run(&config(ranks), |session| {
@@ -139,7 +139,7 @@ fn known_results_are_excluded_from_shares() {
     let path = dir.path().join("shares.journal");
     let attempt = |tasks: u64| {
         let shares = run(&config(2).balance(Balance::Off), |session| {
-            // The five tasks of a rank take longer than the other rank needs to start, so each rank runs its own tasks.
+            // The five tasks of a rank take longer than the other rank needs to start, so no rank runs tasks of the other's share.
             let work = |x: u64| {
                 if x >= 90 {
                     std::thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators with any size
-//! hint.
+//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators of tasks with
+//! any size hint.
 
 use std::sync::{Condvar, Mutex};
 
@@ -18,7 +18,7 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Waits until the gate is open; panics after 60 s.
+    /// Waits until the gate is open, which is when the sink has received a result; panics after 60 s.
     fn pass(&self) {
         let wait = self.opened.wait_timeout_while(self.is_open.lock().unwrap(), LONG, |is_open| !*is_open);
         assert!(!wait.unwrap().1.timed_out(), "the sink has had nothing");

@@ -35,7 +35,7 @@ impl ResultRun {
 #[derive(Debug)]
 pub(crate) struct Resequencer {
     ordered: bool,
-    /// Number of results passed on. If results are passed on in the order of the tasks, it is also the number of the next task.
+    /// Number of results passed on to the sink. If the farm is ordered, it is also the number of the next task whose result is passed on.
     fed: u64,
     /// By number of the first task: results that wait for the results of earlier tasks, with their size in bytes.
     early: BTreeMap<u64, (ResultRun, u64)>,
@@ -47,7 +47,7 @@ impl Resequencer {
         Resequencer { ordered, fed: 0, early: BTreeMap::new(), early_bytes: 0 }
     }
 
-    /// Returns true if the result of this task would be passed on at once.
+    /// Returns true if the result of this task would be passed on to the sink at once.
     pub(crate) fn is_due(&self, task: u64) -> bool {
         !self.ordered || task == self.fed
     }
@@ -57,7 +57,7 @@ impl Resequencer {
         self.early_bytes
     }
 
-    /// Prepares for another set of tasks, which begins with task 0.
+    /// Prepares for the results of another set of tasks, which begins with task 0.
     pub(crate) fn restart(&mut self) {
         (self.fed, self.early_bytes) = (0, 0);
         self.early.clear();

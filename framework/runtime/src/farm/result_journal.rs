@@ -31,11 +31,12 @@ pub(crate) struct ResultJournal {
     records_of_deaths: Vec<DeathRecord>,
     clock: Clock,
     kind: Kind,
-    /// Record numbers of the current set of tasks. Empty in an exploration, in which the number of a task is not that of a record.
+    /// Numbers of the journal records of the current set of tasks. Empty in an exploration (tasks that create tasks), where tasks and records are
+    /// numbered differently.
     records: Range<u64>,
     /// Number of the next record to be written.
     next: u64,
-    /// True while known results of an exploration are read from the journal.
+    /// True while known results of an exploration (tasks that create tasks) are read from the journal.
     replaying: bool,
 }
 
@@ -61,7 +62,7 @@ impl Kind {
     }
 }
 
-/// Marks the record of a failed task in the journal. In the record of a result the number of its large data blocks is at the same place.
+/// Value that marks the record of a failed task, in the place where the record of a result has the number of its large data blocks.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -164,7 +165,7 @@ impl ResultJournal {
         self.replaying
     }
 
-    /// Takes the next known result of an exploration, in the order in which results were recorded.
+    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were recorded.
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
@@ -174,7 +175,8 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if no result of an exploration is left in the journal to be delivered and the sink has received all earlier results (`is_idle`).
+    /// Returns true if no result of an exploration (tasks that create tasks) is left in the journal to be delivered, and the sink has received all
+    /// results so far (`is_idle` is true).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
@@ -224,7 +226,7 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts of tasks in which a rank may have died. In an exploration, nothing is recorded.
+    /// Records the attempts of tasks in which a rank may have died. In an exploration (tasks that create tasks), nothing is recorded.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -240,7 +242,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns a number of deaths that is not less than the number recorded in the journal. Deaths in this run get higher numbers.
+    /// Returns a number that is not less than the number of each death in the journal, so that deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }

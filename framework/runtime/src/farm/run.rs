@@ -31,7 +31,7 @@ pub(super) enum Script<'s> {
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
     /// Sets of tasks, each made from the results of the previous set.
     Iterations(Box<dyn Sets + 's>),
-    /// Tasks of a worklist. The function `first` adds the first tasks to the list.
+    /// Tasks of a worklist (tasks whose results add tasks). The function `first` adds the first tasks to the list.
     Worklist {
         first: Box<dyn FnOnce() + Send + 's>,
         source: Box<dyn Source + 's>,
@@ -304,7 +304,7 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // Without processes, a task that never ends would keep the run from returning, because the thread of the task cannot be killed.
+            // If ranks are threads, a task that never ends would keep the run from returning, because its thread cannot be killed.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
@@ -320,7 +320,8 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Only ranks other than 0 keep a flight record. If rank 0 dies, the job ends, and nobody reads which task rank 0 was in.
+        // Only ranks other than 0 keep a flight record (their last activity, readable after death). If rank 0 dies, the job ends, and nobody reads
+        // it.
         let flight_recorder =
             (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
@@ -404,7 +405,7 @@ impl<'s> Script<'s> {
     }
 }
 
-/// Runs sets of tasks until `sets` has no further one. Returns the number of sets.
+/// Runs sets of tasks, one after the other, until `sets` has no further one. Returns their number.
 fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     mut sets: Box<dyn Sets + 'scope>,
     run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
@@ -443,7 +444,7 @@ pub(super) trait Sets: Send {
     /// Returns the tasks of the current set as an iterator, and a sink for their results.
     fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)>;
 
-    /// Returns the set that follows from the results of the last one, or `None` at the end.
+    /// Returns the next set of tasks, made from the results of the previous set, or `None` at the end.
     fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
 }
 

@@ -160,7 +160,7 @@ struct Tried {
 }
 
 impl Tried {
-    /// Runs a task of which two ranks have a copy. It fails on rank 1 if `slow_fails`, and otherwise in the other copy. The copy that succeeds ends
+    /// Runs a task of which two ranks have a copy. One copy fails: that on rank 1 if `slow_fails`, otherwise the other. The copy that succeeds ends
     /// later.
     fn run(&self, task: u64, rank: usize, slow_fails: bool) -> Result<u64, BoxError> {
         let insert = |tasks: &Mutex<BTreeSet<u64>>| tasks.lock().unwrap().insert(task);

@@ -18,7 +18,7 @@ pub struct RankReport {
     pub chunks: u64,
     /// Time that the rank spent in tasks.
     pub busy: Duration,
-    /// Time in which the user's worker was created.
+    /// Time that the creation of the user's worker on this rank took.
     pub warm_up: Duration,
 }
 
@@ -49,7 +49,7 @@ pub struct Summary {
     pub again: u64,
     /// Ranks that died or hung.
     pub lost: Vec<usize>,
-    /// Number of chunks sent.
+    /// Number of chunks that were sent to ranks.
     pub chunks: u64,
     /// Number of chunks sent as [second copies](super::Farm::second_copies).
     pub copies: u64,
@@ -57,13 +57,13 @@ pub struct Summary {
     pub ended_in_copies: u64,
     /// Chunking of the farm, as set by [`Farm::chunking`](super::Farm::chunking).
     pub chunking: String,
-    /// Number of iterations; 1 for a stream.
+    /// Number of iterations (sets of tasks that ran one after the other); 1 for a stream of tasks.
     pub iterations: usize,
     /// Time from the start of the run to the last result.
     pub elapsed: Duration,
     /// By rank: statistics of its work; for a lost rank, according to the results that have arrived.
     pub ranks: Vec<RankReport>,
-    /// Number of ranks that ran tasks at the start, including rank 0 if it did; the other ranks were parked.
+    /// Number of ranks that ran tasks at the start, including rank 0 if it did; the other ranks were parked (got no tasks).
     pub started_with: usize,
     /// Number of ranks that ran tasks at the end.
     pub ended_with: usize,

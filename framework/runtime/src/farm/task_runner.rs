@@ -92,9 +92,10 @@ pub(crate) struct TaskRunner<'w, 'f> {
     task_time: Option<f64>,
     /// Last measured run time of a chunk.
     chunk_time: Option<Duration>,
-    /// True if the start of every task is recorded, however short tasks are, so that the rank knows which task exceeds the time limit.
+    /// True if the number of every task is set for the communicating thread when the task starts, however short tasks are: it must know which task
+    /// exceeds the time limit.
     every: bool,
-    /// Flight recorder of the rank, from which other processes read its last activity if this process dies.
+    /// Writer of the rank's flight record, from which other processes read its last activity if this process dies.
     flight_recorder: Option<FlightRecorder>,
 }
 
@@ -132,12 +133,13 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
     }
 
-    /// Makes the runner record the start of every task, however short tasks are.
+    /// From now on, the number of every task is set for the communicating thread when the task starts, however short tasks are.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
 
-    /// Creates the flight recorder of the rank, unless the system does not support it. Returns the location of its record.
+    /// Creates the rank's flight record (its last activity, readable after its death), unless the system does not support it. Returns the record's
+    /// location.
     pub(crate) fn start_flight_recorder(&mut self) -> Option<FlightRecordLocation> {
         self.flight_recorder = FlightRecorder::new();
         self.flight_recorder.as_ref().map(FlightRecorder::place)
@@ -176,8 +178,8 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
         if let Some(flight_recorder) = &mut self.flight_recorder {
-            // The flight record names only long chunks and those in which ranks may have died, because writing it for each short chunk would take
-            // too long.
+            // The flight record (last activity of this rank) names only long chunks and those in which ranks may have died, because writing it for
+            // each short chunk would take too long.
             let long = header.suspect
                 || header.alone
                 || is_long_enough_to_record(self.chunk_time.map(|t| t.as_secs_f64()));
@@ -205,7 +207,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
-        // The flight record names each task in which ranks may have died, so that the next death identifies the task.
+        // The flight record (last activity of this rank) names each task in which ranks may have died, so that the next death identifies the task.
         let records_each = header.alone || is_long_enough_to_record(self.task_time);
         let flight_recorder = self
             .flight_recorder
@@ -241,7 +243,8 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
     }
 }
 
-/// Returns true if the flight record names tasks, or chunks, that take this time. Tasks and chunks of unknown time are named.
+/// Returns true if the flight record (the rank's last activity, readable after its death) names tasks or chunks that take this time. Those of unknown
+/// time are named.
 fn is_long_enough_to_record(time: Option<f64>) -> bool {
     time.is_none_or(|time| time >= MIN_RECORDED.as_secs_f64())
 }
@@ -288,7 +291,7 @@ impl UserCode for TaskRunner<'_, '_> {
         match task {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
-            // The rest of a chunk may take long: a chunk has a rest only if its first tasks took long.
+            // The first tasks of this chunk took long (otherwise it would have no rest), so the rest may take long too.
             Command::Rest(_) => true,
         }
     }

@@ -51,7 +51,7 @@ pub(super) trait Source {
     /// get more tasks as long as results are outstanding.
     fn has_ended(&self) -> bool;
 
-    /// Ends the source: no more tasks are needed.
+    /// Ends the source: the run needs no more tasks of it.
     fn end(&mut self);
 
     /// Returns the number of tasks left, and true if the number is exact.
@@ -99,7 +99,7 @@ pub(super) trait Source {
     fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>>;
 }
 
-/// The user's iterator.
+/// The user's iterator, from which tasks are drawn.
 pub(super) trait Tasks: Send {
     /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);
@@ -241,7 +241,7 @@ impl Source for TaskSource<'_, '_> {
             return (here, true);
         }
         let (low, high) = self.hint;
-        // The size hint counts no tasks if the iterator is endless. The number is also not exact while a call of the iterator is running.
+        // The size hint of an endless iterator is ignored. The number is also not exact while a call of the iterator is running.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Runs `test` on a source whose iterator is called by an executor of the given kind.
+    /// Runs `test` on a source of `tasks`, whose iterator is called on the thread that `driver` selects.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,

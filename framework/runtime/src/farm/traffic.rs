@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use armature_planner::farm::MessageCosts;
 
-/// Weight of a new measurement in an exponential moving average.
+/// Weight of a new measurement in the moving averages of the times and sizes of tasks and chunks.
 const FRESH: f64 = 0.125;
 /// Time in seconds for which workers should have chunks in addition to the running one. Within this time the master may sleep or compute before it
 /// answers the request for another chunk.
@@ -29,9 +29,9 @@ const FORGET: f64 = 1.02;
 /// Running means of the sizes and times of tasks, chunks and messages.
 #[derive(Debug)]
 pub(crate) struct TrafficStats {
-    /// Run time of a chunk on its worker, in seconds.
+    /// Mean run time of a chunk on a worker, in seconds.
     chunk_time: Option<f64>,
-    /// Run time of a task on rank 0, in seconds.
+    /// Mean run time of a task on rank 0, in seconds.
     own_task: Option<f64>,
     /// Estimated bytes of a task and of a result: at first the size in memory, then a mean that rises at once and falls slowly.
     task_bytes: f64,
@@ -82,13 +82,13 @@ impl TrafficStats {
         self.own_chunk = tasks.max(1);
     }
 
-    /// Records the result of a chunk from another rank.
+    /// Records the run time of a chunk on another rank, and the size of its results.
     pub(crate) fn received(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
         self.received_bytes(tasks, bytes);
     }
 
-    /// Records that `tasks` tasks have results of `bytes` bytes.
+    /// Records the size of results: those of `tasks` tasks have `bytes` bytes.
     pub(crate) fn received_bytes(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
@@ -100,7 +100,7 @@ impl TrafficStats {
     }
 
     /// Records the time of a round trip to an idle worker, from a chunk to its result, without the time in which the chunk ran. The shortest round
-    /// trip counts, because the master is often busy meanwhile; it is forgotten slowly.
+    /// trip counts, because the master is often busy meanwhile; at each later round trip its time is increased a little.
     pub(crate) fn exchanged(&mut self, round_trip: Duration) {
         self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }

@@ -18,7 +18,7 @@ struct Largest {
 
 impl Largest {
     fn of(shape: Shape) -> Self {
-        // The minimum is one byte, also for types of size 0, because the size is a divisor.
+        // A size counts as at least one byte, also for types of size 0, because the limit of bytes is divided by it.
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
@@ -31,7 +31,7 @@ impl Largest {
     }
 }
 
-/// Counts of the tasks and results between the source and the sink.
+/// Number and size of the tasks and results that are between the source and the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// Number of dispatched tasks whose results have not arrived.
@@ -40,11 +40,11 @@ pub(crate) struct InFlight {
     pub(crate) back: u64,
     /// Bytes of results that wait for the results of earlier tasks.
     pub(crate) early: u64,
-    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
+    /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) due: (u64, u64),
 }
 
-/// Limit of the bytes between the source and the sink, with the largest sizes of a task and a result so far.
+/// Limit of the bytes of tasks and results between the source and the sink, with the largest sizes of a task and a result so far.
 #[derive(Debug)]
 pub(crate) struct Window {
     window: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Creates a limit of `window` bytes, for tasks and results of the given types.
+    /// Creates a limit of `window` bytes for the tasks and results, which have the given types, between the source and the sink.
     pub(crate) fn new(window: usize, [task, result]: [Shape; 2]) -> Self {
         Window { window: window as u64, out: 0, task: Largest::of(task), result: Largest::of(result) }
     }

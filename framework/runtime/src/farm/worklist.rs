@@ -17,7 +17,7 @@ use crate::wire::{Item, weigh};
 pub(super) enum Order {
     /// The task that has waited longest is first.
     OldestFirst,
-    /// The task that was added last is first, so that the list stays as short as in a depth-first search.
+    /// The task that was added last is first, so that the worklist stays as short as in a depth-first search.
     NewestFirst,
 }
 
@@ -27,7 +27,7 @@ type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
-    /// Number of the next task to be added.
+    /// Number of the next task to be added to the worklist.
     next: u64,
 }
 
@@ -51,7 +51,7 @@ impl<I> Worklist<I> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds tasks. Returns their numbers, which are consecutive.
+    /// Adds tasks to the worklist. Returns their numbers, which are consecutive.
     pub(super) fn add(&self, more: impl IntoIterator<Item = I>) -> Range<u64> {
         let Tasks { waiting, next } = &mut *self.lock();
         let first = *next;
@@ -62,7 +62,7 @@ impl<I> Worklist<I> {
         first..*next
     }
 
-    /// Removes a task when its result has arrived.
+    /// Removes a task from the worklist when its result has arrived.
     pub(super) fn remove(&self, number: u64) {
         self.lock().waiting.remove(&number);
     }

@@ -12,14 +12,14 @@ use armature_files::regular::{Links, open_with};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Name of the directory of attempts (starts of a job) within the directory of events.
+/// Name of the directory of attempts (starts of a job) within the directory of the event logs.
 const ATTEMPTS: &str = "attempts";
 
-/// Name of the file in the directory of events whose lock the running job holds.
+/// Name of the file in the directory of the event logs whose lock the running job holds.
 const LOCK: &str = "lock";
 
-/// Returns the directory of the newest attempt in the directory of events `dir`, and `dir` itself if it contains no attempts, for example
-/// because it is the directory of one attempt.
+/// Returns the directory of the newest attempt (start of a job) in the directory `dir` of the event logs, and `dir` itself if it contains no
+/// attempts, for example because it is the directory of one attempt.
 ///
 /// ```
 /// use armature::observe::newest_attempt;
@@ -69,7 +69,7 @@ fn newest_number(dir: &Path) -> u32 {
     fs::read_dir(dir.join(ATTEMPTS)).into_iter().flatten().flatten().filter_map(number).max().unwrap_or(0)
 }
 
-/// The attempt (start of the job) to which this job writes its events. Until the value is dropped, the directory of events is locked.
+/// The attempt (start of the job) to which this job writes its events. Until the value is dropped, the directory of the event logs is locked.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     number: u32,
@@ -78,7 +78,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Creates the directory of the next attempt in the directory of events `dir`, which is created if it does not exist.
+    /// Creates the directory of the next attempt (start of the job) in the directory `dir` of the event logs, which is created if it does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if another job holds the lock of `dir` for ten seconds; [`ErrorKind::Io`] if the directory is not writable.

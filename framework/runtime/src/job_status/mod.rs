@@ -54,9 +54,8 @@ pub struct JobStatus {
     pub ranks: usize,
     /// Ranks that have died and that the job does not need, ascending.
     pub lost: Vec<usize>,
-    /// Number of completed tasks, items, loop units (rows or indices) or sweeps, over all skeletons of the session. Those that an earlier run has
-    /// recorded in a
-    /// journal, a rescue file or a checkpoint are included.
+    /// Number of completed tasks, items, loop units (rows or indices) or sweeps, in all farms, pipelines, loops and workflows of the session. Those
+    /// that an earlier run has recorded in a journal, a rescue file or a checkpoint are included.
     pub done: u64,
     /// Process number of rank 0.
     pub process: u32,
@@ -78,7 +77,7 @@ pub struct StatusLock {
     _lock: Option<LockFile>,
 }
 
-/// File name of the copy of the job status in a directory of events.
+/// File name of the copy of the job status in the directory of the event logs.
 pub const EVENTS_COPY: &str = "job-status.json";
 
 /// Text that names the time limit as the cause of a stop, after "stopped by".

@@ -15,11 +15,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
-    /// Path of the copy of the job status in the directory of events.
+    /// Path of the copy of the job status in the directory of the event logs.
     copy_path: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
-    /// Number of tasks that earlier runs of skeletons in this job have completed.
+    /// Number of tasks that earlier farms, pipelines, loops and workflows in this job have completed.
     done_before: u64,
     /// Error message that the program has set: the job has failed although all ranks end without an error.
     failure: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct StatusWriter {
     next: Duration,
     /// Lock of the job status, which rank 0 holds unless the launcher does.
     _lock: Option<StatusLock>,
-    /// On rank 0: the start of the job whose events are logged. The directory of events stays locked as long as this value exists.
+    /// On rank 0: the attempt (start of the job) to which events are logged. The directory of the event logs is locked as long as this value exists.
     _attempt: Option<Attempt>,
 }
 
@@ -37,8 +37,8 @@ impl StatusWriter {
     /// first status.
     ///
     /// # Errors
-    /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of events is
-    /// not an error.
+    /// If rank 0 cannot write the file, or if the file is the job status of another job. A failed write of the copy in the directory of the event
+    /// logs is not an error.
     pub(crate) fn start(
         path: Option<&Path>,
         attempt: Option<Attempt>,
@@ -71,7 +71,7 @@ impl StatusWriter {
         Ok(writer)
     }
 
-    /// Returns the path of the main file: the configured file, or else the copy in the directory of events.
+    /// Returns the path of the status file: the configured one, or else the copy in the directory of the event logs.
     fn file(&self) -> Option<&Path> {
         self.path.as_deref().or(self.copy_path.as_deref())
     }
@@ -91,13 +91,13 @@ impl StatusWriter {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// Starts another run of a skeleton in the same job, whose completed tasks are added to those of earlier runs.
+    /// Starts the next farm, pipeline, loop or workflow in the same job. Its completed tasks are added to those of earlier ones.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
 
-    /// Records that `tasks` tasks of the current run of a skeleton are completed. The status file is written at most once per second, and at once
-    /// when the first task of a job is completed.
+    /// Records that `tasks` tasks of the current farm, pipeline, loop or workflow are completed. The status file is written at most once per second,
+    /// and at once when the first task of a job is completed.
     pub(crate) fn done(&mut self, tasks: u64, now: Duration) {
         let done = self.done_before + tasks;
         if done == self.job_status.done {
@@ -248,7 +248,7 @@ mod tests {
             writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
-        // The tasks that several runs of skeletons have completed are added up.
+        // The completed tasks of several farms, pipelines, loops and workflows are added up.
         writer.begin_run();
         writer.done(2, Duration::from_millis(2000));
         assert_eq!(read(&path).done, 10);
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((copy.state, copy.restarts, copy.starter), (State::Running, 2, 77));
         assert_eq!(copy, read(&path));
         drop(writer);
-        // Without a separate status file, the job status in the directory of events is the only one.
+        // Without a separate status file, the job status in the directory of the event logs is the only one.
         let mut writer = StatusWriter::start(None, attempt(), 0, 3).unwrap();
         writer.lost(2);
         let copy = read(&events.join("attempts/2").join(EVENTS_COPY));

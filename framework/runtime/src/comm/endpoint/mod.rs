@@ -1,5 +1,5 @@
-//! A rank's end of the communicator. Every message carries its tag and the number of the *run* that it belongs to: one skeleton or collective
-//! operation of the program.
+//! A rank's end of the communicator. Every message carries its tag and the number of the *run* that it belongs to: one farm, pipeline, loop, workflow
+//! or collective operation of the program.
 //!
 //! Ranks do not finish a run at the same moment. A message of an earlier run is dropped. A message of a later run is kept until that run
 //! begins on this rank. A failure of another rank ends the current operation with an error.
@@ -37,7 +37,7 @@ use crate::context::RankPlace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::StatusWriter;
 
-/// End of the communicator of one rank, which sends and receives the messages of the rank.
+/// One rank's end of the communicator: sends and receives the messages of this rank.
 pub(crate) struct Endpoint {
     transport: Box<dyn Transport>,
     clock: Clock,
@@ -67,7 +67,7 @@ pub(crate) struct Endpoint {
     end: Option<Duration>,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
-    /// Total duration of skeleton runs since progress was last reported.
+    /// Total duration of the session's runs since the display last showed their progress.
     pub(crate) unreported_progress: Duration,
 }
 
@@ -98,7 +98,7 @@ impl Endpoint {
         }
     }
 
-    /// Sets the writer of the job status.
+    /// Sets the writer of the job status, which is the file with the state of the job.
     pub(crate) fn keep(&mut self, job_status: StatusWriter) {
         self.job_status = job_status;
     }
@@ -142,8 +142,8 @@ impl Endpoint {
         self.job_status.is_due(now)
     }
 
-    /// Reports to the job status how many tasks, items, loop units or sweeps of the current run are complete. Those that an earlier run completed
-    /// and recorded in a journal or a checkpoint are included. Called on rank 0.
+    /// Reports to the job status how many tasks, items, loop units (rows or indices) or sweeps of the current run are complete. Those that an earlier
+    /// run completed and recorded in a journal or a checkpoint are included. Called on rank 0.
     pub(crate) fn record_done(&mut self, tasks: u64) {
         self.job_status.done(tasks, self.clock.now());
     }
@@ -234,15 +234,15 @@ impl Endpoint {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// Starts the next run and returns its number. A run is one skeleton or collective operation. Skeletons call
-    /// [`begin_run`](Endpoint::begin_run), which also checks that all ranks run the same skeleton.
+    /// Starts the next run (farm, pipeline, loop, workflow or collective operation) and returns its number. [`begin_run`](Endpoint::begin_run) also
+    /// checks that all ranks start the same run.
     pub(crate) fn next_run(&mut self) -> u32 {
         self.job_status.begin_run();
         self.run += 1;
         self.run
     }
 
-    /// Returns the number of the current run of a skeleton or collective operation.
+    /// Returns the number of the current run (farm, pipeline, loop, workflow or collective operation).
     pub(crate) fn run(&self) -> u32 {
         self.run
     }
@@ -272,13 +272,14 @@ impl Endpoint {
         self.capabilities().processes
     }
 
-    /// Sends a message that consists of `tag` and `content`, in the current run of a skeleton or collective operation.
+    /// Sends a message that consists of `tag` and `content`, as a message of the current run (farm, pipeline, loop, workflow or collective
+    /// operation).
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let frame = encode(self.run, tag, content)?;
         self.send_ready(to, frame)
     }
 
-    /// Sends a message in the current run of a skeleton or collective operation.
+    /// Sends a message of the current run (farm, pipeline, loop, workflow or collective operation).
     #[inline]
     pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
         let frame = message.encode(self.run)?;
@@ -297,7 +298,7 @@ impl Endpoint {
         self.exchanged.messages
     }
 
-    /// Returns the next received frame, of any run of a skeleton or collective operation.
+    /// Returns the next received frame, of any run (farm, pipeline, loop, workflow or collective operation).
     fn arrival(&mut self) -> Result<Option<Arrival>> {
         while let Some((from, frame)) = self.transport.poll()? {
             self.exchanged.messages += 1;

@@ -1,8 +1,8 @@
 //! Requests to stop the job, and the run that a request has stopped.
 //!
-//! A rank that has received a signal reports it to rank 0, where the running skeleton polls for stop requests. When the skeleton has determined which
-//! results are kept, rank 0 sends a sentence about the stop to all ranks. The messages that end the run follow, and on each rank the run returns an
-//! error.
+//! A rank that has received a signal reports it to rank 0, where the running farm, pipeline, loop or workflow polls for stop requests. When it has
+//! determined which results are kept, rank 0 sends a sentence about the stop to all ranks. The messages that end the run follow, and on each rank the
+//! run returns an error.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the error of the last run of the job that was stopped by a request, if there was one.
+    /// Returns the error of the last run of the job that a request to stop the job has ended, if there was one.
     pub(crate) fn stopped(&self) -> Option<Error> {
         let (_, text) = self.stops.stopped.last_key_value()?;
         Some(Error::new(ErrorKind::Stopped, text))

@@ -28,7 +28,7 @@ const POSTED_SIMULATED: usize = 2;
 /// Number of posted receives that one call of [`test_receives`](Assembly::test_receives) tests.
 const WINDOW: usize = 64;
 
-/// Completely received messages with their sender, in the order of completion.
+/// Completely received messages that are not passed on yet, each with its sender, in the order of completion.
 pub(super) type Ready = VecDeque<(usize, Frame)>;
 
 /// Incomplete messages by sender, and the receives posted for them.
@@ -308,8 +308,8 @@ impl Assembly {
             )
         };
         check(code, "MPI_Testsome of receives")?;
-        // MPI_Testsome returns MPI_UNDEFINED, which is negative, as the number of complete receives if no request is active; the conversion then
-        // fails.
+        // If no request is active, MPI_Testsome returns MPI_UNDEFINED instead of a number of receives. It is negative, so the conversion fails and
+        // gives 0.
         let found = usize::try_from(found).unwrap_or(0);
         self.cursor += window - found;
         if found == 0 {

@@ -78,11 +78,11 @@ pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated:
     }
 }
 
-/// Returns an error message if the launcher has started another number of ranks than the `size` of MPI_COMM_WORLD; `library` is the first line
-/// of the MPI library's version text.
+/// Returns an error message for the user if the launcher has started another number of ranks than the `size` of MPI_COMM_WORLD; `library` is the
+/// first line of the MPI library's version text.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
-    // Only the text before the first comma is shown: the rest of Open MPI's first line describes its packager.
+    // Of `library` only the text before the first comma is shown to the user: the rest of Open MPI's line names its packager.
     let library = library.split(',').next().unwrap_or(library);
     let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
         if library.contains("Open MPI") {

@@ -244,7 +244,7 @@ impl Transport for MpiTransport {
         // MPI is polled even if a message of this rank to itself is ready: a rank that keeps sending to itself must also receive the messages of
         // other ranks.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            // Perhaps only a part of a message has arrived so far, and the rest can be received at once, so the loop continues.
+            // Perhaps only a part of a message has arrived so far. The loop continues, because the rest can perhaps be received at once.
             while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);

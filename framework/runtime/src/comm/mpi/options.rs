@@ -1,4 +1,4 @@
-//! Options of the MPI transport: sizes of messages, number of posted receives, and a time limit.
+//! Options of the MPI transport: sizes of messages, number of posted receives, and the time limit for queued sends at the end.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ impl MpiOptions {
             let text = format!("MPI transport: {name} is {value}, expected {least} to {most}");
             if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
         };
-        // `slot_bytes` is at least 16, the size of the smallest envelope. `slots` is below the modulus of message numbers, so that no two waiting
-        // messages have the same number.
+        // `slot_bytes`, the size of a receive buffer, is at least that of the smallest envelope (16). `slots`, the number of these buffers, is below
+        // the modulus of message numbers, so that no two waiting messages have the same number.
         range("slot_bytes", self.slot_bytes, 16, int)?;
         range("slots", self.slots, 1, 1024)?;
         range("split", self.split, 1, int)

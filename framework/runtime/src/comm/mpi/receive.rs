@@ -27,7 +27,7 @@ pub(super) struct Slots {
     room: usize,
     /// Posted receives with their buffers, in the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
-    /// Index of the posted receive that [`another`](Slots::another) tested last.
+    /// Index of the posted receive that the function [`another`](Slots::another) tested last.
     turn: usize,
     /// Set under the simulator: a known pattern at the start of each buffer (see `sentinel.rs`) shows whether a receive is complete, and
     /// requests are not tested.

@@ -26,7 +26,7 @@ pub(super) struct Outbox {
     at_once: AtOnce,
 }
 
-/// Handling of an MPI send right after its start.
+/// What to do with an MPI send right after its start: test whether it is complete, or wait for it.
 pub(super) enum AtOnce {
     /// Test a send of at most this number of bytes for completion, because most short sends are complete at once.
     Test(usize),
@@ -118,7 +118,8 @@ impl Outbox {
             )
         };
         check(code, "MPI_Testsome of sends")?;
-        // MPI_Testsome returns MPI_UNDEFINED, which is negative, as the number of completed sends if no request is active; the conversion then fails.
+        // If no request is active, MPI_Testsome returns MPI_UNDEFINED instead of a number of sends. It is negative, so the conversion fails and gives
+        // 0.
         let count = usize::try_from(count).unwrap_or(0);
         let (from, mut done) = (self.cursor, self.done);
         let done = &mut done[..count];

@@ -121,7 +121,7 @@ pub(crate) fn charge(flops: f64) {
     }
 }
 
-/// Lets simulated time pass for this rank, or sleeps on a real host.
+/// Waits for the given time: under the simulator simulated time passes, on a real host the thread sleeps.
 pub(crate) fn sleep(time: Duration) {
     match simulator() {
         Some(simulator) => {

@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) size: usize,
     /// Number of processes in the whole job, which may be more than the ranks of the communicator.
     pub(super) all: usize,
-    /// First line of the MPI library's version text.
+    /// Name and version of the MPI library: the first line of its version text.
     pub(super) library: String,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct World {
 pub(super) fn library() -> String {
     let text = ::mpi::environment::library_version().unwrap_or_default();
     let line = text.trim_matches(['\0', '\n', ' ']).lines().next().unwrap_or_default();
-    // The words are joined by blanks, because MPICH separates name and version by tabs.
+    // The words of the version text are joined by blanks, because MPICH separates name and version by tabs.
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -192,7 +192,7 @@ fn wait_without_yielding(library: &str) {
     }
 }
 
-/// Configures the kernel to end the sleeps of this thread on time; by default they end up to 50 µs late.
+/// Configures the Linux kernel to end the sleeps of this thread on time; by default they end up to 50 µs late.
 fn sleep_precisely() {
     #[cfg(target_os = "linux")]
     {

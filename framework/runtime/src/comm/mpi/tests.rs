@@ -149,7 +149,7 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// A rank whose threads are all in user code, and which no other process ends, must end itself.
+/// The rank under test must end itself: all of its threads are in user code, and no other process ends it.
 #[test]
 fn computing_rank_exits_after_the_leave_limit() {
     let start = Instant::now();

@@ -23,7 +23,7 @@ use crate::session::Balance;
 
 /// Interval between two checks of the number of workers of a stream of tasks.
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
-/// Interval before the first check of a stream whose workers may be divided among sub-masters; each further interval is twice as long.
+/// Interval before the first check of the number of workers in a stream that may get sub-masters; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
 /// messages, which are all that sub-masters save.
@@ -41,9 +41,10 @@ const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
 /// Safety factor: a stream keeps at least this multiple of the number of workers that the master can keep busy.
 const RESERVE: f64 = 1.25;
-/// All workers are parked only if a master that runs tasks is faster alone, by this factor, than with one worker.
+/// Factor by which a master that runs tasks must be faster alone than with one worker, before all workers are parked (get no tasks).
 const ALONE: f64 = 1.2;
-/// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is parked or woken.
+/// Assumed cost in seconds of a change of the number of workers, before any change is measured: one message to each rank that is to get no tasks or
+/// tasks again.
 const FIRST_COST: f64 = 100e-6;
 
 /// Measurements since the last check of the number of workers.
@@ -100,7 +101,7 @@ pub(crate) struct Replan {
 }
 
 impl WorkerController {
-    /// Creates a controller whose measurements begin at `now`.
+    /// Creates a controller of the number of workers, whose measurements begin at `now`.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
             Error::new(ErrorKind::Config, format!("invalid options for the number of workers: {e}"))
@@ -165,7 +166,7 @@ impl WorkerController {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // The first checks are postponed until as many results have arrived as there are workers.
+            // There is no check of the number of workers until as many results have arrived as there are workers.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
@@ -334,8 +335,8 @@ impl WorkerController {
     }
 }
 
-/// Returns the smallest number of workers that is considered. Too many workers cost little, but too few cost much of the farm's speed, so that only
-/// clear measurements make a farm small.
+/// Returns the smallest number of workers that a change may choose. Too many workers cost little, but too few cost much of the farm's speed, so that
+/// only clear measurements make a farm small.
 fn least(situation: Situation, model: &IterationModel) -> usize {
     if situation.computes && model.time(1) * ALONE > model.time(2) { 2 } else { 1 }
 }

@@ -32,7 +32,7 @@ impl RoundTrips {
         self.spent
     }
 
-    /// Returns the shortest round trip of an empty message, in seconds.
+    /// Returns the shortest measured round trip, in seconds, of an empty message between rank 0 and a worker.
     pub(super) fn round(&self) -> Option<f64> {
         self.empty.iter().copied().reduce(f64::min)
     }

@@ -9,7 +9,7 @@ pub(crate) struct Situation {
     pub(crate) workers: usize,
     pub(crate) most: usize,
     pub(crate) computes: bool,
-    /// True in a stream of tasks, false between two iterations.
+    /// True in a stream of tasks; false between two iterations, each of which runs a set of tasks.
     pub(crate) stream: bool,
     /// True if sub-masters may be introduced.
     pub(crate) may_split: bool,

@@ -14,7 +14,8 @@ fn model() -> IterationModel {
     }
 }
 
-/// Simulates ten iterations and checks the number of workers after each one. Returns the number of workers after each iteration, and all events.
+/// Simulates ten iterations of a farm and checks the number of workers after each one. Returns the number of workers after each iteration, and all
+/// events.
 fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>, Vec<Event>) {
     let model = model();
     let mut now = Duration::ZERO;

@@ -202,7 +202,7 @@ impl MasterRank {
         (failed, error)
     }
 
-    /// Makes a rank active again that was silent and has sent a message. The rank is parked if enough other ranks are active.
+    /// Makes a rank active again that was silent and has sent a message. The rank is parked (gets no tasks) if enough other ranks are active.
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -210,7 +210,7 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The message cancels an earlier order to park, if there was one, because rank 0 no longer counts the rank as parked.
+            // The message "not parked" cancels an earlier order to park, if there was one, because rank 0 no longer counts the rank as parked.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)

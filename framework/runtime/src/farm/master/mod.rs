@@ -61,16 +61,17 @@ pub(super) struct MasterRank {
     own_copies: VecDeque<Command>,
     /// True if the event log contains a choice of the chunk size policy.
     choice_recorded: bool,
-    /// True while a stream of tasks runs; false in iterations.
+    /// True while the run executes a stream of tasks; false in iterations, which execute one set of tasks after the other.
     pub(super) streaming: bool,
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
     tasks_end_by: Option<Duration>,
-    /// Set if the run was stopped before all tasks were dispatched; the value is the total number of tasks, if that is known.
+    /// Set if the run was stopped before all tasks were dispatched, to the total number of tasks, if that is known.
     cut: Option<Option<u64>>,
     /// Rank whose answer to the last link measurement message has arrived.
     echo: Option<usize>,
-    /// Worker whose link was measured last, as its index among the ranks other than 0.
+    /// Worker whose link was measured last, as its index among the ranks other than 0. The search for the next idle worker to measure starts after
+    /// it.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,
@@ -128,7 +129,7 @@ impl MasterRank {
         Ok(master)
     }
 
-    /// Returns the progress of the run. `total` is the number of tasks, if the source knows it.
+    /// Returns the progress of the run, for the display. `total` is the number of tasks, if the source knows it.
     fn progress(&self, total: Option<u64>) -> Progress {
         let tasks = &self.state.tasks;
         let (workers, out) = (self.state.workers().working() as u64, tasks.out());
@@ -234,7 +235,7 @@ impl MasterRank {
         }
     }
 
-    /// Sends an improved incumbent to the workers and sub-masters that hold chunks. Returns true if it was sent.
+    /// Sends an improved incumbent (best value known so far) to the workers and sub-masters that hold chunks. Returns true if it was sent.
     fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         if !self.incumbent.has_improved() || self.state.stopped || self.state.ending {
             return Ok(false);

@@ -27,7 +27,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Begins a set of tasks of an iteration. If the journal contains the iteration, its tasks must be the same as those in the journal.
+    /// Begins an iteration's set of tasks. If the journal contains the iteration, its tasks must be the same as those in the journal.
     pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Items) -> Result<Items> {
         match &mut self.journal {
             Some(journal) => journal
@@ -37,8 +37,8 @@ impl MasterRank {
         }
     }
 
-    /// Delivers results of an exploration from the journal, in the order in which they were recorded, until too many wait for the sink. The
-    /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
+    /// Delivers results of an exploration (tasks that create tasks) from the journal, in the order in which they were recorded, until too many wait
+    /// for the sink. The remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && self.state.may_replay(0)

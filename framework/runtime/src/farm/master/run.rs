@@ -57,13 +57,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.take(Waiting::until(until, busy))
     }
 
-    /// Returns the waker and the clock for the executors, which call the user's source and sink.
+    /// Returns what the executors, which call the user's source and sink, need to wake rank 0 and to measure time.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// Creates a source of `tasks`. The iterator is called on the thread that the program has chosen, or on the communicating thread if it is the
-    /// framework's own (`plain`).
+    /// Creates a source of `tasks`. The iterator is called on the thread that the program has chosen, or on the communicating thread if the iterator
+    /// is the framework's own (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -74,8 +74,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// Creates a delivery of results to `sink`. The sink is called on the thread that the program has chosen, or on the communicating thread if it is
-    /// the framework's own (`plain`).
+    /// Creates a delivery of results to `sink`. The sink is called on the thread that the program has chosen, or on the communicating thread if the
+    /// sink is the framework's own (`plain`).
     pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,

@@ -49,7 +49,7 @@ impl MasterRank {
         self.cut.is_some()
     }
 
-    /// Sends a rank the message that the run has ended, with the incumbent of rank 0.
+    /// Sends a rank the message that the run has ended, with the best value that rank 0 knows (its incumbent).
     pub(super) fn dismiss(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let frame = ToWorker::Finish.encode(out.run())?;
         out.send(rank, self.incumbent.add(rank, frame)?)
@@ -72,7 +72,7 @@ impl MasterRank {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
-    /// Dismisses the workers and returns the summary of the run.
+    /// Dismisses the workers at the end of a farm's run, and returns the summary of the run.
     pub(in super::super) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let elapsed = self.master.clock.now().saturating_sub(self.master.start);
         let ended_with = self.master.state.workers().capacity();

@@ -15,9 +15,9 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Phase of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
+/// Step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
-    /// Returns the object that receives the results during this step.
+    /// Returns the receiver of the results of tasks that arrive during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
     /// Does the work of this step that is due, such as sending chunks, after rank 0 has received messages. Returns true if there was work.
@@ -141,7 +141,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     }
 }
 
-/// Step that runs a stream of tasks.
+/// Step of a farm's run in which rank 0 dispatches a stream of tasks.
 pub(super) struct Stream<'s, 'scope, 'env> {
     source: &'s mut dyn Source,
     delivery: &'s mut Delivery<'scope, 'env>,
@@ -227,7 +227,7 @@ impl Stream<'_, '_, '_> {
     }
 }
 
-/// Step that dispatches no tasks until a condition is true.
+/// Step of a farm's run in which rank 0 dispatches no tasks until a condition is true.
 pub(super) struct Waiting<U> {
     until: U,
     /// Description, for progress messages, of the program's code that runs during this step.

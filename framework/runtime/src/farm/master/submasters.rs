@@ -103,7 +103,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Orders all sub-masters to release their members at the end of the run, so that rank 0 itself waits for the members.
+    /// Orders all sub-masters to release their members at the end of the run. Rank 0 itself then waits for the members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
             out.send(leader, ToWorker::Dissolve)?;

@@ -9,7 +9,7 @@ use crate::observe::number_format::seconds;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Returns the time that is left for tasks before the time limit of the job. Returns `None` without a time limit, and without a journal, because
+    /// Returns the time that is left for tasks before the time limit of the job; `None` if there is no limit. Also `None` without a journal, because
     /// then no later job could continue the run.
     fn time_left(&self) -> Option<Duration> {
         let end = self.tasks_end_by.filter(|_| self.options.journal.is_some())?;
@@ -22,7 +22,8 @@ impl MasterRank {
         let Some(left) = self.time_left() else { return u64::MAX };
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // If much time is left, the outstanding tasks of all workers are subtracted, because counting those of `worker` alone would take longer.
+        // If many more tasks fit into the time left than are outstanding, those of all workers are subtracted: counting the ones that `worker` holds
+        // takes longer.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,

@@ -38,7 +38,7 @@ impl MasterRank {
         }
     }
 
-    /// Parks and wakes ranks until the decided number of ranks runs tasks, and notifies these ranks.
+    /// Parks ranks (they get no more tasks) or wakes ranks until the decided number of ranks runs tasks, and notifies them.
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {

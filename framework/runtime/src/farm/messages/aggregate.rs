@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::wire::header::header;
 
 header! {
-    /// Entry, for one chunk or result, of the list at the beginning of the message.
+    /// Entry, for one chunk or result, of the list at the beginning of a message with several of them.
     struct Listed {
         by: u32,
         /// Number of large blocks of data of the chunk or result, each of which is sent as a separate part of the message.

@@ -1,5 +1,5 @@
-//! The incumbent as an addition to any message of a farm: one bit of the message's tag shows that the encoded value follows the content of the
-//! message. Messages without the incumbent are unchanged.
+//! The incumbent (best value known so far) as an addition to any message of a farm: one bit of the message's tag shows that the encoded value follows
+//! the content of the message. Messages without the incumbent are unchanged.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Bit of a message's tag: the message carries the incumbent. The tags of a farm's messages leave this bit free.
 const CARRIES: u8 = 1 << 7;
-/// Size in bytes of the field with the length of the encoded incumbent, at the end of the first part of the message.
+/// Size in bytes of the field with the length of the encoded incumbent (best value known so far), at the end of the first part of the message.
 const LENGTH: usize = size_of::<u32>();
 
 /// Adds the encoded incumbent to a message, behind the content of the message, whose alignment does not change.

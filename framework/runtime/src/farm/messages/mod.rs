@@ -27,7 +27,7 @@ messages! {
     /// Message that a rank other than 0 has received: from its master, or, as a sub-master, from a current or former member.
     pub(crate) enum Received;
     pub(super) enum Tag {
-        /// Message that carries the incumbent and nothing else.
+        /// Message that carries the incumbent (best value known so far) and nothing else.
         Incumbent = 43,
     }
     /// Message from a worker to its master: to rank 0, or from a member to its sub-master.
@@ -38,14 +38,14 @@ messages! {
         Result(result: R) = 33 raw,
         /// Results of a sub-master's members, from the sub-master to rank 0.
         Results(entries: Vec<Entry>) = 40 raw,
-        /// The sending rank has been in a task for longer than the time limit of tasks.
+        /// The sending rank has been in one task for longer than the time limit of tasks.
         TimedOut {
             /// Number of the task that has exceeded the time limit.
             task: u64,
         } = 35,
-        /// A sub-master has lost a member: the member is dead.
+        /// A member of the sending sub-master is dead.
         Lost(lost: Lost) = 41,
-        /// A sub-master has no members left and runs tasks itself from now on.
+        /// The sending sub-master has no members left and runs tasks itself from now on.
         Retired = 42,
         /// The sending worker leaves the farm; the message contains statistics of its work.
         Report(report: RankReport) = 24,
@@ -62,11 +62,11 @@ messages! {
         } = 39 raw,
         /// If true, the receiving worker is parked and gets no more chunks; if false, it gets chunks again.
         Park(parked: bool) = 36,
-        /// The worker becomes a sub-master.
+        /// Order of rank 0: the receiving worker becomes a sub-master.
         Lead(lead: Lead) = 37,
         /// The sending rank is the master of the receiving worker from now on.
         Attach(attach: Attach) = 38,
-        /// A sub-master has no members any more, because the run ends.
+        /// To a sub-master: it has no members any more, because the run ends.
         Dissolve = 44,
         /// The run has ended, and the receiving rank may leave.
         Finish = 23,
@@ -97,11 +97,11 @@ pub(crate) struct Status {
 /// Thread on which the tasks of a rank run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ExecutionMode {
-    /// On a compute thread, so that heartbeats are sent while a task runs.
+    /// Tasks run on a compute thread, so that heartbeats are sent while a task runs.
     OnThread,
-    /// On the communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
+    /// Tasks run on the communicating thread, because the last chunks were short. The next chunk may be long nevertheless.
     Interleaved,
-    /// On the communicating thread, however long tasks are, because the user has chosen it.
+    /// Tasks run on the communicating thread, however long they are, because the user has chosen it.
     Inline,
 }
 

@@ -75,7 +75,7 @@ impl ChunkSizes {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
 
-    /// Returns the number of tasks, at most `most`, in the next chunk for a worker.
+    /// Returns the number of tasks, at most `most`, that the next chunk for a worker should have.
     pub(super) fn next(&mut self, worker: usize, most: u64) -> u64 {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
@@ -94,7 +94,7 @@ impl ChunkSizes {
         self.reserved.take()
     }
 
-    /// Returns true if a worker waits for tasks of the source, for a chunk whose size is already chosen.
+    /// Returns true if the size of a worker's next chunk is chosen, but the source has not returned its tasks yet.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }

@@ -13,7 +13,7 @@ struct Group {
     turn: usize,
 }
 
-/// All sub-masters with their members.
+/// All sub-masters of the farm with their members.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
@@ -95,7 +95,7 @@ impl Groups {
         true
     }
 
-    /// Removes the group of `leader`. Returns true if there was one.
+    /// Removes the group of the sub-master `leader`. Returns true if there was one.
     pub(super) fn retire(&mut self, workers: &mut WorkerTable, leader: usize) -> bool {
         let led = self.groups.remove(&leader).is_some();
         if led {

@@ -36,7 +36,7 @@ impl MasterState {
         Some(chunks)
     }
 
-    /// Releases the bytes that the tasks of these chunks occupy within the limit of bytes in flight.
+    /// Releases the bytes of these chunks' tasks within the limit of bytes between the source and the sink.
     fn release_window(&mut self, chunks: &[Sent]) {
         chunks.iter().for_each(|outstanding| self.window_returns(outstanding));
     }

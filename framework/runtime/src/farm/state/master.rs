@@ -1,4 +1,4 @@
-//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, bytes in flight and lost ranks.
+//! State of rank 0 in a farm: tasks, workers, chunk sizes, results, the limit of the bytes between source and sink, and lost ranks.
 //!
 //! The state has no clock, no thread and no endpoint. Tasks and results are moved without being inspected.
 
@@ -38,7 +38,7 @@ pub(crate) type Sent = OutstandingChunk<SentChunk>;
 pub(crate) enum Joined {
     /// The rank gets tasks, as a worker or a sub-master.
     Works,
-    /// The rank has to be parked: enough other ranks run tasks.
+    /// The rank has to be parked (gets no tasks): enough other ranks run tasks.
     Parked,
     /// Nothing changes: the rank has joined before, for example as a member of a sub-master.
     Again,
@@ -61,9 +61,9 @@ pub(crate) struct MasterState {
     pub(crate) lost: Vec<usize>,
     /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
-    /// Number and bytes of the results that the sink has not received, although no earlier result is missing.
+    /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) undelivered: (u64, u64),
-    /// Failed tasks in which ranks died.
+    /// Numbers of the failed tasks in which ranks died.
     pub(crate) died_of: Vec<u64>,
     /// True if the sink has ended the run.
     pub(crate) stopped: bool,
@@ -186,9 +186,10 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This
-    /// is `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
-    /// now: at the limit of bytes in flight, while the size of tasks is not known, or while another worker waits for tasks of the source.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This is
+    /// `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
+    /// now: at the limit of bytes between the source and the sink, while the size of tasks is not known, or while another worker waits for tasks of
+    /// the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,
@@ -206,7 +207,8 @@ impl MasterState {
             self.sizes.return_tasks(size);
         }
         let room = self.window.room(self.in_flight());
-        // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes in flight is not exceeded.
+        // Until the sizes of tasks and results are known, each worker holds at most one task, so that the limit of bytes between the source and the
+        // sink is not exceeded.
         let holds_some = !self.window.is_sure() && self.workers().room(worker, 0) == 0;
         if room == 0 || holds_some {
             return None;
@@ -306,8 +308,8 @@ impl MasterState {
         Some((outstanding, is_last))
     }
 
-    /// Releases the bytes of a chunk within the limit of bytes in flight. A second copy occupies none, because it shares the encoded tasks with the
-    /// original.
+    /// Releases the bytes of a chunk within the limit of bytes between the source and the sink. A second copy occupies none, because it shares the
+    /// encoded tasks with the original.
     pub(super) fn window_returns(&mut self, chunk: &Sent) {
         if !chunk.is_copy {
             self.window.returned(chunk.kept.payload.len());
@@ -353,7 +355,7 @@ impl MasterState {
         Joined::Works
     }
 
-    /// Parks and wakes ranks so that as many ranks run tasks as were decided. Returns the ranks that have to be notified.
+    /// Parks ranks (they get no more tasks) and wakes ranks, until as many run tasks as were decided. Returns the ranks that have to be notified.
     pub(crate) fn adjust_workers(&mut self) -> Change {
         if self.ending {
             return Change::default();
@@ -386,7 +388,7 @@ impl MasterState {
         orders
     }
 
-    /// Returns true if the result of this task from the journal may be delivered now, within the limit of bytes in flight.
+    /// Returns true if the result of this task from the journal may be passed on now, within the limit of bytes between the source and the sink.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0
@@ -413,7 +415,7 @@ impl MasterState {
         groups.take_deserted(|rank| tasks.workers().is_ignored(rank))
     }
 
-    /// Returns true if no message of this rank is needed or expected any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         self.workers().is_ignored(rank)
     }

@@ -36,7 +36,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that no rank holds: they were drawn from the source and not dispatched, or they were requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first of the consecutive tasks.
+    /// Number of the first task; the others have the following numbers.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Failed attempts, which are the same for each of the tasks.
@@ -62,7 +62,7 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Number of tasks whose results have already arrived; they are the first of the encoded tasks.
+    /// Number of the chunk's tasks whose results have already arrived. They are the first of its encoded tasks.
     pub(crate) skip: u32,
     pub(crate) attempts: Attempts,
     /// Time of dispatch, by the master's clock.
@@ -93,7 +93,7 @@ pub(crate) struct TaskTable<K> {
     copies: SecondCopies,
     next_id: u64,
     deaths: Deaths,
-    /// Number of dispatched tasks without a result, except for tasks of superseded chunks, whose results are no longer needed.
+    /// Number of dispatched tasks without a result, except for tasks of chunks whose results are no longer needed.
     out: u64,
     waiting: u64,
     counts: TaskCounts,
@@ -104,7 +104,7 @@ pub(crate) struct TaskCounts {
     /// Number of tasks that have ended, with a result or as failed tasks, and number of the failed ones.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Number of further attempts after an error of a task or the death of a rank in it.
+    /// Number of times that a task was tried again, after an error of the task or the death of a rank in it.
     pub(crate) retried: u64,
     /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
@@ -151,17 +151,17 @@ impl<K> TaskTable<K> {
         self.target = target.max(1);
     }
 
-    /// Adds a rank that has joined the farm. The rank is parked if enough ranks run tasks, together with `expected` ranks that have not joined yet,
-    /// and otherwise active. Returns true if the rank is active.
+    /// Adds a rank that has joined the farm. The rank is parked (gets no tasks) if enough ranks run tasks, together with `expected` ranks that have
+    /// not joined yet, and otherwise active. Returns true if the rank is active.
     pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
         let works = self.workers.working() + expected < self.target;
         self.workers.set(rank, if works { WorkerState::Active } else { WorkerState::Parked });
         works
     }
 
-    /// Parks and wakes ranks so that as many ranks run tasks as should. Has to be called when that number has changed, when ranks have joined or
-    /// are lost, and when tasks have failed: another rank is woken if the only active rank should not run a requeued task. `seconds` returns the
-    /// time of a task on a rank, if it is known.
+    /// Parks ranks (they get no more tasks) and wakes ranks, so that as many ranks run tasks as should. Has to be called when that number has
+    /// changed, when ranks have joined or are lost, and when tasks have failed: another rank is woken if the only active rank should not run a
+    /// requeued task. `seconds` returns the time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
@@ -201,7 +201,7 @@ impl<K> TaskTable<K> {
 
     /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
     ///
-    /// A rank gets a task that failed on it only if no other rank is active or parked.
+    /// A rank gets a task that failed on it only if no other rank is active (gets tasks) or parked (could get tasks again).
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks> {
         let alone = self.workers.is_alone(worker);
         let suits = |p: &PendingTasks| match p.attempts.is_suspect() {
@@ -247,7 +247,7 @@ impl<K> TaskTable<K> {
         worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// Returns true if no worker may run tasks with these failed attempts, now or later.
+    /// Returns true if no worker may run tasks with these failed attempts (errors of the tasks, or deaths of ranks in them), now or later.
     fn is_hopeless(&self, attempts: Attempts) -> bool {
         attempts.is_hopeless(self.tries, self.workers.others())
     }

@@ -45,7 +45,8 @@ impl<K> TaskTable<K> {
         runs
     }
 
-    /// Selects the failures to be handled. A failure is ignored if the task has ended, or is still to run in another copy of the chunk.
+    /// Selects the failures of tasks that have to be handled. A failure is ignored if the task has ended, or is still to run in another copy of the
+    /// chunk.
     pub(crate) fn own_failures<'a>(
         &mut self,
         chunk: &OutstandingChunk<K>,
@@ -112,8 +113,8 @@ impl<K> TaskTable<K> {
         }
     }
 
-    /// Returns true if rank 0 may run second copies. After the loss of a rank it may not, because the task that caused the loss may no longer be
-    /// suspected, and would end the job if it killed rank 0.
+    /// Returns true if rank 0 may run second copies of chunks. After the loss of a rank it may not, because the task that caused the loss may no
+    /// longer be suspected, and would end the job if it killed rank 0.
     fn rank_0_may_copy(&self) -> bool {
         self.deaths.last == 0 && self.counts.again == 0
     }
@@ -167,7 +168,7 @@ impl MasterState {
         }
         let mut begun = vec![false; workers.size()];
         let held = self.tasks.outstanding.values().map(|chunk| {
-            // The chunks of a sub-master all run at the same time, on its members; those of another rank run one after the other.
+            // All chunks of a sub-master run at the same time, on its members. Of the chunks of another rank only the first one runs.
             let is_leader = self.groups.is_leader(chunk.worker);
             let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
             let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };

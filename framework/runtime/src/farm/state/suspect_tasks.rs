@@ -72,7 +72,7 @@ pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivi
 }
 
 impl<K> TaskTable<K> {
-    /// Ensures that the numbers of later deaths exceed `deaths`, because an earlier run of the job has used the numbers up to `deaths`.
+    /// Ensures that the numbers of later deaths exceed `deaths`, because the journal of an earlier run of the job uses the numbers up to `deaths`.
     pub(crate) fn count_deaths_from(&mut self, deaths: u32) {
         self.deaths.last = self.deaths.last.max(deaths);
     }

@@ -38,12 +38,12 @@ fn only_the_task_in_the_trail_is_guilty() {
     let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
     let rest = (1, 0..5, Innocent);
     assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
-    // If the flight record of the dead rank names only a chunk, all tasks of this chunk are suspected.
+    // If the flight record (last activity) of the dead rank names only a chunk, all tasks of this chunk are suspected of the death.
     let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
     assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
     assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
     assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
-    // If the flight record names a chunk that the rank has completed, no task is suspected.
+    // If the dead rank's flight record (last activity) names a chunk that the rank has completed, no task is suspected of the death.
     assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
 }
 
@@ -63,8 +63,8 @@ fn tasks_after_the_last_heartbeat_are_suspect_without_trail() {
     assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
 }
 
-/// A second rank dies while it holds a task of which one rank has died. If the flight record of the second rank does not name
-/// the suspect, the rank was killed before it began the suspect, and the task is not blamed for this death.
+/// A second rank dies while it holds a task of which one rank has died. If the second rank's flight record (its last activity) does not name this
+/// task, the rank was killed before it began the task, and the task is not blamed for this death.
 #[test]
 fn suspect_missing_from_the_trail_is_innocent() {
     use Blame::{Guilty, Innocent, Suspect};
@@ -73,14 +73,14 @@ fn suspect_missing_from_the_trail_is_innocent() {
     let suspect = || OutstandingChunk { attempts, ..chunk(4, 10, 1) };
     assert_eq!(said(&[suspect()], LastActivity::Unrecorded(None)), [(0, 0..1, Innocent)]);
     assert_eq!(said(&[suspect()], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
-    // Flight records do not name short chunks. A task in which no rank has died is therefore blamed although the record of the dead rank names
-    // nothing.
+    // Flight records (last activities of dead ranks) do not name short chunks. A task in which no rank has died is therefore blamed although the
+    // record of the dead rank names nothing.
     assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Unrecorded(None)), [(0, 0..1, Guilty)]);
     let told = said(&[chunk(3, 5, 2), suspect()], LastActivity::Unrecorded(None));
     assert_eq!(told, [(0, 0..2, Suspect(1)), (1, 0..1, Innocent)]);
 }
 
-/// Simulation of a farm in which some tasks kill every rank that runs them, and dead ranks may leave flight records.
+/// Simulation of a farm in which some tasks kill every rank that runs them. Dead ranks may leave flight records (their last activities).
 struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
@@ -136,8 +136,8 @@ impl World {
             return;
         }
         if rank == 0 {
-            // Rank 0 may get a deadly task that has not killed a rank yet, and is therefore not suspected. In this simulation rank 0 survives the
-            // task.
+            // Rank 0 may get a deadly task (one that kills every rank that runs it) that has not killed a rank yet, and is therefore not suspected.
+            // In this simulation rank 0 survives the task.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }
@@ -272,8 +272,8 @@ fn only_the_deadly_task_fails_and_workers_survive() {
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
         failed += world.failed.len();
-        // A deadly task kills at most one rank in its first chunk, one in a smaller chunk of suspected tasks, and `retries` + 1 ranks when it runs
-        // alone.
+        // A deadly task (one that kills every rank that runs it) kills at most one rank in its first chunk, one in a smaller chunk of suspected
+        // tasks, and `retries` + 1 ranks when it runs alone.
         assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
     }
@@ -301,7 +301,7 @@ fn a_deadly_task_in_two_copies_is_the_only_one_that_fails() {
         world.run(size);
         assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
         assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
-        // A deadly task may kill one rank more if its first chunk has a second copy.
+        // A deadly task (one that kills every rank that runs it) may kill one rank more if its first chunk has a second copy.
         assert!(world.deaths <= 4 + retries as usize, "seed {seed}: {} deaths", world.deaths);
         copies += world.master.counts().copies;
     }

@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
+    /// Parks ranks (they get no more tasks) and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
@@ -193,7 +193,7 @@ impl World {
         while self.drawn < self.total || !self.master.is_empty() {
             steps += 1;
             assert!(steps < 100_000, "it does not end: {}", self.master.describe());
-            // Ranks are parked and woken in every step; this must not affect tasks that are lost or requeued.
+            // Ranks are parked (get no more tasks) and woken in every step; this must not affect tasks that are lost or requeued.
             self.adjust_active(size);
             match self.dice.below(40) {
                 2 => self.master.set_target(self.dice.below(size + 1)),
@@ -204,7 +204,7 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // Any rank except rank 0 may die.
+                // In this case of the random event a rank dies, which may be any rank except rank 0.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {

@@ -29,7 +29,7 @@ pub(crate) enum WorkerState {
 /// Value in place of the number of chunks per worker, for a rank that must get no further chunks.
 const NEVER: u32 = u32::MAX;
 
-/// Ranks that are parked or woken by a decision about the number of workers, and have to be notified.
+/// Ranks that are parked (get no more tasks) or woken by a decision about the number of workers, and have to be notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) parked: Vec<usize>,
@@ -70,7 +70,7 @@ impl WorkerTable {
         self.state[rank]
     }
 
-    /// Returns true if no message of this rank is needed or expected any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
@@ -166,7 +166,7 @@ impl WorkerTable {
         self.parked
     }
 
-    /// Returns true if no rank is parked and no rank other than `rank` is active.
+    /// Returns true if no rank is parked (waits without tasks) and no rank other than `rank` is active (gets tasks).
     pub(super) fn is_alone(&self, rank: usize) -> bool {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
@@ -180,7 +180,8 @@ impl WorkerTable {
         self.held.iter().enumerate().skip(1).filter(|&(_, held)| *held > 0).map(|(rank, _)| rank)
     }
 
-    /// Sets the state of a rank. A rank that is lost or has left holds no chunks any more; a parked rank keeps its chunks.
+    /// Sets the state of a rank. A rank that is lost or has left holds no chunks any more; a parked rank (one that gets no further tasks) keeps its
+    /// chunks.
     pub(crate) fn set(&mut self, rank: usize, state: WorkerState) {
         self.remove(rank);
         self.parked -= usize::from(self.state[rank] == WorkerState::Parked);
@@ -200,8 +201,8 @@ impl WorkerTable {
         self.state.iter().enumerate().filter(move |&(_, s)| *s == state).map(|(rank, _)| rank)
     }
 
-    /// Returns the ranks to be parked and woken so that `target` ranks are active. The slowest ranks are parked first and the fastest woken
-    /// first, by the `seconds` of a task on each of them. Rank 0 is never parked.
+    /// Returns the ranks to be parked (to get no more tasks) and woken, so that `target` ranks are active. The slowest ranks are parked first and the
+    /// fastest woken first, by the `seconds` of a task on each of them. Rank 0 is never parked.
     pub(super) fn adjust_active(&self, target: usize, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let (working, target) = (self.working(), target.max(1));
         let mut change = Change::default();
