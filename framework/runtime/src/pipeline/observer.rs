@@ -63,7 +63,7 @@ impl Observer {
         }
     }
 
-    /// Registers the arrival of a message from another rank that processes the stream, for the measurement of links.
+    /// Registers a batch that has arrived from rank `from`, if the latency and bandwidth of the links between ranks are monitored.
     pub(crate) fn arrived(&mut self, from: usize, message: &StreamMessage, at: &Moment) {
         if let StreamMessage::Batch(batch) = message
             && self.metrics.watches_links()

@@ -69,7 +69,7 @@ impl<'s> RunSpec<'s> {
         }
     }
 
-    /// Returns the first mapping of the stream.
+    /// Returns the mapping with which the stream starts: the given one, or else all stages on rank 0.
     pub(crate) fn first(&self) -> Mapping {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }

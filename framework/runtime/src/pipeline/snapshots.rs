@@ -62,7 +62,7 @@ pub(crate) struct Snapshots {
 enum Progress {
     /// No snapshot is due or being taken.
     Idle,
-    /// The marker of a snapshot is due, or the source has sent it and it has not reached the sink.
+    /// The marker of a snapshot (an empty batch) has still to be sent by the source, or to reach the sink.
     Marked,
     /// The files of a snapshot are being written.
     Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },

@@ -43,7 +43,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     recorder: Recorder,
 }
 
-/// Result of one turn of the loop of a rank.
+/// Result of one turn of the driver's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -226,7 +226,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Moment::new((self.clock, self.real_time), &self.executor, self.computed_since_poll)
     }
 
-    /// Does one turn of the loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
+    /// Does one turn of the driver's loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {

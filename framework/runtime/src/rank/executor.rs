@@ -57,7 +57,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     work_log: WorkLog,
 }
 
-/// Updates the event log's record of the jobs of user code (their number and times), on the thread that runs user code.
+/// Counts and times the calls of user code for the event log, on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -77,7 +77,7 @@ impl WorkLog {
         self.tally.with(|tally| tally.end_job(now()));
     }
 
-    /// Records that the outcome of the first ended task has been fetched; `outcome` is `None` if the task failed.
+    /// Records that the outcome of the oldest ended task has been fetched; `outcome` is `None` if the task failed.
     fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
             tally.fetched();

@@ -77,7 +77,7 @@ impl FlightRecorder {
 pub(crate) struct FlightRecordReader(File);
 
 impl FlightRecordReader {
-    /// Opens the flight record of another process on this machine.
+    /// Opens the flight record (number of the current task, in memory) of another process on this machine.
     pub(crate) fn open(place: &FlightRecordLocation) -> Option<Self> {
         if !Process::own().sees(&place.process) {
             return None;

@@ -38,7 +38,7 @@ pub(super) struct Register {
     pub(super) node: Option<Node>,
 }
 
-/// Node of a rank, its process, and the program that it runs.
+/// Part of a rank's registration: the node on which it runs, its process, and its program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     pub(super) topology: Topology,

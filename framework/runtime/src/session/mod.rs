@@ -330,7 +330,7 @@ fn on_rank(
             }
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
-                // The endpoint is leaked, because MPI may still read messages to dead ranks.
+                // The endpoint is leaked, because MPI may still read the buffers of messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Ok(Left { lost, stopped })

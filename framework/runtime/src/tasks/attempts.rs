@@ -18,16 +18,16 @@ pub(crate) struct Attempts {
 pub(crate) struct Suspicion {
     /// Number of ranks that certainly died in the task. Each of these deaths is also counted as a failed attempt of the task.
     pub(crate) certain: u32,
-    /// Number of ranks that died either in this task or in another task.
+    /// Number of ranks that died in one of several tasks, of which this task is one.
     pub(crate) shared: u32,
-    /// Identifying number of the last death of a rank that was either in this task or in another task.
+    /// Identifying number of the last death of a rank in one of several tasks, of which this task is one.
     pub(crate) death: u32,
     /// Maximum number of tasks in a chunk in which the task may be retried; 0 if no rank died that may have been in the task.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// Suspicion of a task that was created by another task (in an exploration), if a rank may have died in that other task.
+    /// Suspicion of a task that was created by another task (in an exploration): a rank may have died in that other task.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -62,7 +62,7 @@ impl Attempts {
         Attempts { failed: 0, suspicion: if is_suspect { suspicion } else { Suspicion::default() } }
     }
 
-    /// Clears the deaths that this task or another one has caused, because the other task has turned out to be the cause.
+    /// Clears the deaths that this task or another one may have caused, because the other task has turned out to be the cause.
     pub(crate) fn clear_shared(&mut self) {
         let most = if self.suspicion.certain > 0 { self.suspicion.most } else { 0 };
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
@@ -113,7 +113,7 @@ impl Attempts {
         };
         let mut message = match last {
             Some((rank, why)) => format!("the process of rank {rank} {died} in {place}{why}"),
-            // The message does not name the rank, because the journal of an earlier run does not record it.
+            // The error message names no rank, because the journal (record of task results) of an earlier run does not contain its number.
             None => format!("a process {died} in {place} (in an earlier run of the job)"),
         };
         if !is_spent {

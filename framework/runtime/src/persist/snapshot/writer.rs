@@ -83,7 +83,7 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Returns the pieces of a checkpoint that have been written since the last call, if a checkpoint has been written. Never blocks.
+    /// Returns the pass and the written pieces of a checkpoint, if the writing of one has ended since the last call. Never blocks.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -128,8 +128,8 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // Receives results until the thread drops its end of the channel, which shows that it has written everything. The results are no longer
-            // needed.
+            // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. Nothing needs
+            // these results.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}

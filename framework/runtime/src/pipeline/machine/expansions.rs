@@ -84,8 +84,8 @@ impl Expansions {
         self.busy.contains(&stage)
     }
 
-    /// Registers that this rank starts to process a batch with the stages `stages`, of which serial expanding ones take no other batch meanwhile.
-    /// `is_serial` returns true for serial stages.
+    /// Registers that this rank starts to process a batch with the stages `stages`. Those of them that are serial and make several items from one
+    /// take no other batch until this one is finished. `is_serial` returns true for serial stages.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));

@@ -59,8 +59,8 @@ impl InputQueue {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches from the dispatcher, so that this replica holds or has requested `ahead` batches. Returns the number of newly requested
-    /// batches, the number of batches that it holds or has requested before, and its service time.
+    /// Requests batches from the dispatcher until this replica holds or has requested `ahead` batches (fewer if a batch takes long). Returns the
+    /// number of newly requested batches, the number of those held or requested before, and the service time of the replica.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
         // A replica that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.

@@ -9,7 +9,7 @@ use super::super::fill::Fill;
 use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
-/// Job for the thread that runs source, stages and sink.
+/// Job: one call of user code, namely the source, stages or the sink, on the thread that runs them.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
@@ -36,13 +36,13 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if the job has a result that the coordinator or worker of the rank waits for.
+    /// Returns true if the job (a call of user code) has a result for which the coordinator (on rank 0) or worker (elsewhere) waits.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
 }
 
-/// Result of a [`Job`] that the thread that runs stages has done.
+/// Result of a [`Job`] (a call of user code).
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of

@@ -300,13 +300,13 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Enqueues a job that the coordinator or worker of this rank requests.
+    /// Enqueues a job (a call of user code) that the coordinator (on rank 0) or worker (on any other rank) requests.
     pub(crate) fn request(&mut self, job: Job) {
         self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
-    /// Registers that the coordinator or worker of this rank has received the result of its job.
+    /// Registers that the coordinator or worker of this rank has received the result of a job that it requested.
     pub(crate) fn answered(&mut self) {
         self.unanswered -= 1;
     }
@@ -316,7 +316,7 @@ impl Machine {
         self.unanswered > 0
     }
 
-    /// Returns true if a job that the coordinator or worker of this rank requested is queued.
+    /// Returns true if a call of user code is queued that the coordinator or worker of this rank requested.
     pub(crate) fn has_request(&self) -> bool {
         !self.jobs.is_empty()
     }
@@ -444,7 +444,8 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Assigns the offered batches of an edge to receivers that have requested batches, as long as the dispatcher finds a receiver.
+    /// Assigns batches that wait for a receiver on an edge to ranks that have requested batches, as long as the dispatcher of the edge finds such a
+    /// rank.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -479,7 +480,7 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches in front of the block of stages with number `edge` wait for an older one, if the number has changed enough.
+    /// Reports to rank 0 how many batches in the input queue of edge number `edge` wait for an older batch, if this number has changed enough.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);

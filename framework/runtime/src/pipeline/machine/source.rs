@@ -218,7 +218,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the limit of the batches in flight, and the requests for pieces of a stage's output that have not been granted.
+    /// Returns a text for an error message: the number and limit of the batches in flight, and the first request for pieces of a stage's output.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());

@@ -1,7 +1,7 @@
-//! Tests of whole pipelines without ranks, on a simulated network that delivers messages and runs jobs in any order.
+//! Tests of whole pipelines in one thread: a simulation delivers the messages between ranks, and calls the stages, in any order.
 //!
-//! The machines are the ones of real runs; only the transport of messages and the execution of jobs are replaced. The
-//! tests try random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
+//! The state machines of the ranks are those of real runs; only the transport of messages and the execution of jobs are replaced. The tests try
+//! random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

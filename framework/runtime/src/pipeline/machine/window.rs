@@ -58,7 +58,7 @@ pub(crate) struct WindowPlan {
     pub(crate) ahead: usize,
 }
 
-/// Flow control of the source, on rank 0.
+/// Limits of the batches in flight and of their sizes, on rank 0, and the measurements from which they follow.
 #[derive(Debug)]
 pub(crate) struct Window {
     plan: WindowPlan,

@@ -164,7 +164,7 @@ pub(crate) struct RoomRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Sequence number of the batch for whose output further pieces may be made.
+    /// Sequence number of the batch from which the stage makes the pieces.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
     /// Maximum number of items in a piece of the stage's output.

@@ -125,7 +125,7 @@ impl Course {
         })
     }
 
-    /// Returns the next piece from the parent in the tree.
+    /// Returns the next piece of the broadcast value, which the parent of this rank in the tree sends.
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(
