@@ -51,7 +51,7 @@ pub trait Sink: Send {
 /// Output file as a sink. The function `F` writes an item to it.
 pub(crate) struct FileSink<T, F> {
     path: PathBuf,
-    /// The file; `None` after the end of the output.
+    /// The output file; `None` when the output has ended.
     output: Option<PartialOutput>,
     write: F,
     item: std::marker::PhantomData<fn(T)>,

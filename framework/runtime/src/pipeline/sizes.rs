@@ -54,7 +54,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns how many of `batches` batches, each of which computes for 10 ms, are measured if one measurement takes `weighing`.
+    /// Returns the number of batches, of `batches`, whose size is measured if each computes for 10 ms and one measurement takes `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

@@ -132,7 +132,7 @@ impl Snapshots {
         self.items.map(|items| (items, self.store.dir()))
     }
 
-    /// Returns true if the source must send the marker of a snapshot into the stream at time `now`.
+    /// Returns true if the source must send the marker of a snapshot (an empty batch) into the stream at time `now`.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
         if is_due {

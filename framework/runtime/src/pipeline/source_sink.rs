@@ -191,7 +191,7 @@ pub(super) struct NamedSink<'p> {
 pub(crate) enum Durability {
     /// The sink commits its items, so that a job that continues from a snapshot does not pass them to the sink again.
     Committed,
-    /// The sink receives the items since the last snapshot again.
+    /// After a restart of the job, the sink receives the items since the last snapshot again.
     None,
     /// The sink keeps its items in memory, so a restart loses the items before the snapshot.
     InMemory,

@@ -45,7 +45,7 @@ impl StageStats {
     }
 }
 
-/// Report of one rank at the end of a run.
+/// Statistics that one rank reports at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {

@@ -29,7 +29,7 @@ pub(crate) struct FlightRecordLocation {
 /// one.
 type FlightRecord = [u8; 16];
 
-/// Writer of a rank's flight record, for the rank itself.
+/// Writer of this rank's flight record (number of its current task).
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     file: File,
@@ -38,8 +38,8 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Creates an empty flight record; `None` if the system has no anonymous files. Without a flight record, more tasks are suspected of having
-    /// killed the rank.
+    /// Creates an empty flight record (number of the current task); `None` if the system has no anonymous files. Without a flight record, more
+    /// tasks are suspected of having killed the rank.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
         file.write_all_at(&FlightRecord::default(), 0).ok()?;
@@ -72,7 +72,7 @@ impl FlightRecorder {
     }
 }
 
-/// Reader of another rank's flight record, for rank 0 or a sub-master.
+/// Reader of another rank's flight record (number of its current task), for rank 0 or a sub-master of a farm.
 #[derive(Debug)]
 pub(crate) struct FlightRecordReader(File);
 

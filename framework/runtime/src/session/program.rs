@@ -63,7 +63,7 @@ impl Program {
         Program { file: file.display().to_string(), build, arguments, checksum }
     }
 
-    /// Returns true if the two programs certainly have different builds. An unknown build may be the same.
+    /// Returns true if the two programs certainly have different builds. An unknown build counts as equal.
     pub(super) fn is_other_build(&self, other: &Program) -> bool {
         self.build.is_some() && other.build.is_some() && self.build != other.build
     }

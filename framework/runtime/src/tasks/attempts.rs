@@ -142,7 +142,7 @@ pub(crate) enum Blame {
 /// Identifying numbers of the deaths of ranks that tasks may have caused; the deaths of a job are numbered in order.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
-    /// Identifying number of the last death. Deaths of earlier runs of the job are numbered too.
+    /// Identifying number of the last death of a rank. Deaths of earlier runs of the job are numbered too.
     pub(crate) last: u32,
     /// Identifying numbers of earlier deaths whose cause has become known through the last death. They are kept until the caller has
     /// [cleared](Attempts::clear) the suspicion of the other tasks.

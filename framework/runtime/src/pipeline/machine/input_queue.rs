@@ -10,7 +10,7 @@ use super::service_time::ServiceTime;
 
 /// Batches that have arrived for a block of stages or the sink on this rank and have not been started.
 ///
-/// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
+/// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the rank takes the oldest batch only when
 /// all earlier batches have been processed. The window (limit of the batches in flight) limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {

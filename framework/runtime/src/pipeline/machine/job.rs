@@ -1,4 +1,5 @@
-//! Jobs for the thread that runs stages, results of jobs, and counters of the batches that a rank sends and receives.
+//! Jobs (calls of user code) for the thread that runs source, stages and sink, their results, and counters of the batches that a rank sends and
+//! receives.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(crate) enum Job {
     /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
     /// job ends with this piece of the output, and other jobs run the stages behind it.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
+    /// Pass a batch to the sink. If the batch is the marker of a snapshot (an empty batch), the sink commits the items before it.
     Consume { batch: Batch },
     /// Restore the sink to the state that it had committed before the program was restarted. No result follows.
     ResumeSink(Position),
@@ -52,7 +53,7 @@ pub(crate) enum Done {
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// The sink has committed all items before the marker of a snapshot.
+    /// The sink has committed all items before the marker of a snapshot (an empty batch).
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,

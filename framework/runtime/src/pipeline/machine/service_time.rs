@@ -9,7 +9,7 @@ const FRESH: f64 = 1.0 / 8.0;
 const LONG: Duration = Duration::from_millis(10);
 
 /// Service time per item: time between the starts of consecutive batches of a block of stages on this rank. It includes the rank's work for other
-/// blocks and excludes waiting. The duration of each job is measured where the job runs, because the machine has no clock.
+/// blocks and excludes waiting. The duration of each call of user code is measured where it runs, because the rank's state machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
