@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn batch_is_expanded_piece_by_piece() {
-        // With a filter, the size hint of an iterator does not show whether another item follows.
+        // The size hint of an iterator with a filter does not show whether another item follows.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();

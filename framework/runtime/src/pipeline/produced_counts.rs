@@ -82,7 +82,7 @@ impl ProducedCounts {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one item that was made from the source item at each of the sorted positions `removed`.
+    /// For each of the sorted positions `removed`, counts one item less for the source item at this position.
     pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
         if removed.is_empty() {
             return;

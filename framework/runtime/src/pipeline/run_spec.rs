@@ -32,7 +32,7 @@ pub(crate) struct RunSpec<'s> {
 }
 
 impl<'s> RunSpec<'s> {
-    /// Creates the specification from the pipeline and its settings. Resolves the mapping unless the planner must compute it.
+    /// Creates the description of the run from the pipeline. Determines the mapping, unless the planner must compute it from measurements.
     pub(crate) fn of(
         pipeline: &mut PipelineDef<'_>,
         ranks: usize,

@@ -20,8 +20,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while they
-    /// take little time.
+    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while the
+    /// measurements take little time.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];

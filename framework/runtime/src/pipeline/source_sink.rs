@@ -286,7 +286,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that returns a result, as the sink of a pipeline. The first error ends the job.
+/// Function that can fail, as the sink of a pipeline. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

@@ -67,7 +67,8 @@ impl FlightRecorder {
     }
 
     fn write(&self, record: &FlightRecord) {
-        // An error of the write is ignored: only the record would be missing. It is unlikely, because the space was reserved at creation.
+        // An error in writing the file is ignored: only the number of the task would be missing in it. It is unlikely, because the space was
+        // reserved at creation.
         let _ = self.file.write_all_at(record, 0);
     }
 }

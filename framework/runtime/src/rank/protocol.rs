@@ -99,8 +99,8 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns the supervision of another rank. A rank that has finished its part may run the code of the program, where it sends no
-    /// heartbeats.
+    /// Returns how this rank supervises another rank: for how long the other one may be silent. A rank that has finished its part may run the code
+    /// of the program, where it sends no heartbeats.
     fn watch(&self, _rank: usize) -> Watch {
         Watch::Usual
     }

@@ -104,8 +104,7 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // A rank of a group has at most the number of cores in the group's settings, which also account for ranks of the node outside of the
-    // group.
+    // In a group of ranks, the settings limit the cores of each rank, because ranks outside of the group may use cores of the node.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);

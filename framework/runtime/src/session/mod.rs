@@ -259,7 +259,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Resources of a rank that have to exist before its session is opened.
+/// What a rank needs before its session is opened: the process for its commands, and the number of this start of the job.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,

@@ -143,7 +143,7 @@ fn code_file() -> io::Result<PathBuf> {
     let here = code_file as fn() -> io::Result<PathBuf> as usize;
     let maps = std::fs::read("/proc/self/maps")?;
     let maps = String::from_utf8_lossy(&maps);
-    // Example of a line of the file: `55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711 /home/me/app`
+    // Example of a line of `/proc/self/maps`: `55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711 /home/me/app`
     let is_here = |line: &&str| {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));
         let number = |text| usize::from_str_radix(text, 16).ok();

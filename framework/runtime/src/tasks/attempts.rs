@@ -68,8 +68,8 @@ impl Attempts {
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the deaths that this task or another one has caused, if the last of them is one of the numbered deaths in `explained`:
-    /// another task was their cause. Returns true if deaths were cleared.
+    /// Clears the deaths that this task or another one may have caused, if the last of them is one of the numbered deaths in `explained`: another
+    /// task was their cause. Returns true if deaths were cleared.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {

@@ -22,12 +22,12 @@ pub(crate) enum LastActivity {
     Unrecorded(Option<u64>),
 }
 
-/// Flight records of other ranks on this machine: records in shared memory that outlive their rank.
+/// Flight records of other ranks on this machine: the number of each rank's current task, in shared memory that outlives the rank.
 #[derive(Debug, Default)]
 pub(crate) struct FlightRecords(BTreeMap<usize, FlightRecordReader>);
 
 impl FlightRecords {
-    /// Opens the flight record of a rank, if the rank has one that this rank can read.
+    /// Opens the flight record (number of the current task) of a rank, if the rank has one that this rank can read.
     pub(crate) fn open(&mut self, rank: usize, location: Option<&FlightRecordLocation>) {
         self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }

@@ -83,7 +83,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Returns the pass and the written pieces of a checkpoint, if the writing of one has ended since the last call. Never blocks.
+    /// Returns the number of completed passes and the written pieces of a checkpoint, if the writing of one has ended since the last call. Never
+    /// blocks.
     ///
     /// # Errors
     /// The errors of the file system.

@@ -10,13 +10,13 @@ use super::super::fill::Fill;
 use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
-/// Job: one call of user code, namely the source, stages or the sink, on the thread that runs them.
+/// Job (a call of user code, or a measurement) for the thread that runs source, stages and sink.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
     /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
-    /// job ends with this piece of the output, and other jobs run the stages behind it.
+    /// call ends with this piece of the output, and other calls run the stages behind it.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
     /// Pass a batch to the sink. If the batch is the marker of a snapshot (an empty batch), the sink commits the items before it.
     Consume { batch: Batch },
@@ -43,7 +43,7 @@ impl Job {
     }
 }
 
-/// Result of a [`Job`] (a call of user code).
+/// Result of a [`Job`] (a call of user code, or a measurement).
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of

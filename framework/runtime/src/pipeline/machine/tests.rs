@@ -409,7 +409,7 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // At most two stages expand items, because more of them would produce too many items.
+        // At most two stages produce several items from one, because with more of them there would be too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
