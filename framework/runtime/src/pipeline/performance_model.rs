@@ -206,7 +206,7 @@ impl PerformanceModel {
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
             output: self.bytes(n + 1) * reach[n + 1],
-            // A serial stage whose state cannot migrate is pinned to its rank.
+            // A serial stage whose state cannot migrate must stay on its rank.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };

@@ -4,11 +4,11 @@
 /// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Position in the batch of the first source item of the run.
+    /// Position in the batch of the first source item of this run (consecutive source items with equal counts).
     pub(crate) place: u32,
     /// Number of source items in the run (consecutive source items with equal counts), at least 1.
     pub(crate) places: u32,
-    /// Number of items made from each source item of the run.
+    /// Number of items made from each source item of this run (consecutive source items with equal counts).
     pub(crate) items: u32,
 }
 

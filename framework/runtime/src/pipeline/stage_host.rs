@@ -115,7 +115,8 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Measures the encoded size of the items of a batch on `edge`, if a measurement is due there. Returns the items.
+    /// Measures the encoded size of the items of a batch on `edge` (connection between two stages), if a measurement is due there. Returns the
+    /// items.
     fn weigh(
         &mut self,
         edge: usize,

@@ -360,7 +360,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// If user code has a compute thread, the communicating thread leaves the core to it: it sleeps between polls instead of spinning, even while
     /// the compute thread is idle. Calls of user code on a compute thread take a millisecond or more, compared with which a wake-up is short.
     /// Spinning would also keep compute threads of other ranks from waking up on this core; a pipeline of one item on two ranks would take twice as
-    /// long. While a job runs, the first sleep is longer, because this rank rarely needs a message during a job: input is requested ahead.
+    /// long. While a call runs, the first sleep is longer, because this rank rarely needs a message during a call: input is requested ahead.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;

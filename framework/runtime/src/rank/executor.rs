@@ -65,14 +65,14 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// Records that a task of user code starts at `now`.
+    /// Records for the event log that a task of user code starts at `now`.
     fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
         if W::answers(task) {
             self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
         }
     }
 
-    /// Records that the current task of user code has ended.
+    /// Records for the event log that the current task of user code has ended.
     fn ends(&self, now: impl FnOnce() -> Duration) {
         self.tally.with(|tally| tally.end_job(now()));
     }

@@ -50,7 +50,7 @@ impl FlightRecorder {
         FlightRecordLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Records that the chunk of tasks `id`, or its task `task`, starts.
+    /// Writes to the flight record that the chunk of tasks `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut record = FlightRecord::default();
         record[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
@@ -59,7 +59,7 @@ impl FlightRecorder {
         self.write(&record);
     }
 
-    /// Records that no chunk of tasks is running.
+    /// Writes to the flight record that no chunk of tasks is running.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.names_task) {
             self.write(&FlightRecord::default());

@@ -12,9 +12,9 @@ use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-/// Task for the user code of a protocol.
+/// Task that a protocol gives to its user code.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-/// Outcome of a task of a protocol's user code.
+/// Outcome of a task that a protocol has given to its user code.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
 /// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols in which other ranks wait for replies to their messages: a reply is delayed by less
@@ -181,7 +181,7 @@ pub(crate) struct Moment {
     pub(crate) user_code: Place,
 }
 
-/// Thread of a rank's user code, and whether user code is idle.
+/// Which thread runs a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// True if user code runs on the communicating thread and blocks it.

@@ -43,6 +43,6 @@ pub(crate) trait UserCode: Send {
     /// Mean duration of a call of user code above which it needs a separate compute thread.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 
-    /// Name of a job of user code in the event log.
+    /// Name of a call of this user code in the event log.
     const KIND: &'static str = "task";
 }

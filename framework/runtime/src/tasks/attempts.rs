@@ -22,7 +22,8 @@ pub(crate) struct Suspicion {
     pub(crate) shared: u32,
     /// Identifying number of the last death of a rank in one of several tasks, of which this task is one.
     pub(crate) death: u32,
-    /// Maximum number of tasks in a chunk in which the task may be retried; 0 if no rank died that may have been in the task.
+    /// Maximum number of tasks in the chunk (tasks that a rank gets together) in which the task may be retried; 0 if no rank died that may have
+    /// been in the task.
     pub(crate) most: u32,
 }
 
@@ -32,7 +33,7 @@ impl Suspicion {
 }
 
 impl Attempts {
-    /// Returns true if a rank died that may have been in the task. Rank 0 never runs a suspect.
+    /// Returns true if a rank died that may have been in the task. Rank 0 never runs such a task.
     pub(crate) fn is_suspect(self) -> bool {
         self.suspicion.most > 0
     }

@@ -32,7 +32,7 @@ impl FlightRecords {
         self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }
 
-    /// Closes the flight record of a rank.
+    /// Closes the flight record (number of the current task) of a rank.
     pub(crate) fn close(&mut self, rank: usize) {
         self.0.remove(&rank);
     }

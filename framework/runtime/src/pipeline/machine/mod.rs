@@ -320,8 +320,8 @@ impl Machine {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch from the input queue of an edge, if it may be processed now, and requests another batch for the queue. Returns the
-    /// batch and the stages that it passes in one call of user code.
+    /// Removes the oldest batch from the input queue of an edge (connection to a block of stages), if it may be processed now, and requests another
+    /// batch for the queue. Returns the batch and the stages that it passes in one call of user code.
     fn take(
         &mut self,
         edge: usize,

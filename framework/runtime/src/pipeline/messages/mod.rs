@@ -155,7 +155,7 @@ pub(crate) struct Token {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// Sequence number of the first piece for which permission is requested.
+    /// Sequence number of the first piece of the stage's output for which permission is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
