@@ -124,8 +124,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
 
-    /// Adds a stage that modifies items in place. Large items that are not behind a pointer should be modified rather than mapped,
-    /// because a modified item is not moved in memory. The codec of the items stays the same, also if it is [plain](Pipeline::plain).
+    /// Adds a stage that modifies items in place. Large items that are not behind a pointer should be modified rather than mapped, because a
+    /// modified item is not moved in memory. The encoding of the items in messages stays the same, also if it is [plain](Pipeline::plain).
     ///
     /// ```
     /// use armature::pipeline::Pipeline;

@@ -24,7 +24,7 @@ pub enum MappingChoice {
     Orderly,
     /// Mapping that the program gives as a value.
     Given(Mapping),
-    /// Mapping in its text form.
+    /// Mapping in its text form, such as `load@0 | ext@1,2`.
     Text(String),
     /// Mapping in its text form, from a file that rank 0 reads.
     File(PathBuf),

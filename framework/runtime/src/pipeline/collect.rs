@@ -27,7 +27,7 @@ impl<T> Collect<T> {
         Collect(Arc::default())
     }
 
-    /// Returns all items in the order of the source.
+    /// Returns all items that have reached the sink, in the order of the source.
     pub(super) fn into_items(self) -> Vec<T> {
         let mut batches = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         batches.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -50,20 +50,21 @@ pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: Duration,
-    /// Processor time that the search took.
+    /// Processor time that the search for a mapping took.
     took: Duration,
     /// Predicted time per item of the current mapping at the time of the search, in seconds.
     current_time: f64,
 }
 
 impl Search {
-    /// Returns true if the time from this search until `now` is long enough for another search: searches may take only a small fraction of
-    /// the time. The processor time of this search is multiplied by `times`.
+    /// Returns true if another search for a mapping may start at `now`: searches may take only a small fraction of the time. For this purpose, the
+    /// processor time of this search is multiplied by `times`.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Returns true if the predicted time per item of the current mapping has grown by more than the fraction `worth` since this search.
+    /// Returns true if the predicted time per item of the current mapping has grown by more than the fraction `worth` since this search for a
+    /// mapping.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
@@ -125,7 +126,7 @@ impl Controller {
         }))
     }
 
-    /// Returns true if an evaluation of the mapping is due.
+    /// Returns true if it is time to compare the current mapping with others.
     pub(crate) fn is_due(&self, s: Progress) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);

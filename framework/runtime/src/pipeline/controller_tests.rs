@@ -133,7 +133,7 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     // From here on, rank 1 gets half of its core: stage b needs 8 ms per item there, in which it computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // From here on, rank 1 has its whole core again, but the items have become harder for stage b, which computes for 8 ms per item.
+    // From here on, rank 1 has its whole core again, but the items have become harder: stage b computes for 8 ms per item.
     report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
     // From here on, rank 1 gets half of its core, and stage b computes for 6 ms per item, which takes 12 ms.

@@ -56,7 +56,8 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the fractions of their cores (`shares`) that ranks measured in the probe at the start, in which all ranks compute at the same time.
+    /// Registers the fractions of their cores (`shares`) that ranks measured in the probe (measurement of speeds and links) at the start, in which
+    /// all ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -173,7 +174,7 @@ mod tests {
         report(&mut core_sharing, 0, 1.0, 0.5, 9);
         report(&mut core_sharing, 1, 1.0, 0.5, 9);
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        // From here on, one process of another job runs on the core that ranks 0 and 1 share, and one on the core of rank 2.
+        // From here on, one process of another program runs on the core that ranks 0 and 1 share, and one on the core of rank 2.
         report(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
@@ -189,7 +190,7 @@ mod tests {
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
         report(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
-        // Neither rank 0 nor rank 1 has stages any more, and rank 1 has measured that it gets its whole core: the program of the other job has ended.
+        // Neither rank 0 nor rank 1 has stages any more, and rank 1 has measured that it gets its whole core: the other program has ended.
         report(&mut core_sharing, 0, 0.5, 1.0, 20);
         report(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);

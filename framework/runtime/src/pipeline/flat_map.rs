@@ -132,15 +132,15 @@ impl<T, I: Iterator> Rest<T, I> {
         Rest { items: items.into_iter(), places, open: None }
     }
 
-    /// Returns true if it is certain that the stage has no further output for the batch.
+    /// Returns true if it is certain that the stage makes no more items from this batch.
     fn is_finished(&self) -> bool {
         self.items.len() == 0
             && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
     }
 }
 
-/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits or the batch is
-/// finished. An error is the first one of the function or of an iterator.
+/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits or the batch is finished.
+/// Returns the first error of the user's function or of an iterator, if there is one.
 fn piece<F, T, I, K>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn batch_is_expanded_piece_by_piece() {
-        // With a filter, the size hint of an iterator does not show whether another item follows.
+        // The size hint of an iterator with a filter does not show whether another item follows.
         let mut stage = plain(|x| (0..x).filter(|_| true));
         let range = Range { dropped: vec![1], ..Range::new(100, 5) };
         let mut next = |items| next(&mut stage, items, &range, 3).unwrap();

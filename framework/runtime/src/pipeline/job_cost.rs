@@ -5,14 +5,15 @@ use std::time::Duration;
 /// Processing times and sizes of batches in one job of user code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
-    /// Duration of the job; an estimate if this job was not timed.
+    /// Duration of the call of user code; an estimate if this call was not timed.
     pub(crate) took: Duration,
-    /// Time of each stage, if the stages of this job were timed separately; otherwise empty. Only a sample of all jobs is timed in this way.
+    /// Time of each stage, if the stages were timed separately in this job (call of user code); otherwise empty. Only a sample of all calls is
+    /// timed in this way.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Entries for the event log (stages, number of items, time) if the stages of this job were not timed separately; empty without an
-    /// event log.
+    /// Entries for the event log (stages, number of items, time) if the stages of this call of user code were not timed separately; empty without
+    /// an event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Encoded sizes of batches that were measured in this job, by edge between stages.
+    /// Encoded sizes of batches that were measured in this call of user code, by edge between stages.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 

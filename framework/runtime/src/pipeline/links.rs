@@ -36,7 +36,7 @@ pub(crate) struct LinkMonitor {
     reported: Vec<u64>,
 }
 
-/// Consecutive messages over one link whose throughput is measured.
+/// Consecutive messages over one link, from which the link's throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     /// Arrival time of the last message before the measured ones.

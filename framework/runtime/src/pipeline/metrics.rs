@@ -29,7 +29,7 @@ pub(crate) struct Measurements {
     pub(crate) speed: Option<f64>,
     /// Fraction of its core that the rank gets while it is ready to compute.
     pub(crate) share: Option<f64>,
-    /// Seconds in which the rank was ready to compute during jobs, whether it had a core or not.
+    /// Seconds in which the rank was ready to compute during calls of user code, whether it had a core or not.
     pub(crate) ready: f64,
     /// Processor time in seconds of the stages for which it was measured, and the time that these stages would take with a core of their
     /// own. The second value is larger if stages wait for a disk or a server, for example.
@@ -93,7 +93,7 @@ impl Metrics {
         self.reporting = every.map(|every| (every, now + every));
     }
 
-    /// Adds the cost of a job to the measurements.
+    /// Adds the cost of a job (a call of user code) to the measurements.
     pub(crate) fn add_job(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
         for stage_time in

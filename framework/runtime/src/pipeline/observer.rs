@@ -63,7 +63,7 @@ impl Observer {
         }
     }
 
-    /// Registers the arrival of a message from another rank that processes the stream, for the measurement of links.
+    /// Registers a batch that has arrived from rank `from`, if the latency and bandwidth of the links between ranks are monitored.
     pub(crate) fn arrived(&mut self, from: usize, message: &StreamMessage, at: &Moment) {
         if let StreamMessage::Batch(batch) = message
             && self.metrics.watches_links()
@@ -79,7 +79,7 @@ impl Observer {
         }
     }
 
-    /// Registers that the thread that runs the stages gets a job. A job that processes items ends the idle time of the rank.
+    /// Registers that the thread that runs the stages gets a job (a call of user code). A job that processes items ends the idle time of the rank.
     pub(crate) fn begins(&mut self, job: &Job, at: &Moment) {
         if !matches!(job, Job::SetUp { .. } | Job::Measure { .. } | Job::Probe) {
             self.end_idle(at);
@@ -107,7 +107,7 @@ impl Observer {
         }
     }
 
-    /// Writes the events that the rank's machine has collected to the event log.
+    /// Writes the events that the rank's state machine has collected to the event log.
     pub(crate) fn tick(&mut self, machine: &mut Machine, now: Duration, at: &Moment) {
         self.log_stream(machine, at);
         self.events.tick(now);

@@ -20,7 +20,7 @@ use crate::session::Balance;
 /// Interval at which ranks report measurements to rank 0, and minimum time between two decisions about the mapping. Rank 0 notices a change of load
 /// within a few intervals, and a report costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Minimum number of timed items behind an estimate of a service time before a decision uses it.
+/// Minimum number of timed items from which a service time is estimated, if a decision about the mapping is to use the estimate.
 const ENOUGH_ITEMS: u64 = 3;
 /// Time for which the last measured speed of a rank is used after its stages have left the rank, or after an earlier run measured it. Loads of other
 /// programs last about as long.
@@ -209,7 +209,7 @@ impl PerformanceModel {
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
             output: self.bytes(n + 1) * reach[n + 1],
-            // A serial stage whose state cannot migrate is pinned to its rank.
+            // A serial stage whose state cannot migrate must stay on its rank.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };
@@ -299,7 +299,7 @@ impl PerformanceModel {
         reach
     }
 
-    /// Returns the mean size in bytes of an item between two stages, on `edge`.
+    /// Returns the mean size in bytes of an item on `edge`, the connection between two stages.
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =

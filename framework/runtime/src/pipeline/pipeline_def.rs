@@ -17,7 +17,8 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
     pub(crate) stages: Vec<StageDef<'p>>,
-    /// Codecs of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage n - 1.
+    /// Codecs (for encoding and decoding) of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage
+    /// n - 1.
     pub(crate) codecs: Vec<Arc<dyn Codec>>,
     pub(crate) ordered: bool,
     pub(crate) mapping: MappingChoice,

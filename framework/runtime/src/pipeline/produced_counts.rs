@@ -4,11 +4,11 @@
 /// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Position in the batch of the first source item of the run.
+    /// Position in the batch of the first source item of this run (consecutive source items with equal counts).
     pub(crate) place: u32,
     /// Number of source items in the run (consecutive source items with equal counts), at least 1.
     pub(crate) places: u32,
-    /// Number of items made from each source item of the run.
+    /// Number of items made from each source item of this run (consecutive source items with equal counts).
     pub(crate) items: u32,
 }
 
@@ -82,7 +82,7 @@ impl ProducedCounts {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// Removes one item that was made from the source item at each of the sorted positions `removed`.
+    /// For each of the sorted positions `removed`, counts one item less for the source item at this position.
     pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
         if removed.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Range of the source to which the items of a batch belong.
+//! Consecutive items of the source from which the items of one batch were made.
 
 use super::produced_counts::ProducedCounts;
 use crate::error::Error;

@@ -60,12 +60,13 @@ impl Point {
         later.at.saturating_sub(self.at).as_secs_f64()
     }
 
-    /// Returns the seconds that a stream has lost from this point until `later`, compared with a stream in which an item takes `pace` seconds.
+    /// Returns the seconds that a stream has lost from this point in time until `later`, compared with a stream in which an item takes `pace`
+    /// seconds.
     fn loss_to(self, later: Point, pace: f64) -> f64 {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
 
-    /// Returns the seconds per item from this point until `later`, if at least `least` items have reached the sink in between.
+    /// Returns the seconds per item from this point in time until `later`, if at least `least` items have reached the sink in between.
     fn pace_to(self, later: Point, least: u64) -> Option<f64> {
         let items = self.items_to(later);
         (items >= least.max(1)).then(|| self.seconds_to(later) / items as f64)

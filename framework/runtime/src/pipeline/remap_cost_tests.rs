@@ -106,7 +106,7 @@ fn stall_costs_its_duration_despite_a_faster_pace() {
 fn cost_includes_the_gain_missed_before_landing() {
     let mut stream = Stream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
-    // The ranks prepare the remap for 50 items while the stream keeps its pace; this time is not part of the cost.
+    // While the ranks prepare the remap, 50 items reach the sink at the usual pace; this time is not part of the cost.
     assert_costs(&stream, &[(20.0, 2.0)]);
 }
 

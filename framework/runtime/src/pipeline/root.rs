@@ -251,7 +251,8 @@ impl<'c, 'p> Root<'c, 'p> {
             && !snapshots.is_some_and(Snapshots::is_writing)
     }
 
-    /// Sends the marker of a snapshot into the stream if a snapshot is due, and completes a snapshot whose files have been written.
+    /// Sends the marker of a snapshot (an empty batch) into the stream if a snapshot is due, and completes a snapshot whose files have been
+    /// written.
     fn advance_snapshots(&mut self, now: Duration, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
             return Ok(());

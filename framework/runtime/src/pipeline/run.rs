@@ -1,4 +1,4 @@
-//! Execution of a pipeline on a session.
+//! Methods that run a pipeline on the ranks of a session.
 
 use std::io::Write;
 use std::path::Path;

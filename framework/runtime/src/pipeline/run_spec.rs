@@ -32,7 +32,7 @@ pub(crate) struct RunSpec<'s> {
 }
 
 impl<'s> RunSpec<'s> {
-    /// Creates the specification from the pipeline and its settings. Resolves the mapping unless the planner must compute it.
+    /// Creates the description of the run from the pipeline. Determines the mapping, unless the planner must compute it from measurements.
     pub(crate) fn of(
         pipeline: &mut PipelineDef<'_>,
         ranks: usize,
@@ -69,7 +69,7 @@ impl<'s> RunSpec<'s> {
         }
     }
 
-    /// Returns the first mapping of the stream.
+    /// Returns the mapping with which the stream starts: the given one, or else all stages on rank 0.
     pub(crate) fn first(&self) -> Mapping {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }

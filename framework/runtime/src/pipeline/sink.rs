@@ -51,7 +51,7 @@ pub trait Sink: Send {
 /// Output file as a sink. The function `F` writes an item to it.
 pub(crate) struct FileSink<T, F> {
     path: PathBuf,
-    /// The file; `None` after the end of the output.
+    /// The output file; `None` when the output has ended.
     output: Option<PartialOutput>,
     write: F,
     item: std::marker::PhantomData<fn(T)>,
@@ -65,7 +65,6 @@ impl<T, F> FileSink<T, F> {
         Ok(FileSink { path, output: Some(output), write, item: std::marker::PhantomData })
     }
 
-    /// Calls `f` with the file.
     fn with<R>(&mut self, f: impl FnOnce(&mut PartialOutput) -> io::Result<R>) -> Result<R, BoxError> {
         let output = self.output.as_mut().ok_or("the output has ended")?;
         f(output).map_err(|error| wrong(&self.path, error))

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// Number of optional size measurements on each edge between two stages, after the batches that must be measured. Items differ in size;
-/// with these measurements the mean size is as accurate as the mean service time.
+/// Number of batches whose encoded size may be measured on each edge between two stages, after those whose size must be measured. Items differ in
+/// size; with these measurements the mean size is as accurate as the mean service time.
 const MORE: usize = 61;
 /// Optional size measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
 const PARTS: u32 = 200;
@@ -20,14 +20,14 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while they
-    /// take little time.
+    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while the
+    /// measurements take little time.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];
     }
 
-    /// Returns true if the size of the current batch on `edge` must be measured. Called once for each batch.
+    /// Returns true if the encoded size of the current batch must be measured on `edge`, an edge between two stages. Called once for each batch.
     pub(crate) fn is_due(&mut self, edge: usize) -> bool {
         let is_cheap = self.weighing * PARTS <= self.computing;
         let must = self.must.get_mut(edge).filter(|left| **left > 0);
@@ -54,7 +54,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns how many of `batches` batches, each of which computes for 10 ms, are measured if one measurement takes `weighing`.
+    /// Returns the number of batches, of `batches`, whose size is measured if each computes for 10 ms and one measurement takes `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

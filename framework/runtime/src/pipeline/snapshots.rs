@@ -62,7 +62,7 @@ pub(crate) struct Snapshots {
 enum Progress {
     /// No snapshot is due or being taken.
     Idle,
-    /// The marker of a snapshot is due, or the source has sent it and it has not reached the sink.
+    /// The marker of a snapshot (an empty batch) has still to be sent by the source, or to reach the sink.
     Marked,
     /// The files of a snapshot are being written.
     Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },
@@ -132,7 +132,7 @@ impl Snapshots {
         self.items.map(|items| (items, self.store.dir()))
     }
 
-    /// Returns true if the source must send the marker of a snapshot into the stream at time `now`.
+    /// Returns true if the source must send the marker of a snapshot (an empty batch) into the stream at time `now`.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
         if is_due {

@@ -191,7 +191,7 @@ pub(super) struct NamedSink<'p> {
 pub(crate) enum Durability {
     /// The sink commits its items, so that a job that continues from a snapshot does not pass them to the sink again.
     Committed,
-    /// The sink receives the items since the last snapshot again.
+    /// After a restart of the job, the sink receives the items since the last snapshot again.
     None,
     /// The sink keeps its items in memory, so a restart loses the items before the snapshot.
     InMemory,
@@ -286,7 +286,7 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that returns a result, as the sink of a pipeline. The first error ends the job.
+/// Function that can fail, as the sink of a pipeline. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

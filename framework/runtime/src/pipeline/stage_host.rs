@@ -1,6 +1,7 @@
 //! Part of a rank that runs user code: the stages that the rank hosts, and on rank 0 the source and the sink.
 //!
-//! A stage host runs one job after another on the calling thread. It does not communicate with other ranks.
+//! A stage host runs one job (a call of the source, of stages or of the sink) after another on the calling thread. It does not communicate with
+//! other ranks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub(crate) struct StageHost<'p> {
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
     sink: NamedSink<'p>,
-    /// By index of the first stage of a sequence of stages that one job runs: timing of this sequence.
+    /// By index of the first stage of a sequence of stages that run in one call of user code: timing of this sequence.
     stage_runs: Vec<Times>,
     /// Counters of the source, of each stage, and of the sink, in this order.
     stats: Vec<StageStats>,
@@ -54,7 +55,8 @@ pub(crate) struct StageHost<'p> {
     activity: Arc<Activity>,
 }
 
-/// Timing of a sequence of stages that one job runs: selection of the batches in which each stage is timed, and time per item in the last such batch.
+/// Timing of a sequence of stages that one call of user code runs: selection of the batches in which each stage is timed, and time per item in the
+/// last such batch.
 type Times = (Sampler, Duration);
 
 impl<'p> StageHost<'p> {
@@ -102,8 +104,8 @@ impl<'p> StageHost<'p> {
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Returns the cost of a job of the source or the sink, which is its duration since `begin`, and adds the duration and `items` items to
-    /// the counters.
+    /// Returns the cost of a call of the source or the sink, which is its duration since `begin`, and adds the duration and `items` items to the
+    /// counters.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -113,7 +115,8 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Measures the encoded size of the items of a batch on `edge`, if a measurement is due there. Returns the items.
+    /// Measures the encoded size of the items of a batch on `edge` (connection between two stages), if a measurement is due there. Returns the
+    /// items.
     fn weigh(
         &mut self,
         edge: usize,
@@ -329,8 +332,8 @@ impl<'p> StageHost<'p> {
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
-                // The job ends behind an expanding stage that has made only a piece of its output, because other ranks may be free to process the
-                // pieces.
+                // This call of user code ends behind an expanding stage that has made only a piece of its output, because other ranks may be free
+                // to process the pieces.
                 end = stage + 1;
                 break;
             }
@@ -516,7 +519,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // Creating a stage may block for long even if all earlier jobs were short, because the stage's factory may load data.
+        // Creating a stage may block for long even if all earlier calls of user code were short, because the stage's factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
@@ -525,7 +528,7 @@ impl UserCode for StageHost<'_> {
             .then_some(cost.took)
     }
 
-    /// Adds the items and times of a job to the counts of the source, the stages and the sink for the event log.
+    /// Adds the items and times of a call of user code to the counts of the source, the stages and the sink for the event log.
     fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {
@@ -580,7 +583,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // Submits jobs until the executor returns the error of the source, with which the compute thread has ended.
+                // Submits calls of user code until the executor returns the error of the source, with which the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

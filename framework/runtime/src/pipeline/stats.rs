@@ -45,7 +45,7 @@ impl StageStats {
     }
 }
 
-/// Report of one rank at the end of a run.
+/// Statistics that one rank reports at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
@@ -125,7 +125,7 @@ impl Sampler {
 /// Number that represents stage 0 in [`Activity::what`]; smaller numbers represent the source, the sink or no activity.
 const FIRST_STAGE: usize = 3;
 
-/// Activity of the thread that runs user code at present, which the communicating thread reads.
+/// Current activity of the thread that runs user code; the communicating thread reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// 0: no activity, 1: drawing items from the source, 2: passing items to the sink, [`FIRST_STAGE`] + n: running stage number n.

@@ -18,7 +18,7 @@ use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_
 pub struct Summary {
     /// Name of the pipeline.
     pub name: String,
-    /// Stage names in order.
+    /// Names of the stages, in the order of the pipeline.
     pub stages: Vec<String>,
     /// Mapping of stages to ranks at the end of the run.
     pub mapping: armature_planner::pipeline::Mapping,

@@ -48,9 +48,9 @@ impl BlockedRanks {
         BlockedRanks { reminder: Reminder::new() }
     }
 
-    /// Returns the log message that is due, if any: the ranks that have waited for ten seconds or more, and one rank that they wait for.
-    /// Candidates are the ranks that compute, however short their jobs are, and the silent ranks. The message names the candidate that has
-    /// not changed its state for the longest time.
+    /// Returns the log message that is due, if any: the ranks that have waited for ten seconds or more, and one rank that they wait for. Candidates
+    /// are the ranks that compute, however short their calls of user code are, and the silent ranks. The message names the candidate that has not
+    /// changed its state for the longest time.
     pub(super) fn due_message(&mut self, ranks: &[LastState<'_>]) -> Option<String> {
         let waiting: Vec<&LastState<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
         let waited = waiting.iter().map(|rank| rank.heartbeat_state.unchanged_for).max()?;
@@ -118,8 +118,8 @@ mod tests {
         let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
         assert_eq!(replaced.as_deref(), Some(expected));
         let replaced = due_message(&mut BlockedRanks::new(), &[busy(0), waits(10), busy(3)]);
-        // Rank 0 runs one short job after another, and rank 2 has been in one job for 4 s: the message describes rank 2, and counts rank 0 as one
-        // more.
+        // Rank 0 runs one short call of user code after another, and rank 2 has been in one call for 4 s: the message describes rank 2, and counts
+        // rank 0 as one more.
         let expected = "rank 1 has waited 10 s for rank 2 (for 4 s in stage seg, items from 7 on) and 1 more";
         assert_eq!(replaced.as_deref(), Some(expected));
     }

@@ -43,7 +43,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     recorder: Recorder,
 }
 
-/// Result of one turn of the loop of a rank.
+/// Result of one turn of the driver's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -62,7 +62,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// Creates a driver like [`new`](Driver::new), for user code whose jobs have several `kinds` (names for the event log).
+    /// Creates a driver like [`new`](Driver::new), for user code whose calls have several `kinds` (names for the event log).
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -139,7 +139,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// Adds the time since the last call to the event log's account of this rank's activities, if there is an event log.
+    /// Adds the time since the last call of this function to the event log's account of this rank's activities, if there is an event log.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -164,7 +164,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.executor.finish()
     }
 
-    /// Begins a protocol whose jobs the caller runs on this thread, between calls of [`step`](Driver::step).
+    /// Begins a protocol whose tasks of user code the caller runs on this thread, between calls of [`step`](Driver::step).
     ///
     /// # Errors
     /// The errors of [`run`](Driver::run), without the number of this rank.
@@ -176,8 +176,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         protocol.start(&self.moment(), &mut Outgoing::new(endpoint))
     }
 
-    /// Continues until `protocol` has a job for the caller or has finished. `done` is the outcome of the job that the caller has just run.
-    /// Returns the user code, in which the caller finds the next job.
+    /// Continues until `protocol` has a task of user code for the caller or has finished. `done` is the outcome of the task that the caller has
+    /// just run. Returns the user code, in which the caller finds the next task.
     ///
     /// # Errors
     /// The errors of [`run`](Driver::run), without the rank.
@@ -226,7 +226,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Moment::new((self.clock, self.real_time), &self.executor, self.computed_since_poll)
     }
 
-    /// Does one turn of the loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
+    /// Does one turn of the driver's loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
@@ -315,7 +315,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_inline() {
                 // The job of user code may have been long, so the periodic work is due now: other ranks may be waiting for a heartbeat of this rank.
                 self.turns = P::TURNS_PER_TICK;
-                // The outcome of the job is fetched in the next turn of the loop, after a poll for messages.
+                // The outcome of the task of user code is fetched in the next turn of the loop, after a poll for messages.
                 return Ok(turn);
             }
         }
@@ -357,11 +357,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Waits until a message or the compute thread wakes the rank, or until its sleep has ended.
     ///
-    /// If user code has a compute thread, the communicating thread leaves the core to it: it sleeps between polls instead of spinning, even
-    /// while the compute thread is idle. Jobs on a compute thread take a millisecond or more, compared with which a wake-up is short.
-    /// Spinning would also keep compute threads of other ranks from waking up on this core; a pipeline of one item on two ranks would take
-    /// twice as long. While a job runs, the first sleep is longer, because this rank rarely needs a message during a job: input is
-    /// requested ahead.
+    /// If user code has a compute thread, the communicating thread leaves the core to it: it sleeps between polls instead of spinning, even while
+    /// the compute thread is idle. Calls of user code on a compute thread take a millisecond or more, compared with which a wake-up is short.
+    /// Spinning would also keep compute threads of other ranks from waking up on this core; a pipeline of one item on two ranks would take twice as
+    /// long. While a call runs, the first sleep is longer, because this rank rarely needs a message during a call: input is requested ahead.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;

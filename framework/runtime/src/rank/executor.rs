@@ -1,7 +1,7 @@
 //! Runs user code, on the thread that communicates or on a compute thread.
 //!
 //! A rank starts with a compute thread, so that it can answer messages while user code is set up, which may take long. User code moves to the
-//! communicating thread when jobs become so short that passing them to another thread costs more than the jobs, and back when jobs become
+//! communicating thread when its calls become so short that passing them to another thread costs more than the calls, and back when calls become
 //! long.
 //!
 //! In the simulator a rank has only one thread. User code then runs on that thread, but its declared time passes concurrently with
@@ -21,10 +21,10 @@ use crate::observe::SharedTally;
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean job
-/// time is below `THREADED_ABOVE / GAP`. With `GAP` = 1, jobs of varying length would move user code back and forth.
+/// Hysteresis between the two threads that may run user code: user code moves from the compute thread to the communicating thread when the mean
+/// time of a call is below `THREADED_ABOVE / GAP`. With `GAP` = 1, calls of varying length would move user code back and forth.
 const GAP: u32 = 5;
-/// Minimum number of jobs before user code moves to another thread: the decayed mean covers about the last eight jobs.
+/// Minimum number of calls of user code before it moves to another thread: the decayed mean of their times covers about the last eight calls.
 const JOBS_BEFORE_CHANGE: u32 = 16;
 /// Jobs of user code that take less than this time are queued two at a time on the compute thread, so that the thread does not wait for the next
 /// job. Longer jobs are not queued, because another rank might run them sooner.
@@ -57,7 +57,7 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     work_log: WorkLog,
 }
 
-/// Updates the event log's record of the jobs of user code (their number and times), on the thread that runs user code.
+/// Counts and times the calls of user code for the event log, on the thread that runs user code.
 #[derive(Clone)]
 struct WorkLog {
     tally: SharedTally,
@@ -65,19 +65,19 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// Records that a task of user code starts at `now`.
+    /// Records for the event log that a task of user code starts at `now`.
     fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
         if W::answers(task) {
             self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
         }
     }
 
-    /// Records that the current task of user code has ended.
+    /// Records for the event log that the current task of user code has ended.
     fn ends(&self, now: impl FnOnce() -> Duration) {
         self.tally.with(|tally| tally.end_job(now()));
     }
 
-    /// Records that the outcome of the first ended task has been fetched; `outcome` is `None` if the task failed.
+    /// Records that the outcome of the oldest ended task has been fetched; `outcome` is `None` if the task failed.
     fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
             tally.fetched();
@@ -132,8 +132,8 @@ enum State<'scope, W: UserCode> {
 type Left<W> = Arc<Mutex<Option<Box<W>>>>;
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
-    /// Starts user code on the communicating thread or on a compute thread, according to `choice`. `waker` wakes the calling thread when a job
-    /// has ended.
+    /// Starts user code on the communicating thread or on a compute thread, according to `choice`. `waker` wakes the calling thread when a call of
+    /// user code has ended.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
@@ -149,9 +149,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(executor)
     }
 
-    /// Creates an executor like [`new`](Executor::new), but starts the compute thread with the first task, because runs without tasks, which
-    /// take microseconds, need no thread. `usual` is the duration of a job if it is known; no thread is started while jobs are short. Without a
-    /// `scope`, user code always runs on the communicating thread.
+    /// Creates an executor like [`new`](Executor::new), but starts the compute thread with the first task, because runs without tasks, which take
+    /// microseconds, need no thread. `usual` is the duration of a call of user code if it is known; no thread is started while calls are short.
+    /// Without a `scope`, user code always runs on the communicating thread.
     pub(crate) fn at_first_task(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
@@ -223,7 +223,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if user code never moves to another thread, whatever the durations of its jobs are.
+    /// Returns true if user code never moves to another thread, however long its calls take.
     pub(crate) fn is_fixed(&self) -> bool {
         self.choice != Driver::Auto
     }
@@ -338,9 +338,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(outcome)
     }
 
-    /// Updates the mean duration of jobs, and moves user code to another thread if jobs have become short or long.
+    /// Updates the mean duration of the calls of user code, and moves user code to another thread if they have become short or long.
     fn weigh(&mut self, took: Duration) -> Result<()> {
-        // The last job has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
+        // The last call has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
         self.mean = (self.mean * 7 + took) / 8;
         self.jobs = self.jobs.saturating_add(1);
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {

@@ -73,7 +73,7 @@ fn job_counts_as_work_from_start_to_end() {
         within_10_s(&|| work() >= LONG);
         assert!(clock.now().saturating_sub(submitted) >= LONG, "it runs for longer than it is there");
         first.send(()).expect("it is waited for");
-        // The job has ended if the work time that is recorded for it no longer grows.
+        // The call of user code has ended if the work time that is recorded for it no longer grows.
         within_10_s(&|| {
             let before = work();
             std::thread::sleep(Duration::from_millis(5));

@@ -29,7 +29,7 @@ pub(crate) struct FlightRecordLocation {
 /// one.
 type FlightRecord = [u8; 16];
 
-/// Writer of a rank's flight record, for the rank itself.
+/// Writer of this rank's flight record (number of its current task).
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     file: File,
@@ -38,8 +38,8 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Creates an empty flight record; `None` if the system has no anonymous files. Without a flight record, more tasks are suspected of having
-    /// killed the rank.
+    /// Creates an empty flight record (number of the current task); `None` if the system has no anonymous files. Without a flight record, more
+    /// tasks are suspected of having killed the rank.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
         file.write_all_at(&FlightRecord::default(), 0).ok()?;
@@ -50,7 +50,7 @@ impl FlightRecorder {
         FlightRecordLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Records that the chunk of tasks `id`, or its task `task`, starts.
+    /// Writes to the flight record that the chunk of tasks `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut record = FlightRecord::default();
         record[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
@@ -59,7 +59,7 @@ impl FlightRecorder {
         self.write(&record);
     }
 
-    /// Records that no chunk of tasks is running.
+    /// Writes to the flight record that no chunk of tasks is running.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.names_task) {
             self.write(&FlightRecord::default());
@@ -67,17 +67,18 @@ impl FlightRecorder {
     }
 
     fn write(&self, record: &FlightRecord) {
-        // An error of the write is ignored: only the record would be missing. It is unlikely, because the space was reserved at creation.
+        // An error in writing the file is ignored: only the number of the task would be missing in it. It is unlikely, because the space was
+        // reserved at creation.
         let _ = self.file.write_all_at(record, 0);
     }
 }
 
-/// Reader of another rank's flight record, for rank 0 or a sub-master.
+/// Reader of another rank's flight record (number of its current task), for rank 0 or a sub-master of a farm.
 #[derive(Debug)]
 pub(crate) struct FlightRecordReader(File);
 
 impl FlightRecordReader {
-    /// Opens the flight record of another process on this machine.
+    /// Opens the flight record (number of the current task, in memory) of another process on this machine.
     pub(crate) fn open(place: &FlightRecordLocation) -> Option<Self> {
         if !Process::own().sees(&place.process) {
             return None;

@@ -21,7 +21,7 @@ const HEARTBEATS_PER_LIMIT: u32 = 4;
 /// Supervision of one rank by another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// No supervision of the rank.
+    /// This rank does not check whether the other rank is alive.
     No,
     /// Only the end of the rank's process is detected.
     Process,
@@ -219,7 +219,7 @@ impl Heartbeat {
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
     }
 
-    /// Logs from time to time which ranks have not reached the skeleton.
+    /// Logs from time to time which ranks have not reached the call that runs the skeleton.
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
         let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_joined: false, .. });
         let away: Vec<usize> =

@@ -12,13 +12,13 @@ use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-/// Task for the user code of a protocol.
+/// Task that a protocol gives to its user code.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-/// Outcome of a task of a protocol's user code.
+/// Outcome of a task that a protocol has given to its user code.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
 /// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols in which other ranks wait for replies to their messages: a reply is delayed by less
-/// than 2 % of the duration of a job.
+/// than 2 % of the duration of a call of user code.
 pub(crate) const FREQUENT_POLLS: u32 = 64;
 
 /// Protocol of a skeleton on one rank. A protocol has no thread and no transport, and its events carry their time.
@@ -36,17 +36,17 @@ pub(crate) trait Protocol: Sized {
     /// continue as soon as it has the reply; it is higher for protocols whose decisions need messages of many ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
-    /// Number of turns of the rank's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. With jobs of a few
-    /// microseconds, 256 turns take about a millisecond, and reading the clock in each turn would cost a part of it. The number is lower
-    /// for protocols with long turns.
+    /// Number of turns of the driver's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. With calls of user code of a
+    /// few microseconds, 256 turns take about a millisecond, and reading the clock in each turn would cost a part of it. The number is lower for
+    /// protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
     /// True if outcomes of user code are fetched before messages are received, for a protocol whose messages need the data that an outcome
     /// returns.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
 
-    /// True if other ranks wait for replies of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code has
-    /// a separate thread, and its sleeps during jobs are short.
+    /// True if other ranks wait for replies of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code
+    /// has a separate thread, and its sleeps during calls of user code are short.
     const ANSWERS_SOON: bool = false;
 
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
@@ -65,8 +65,8 @@ pub(crate) trait Protocol: Sized {
         Ok(false)
     }
 
-    /// Ends the run before its work is done, because the job was asked to stop. Called on rank 0 at every tick from the request on. A skeleton
-    /// that ends before its work is done calls [`Endpoint::stop_run`].
+    /// Ends the run before its work is done, because the job was asked to stop. From the request on, rank 0 calls this together with
+    /// [`on_tick`](Protocol::on_tick). A skeleton that ends before its work is done calls [`Endpoint::stop_run`].
     fn on_stop(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())
     }
@@ -93,19 +93,19 @@ pub(crate) trait Protocol: Sized {
     /// Returns the next task for user code. Called only if another task can be submitted.
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
 
-    /// Returns true if the next job on the communicating thread may start without a poll for messages. Intended for jobs that are short compared with
-    /// a poll, as long as no rank waits for a reply.
+    /// Returns true if the next task of user code on the communicating thread may start without a poll for messages. Intended for tasks that are
+    /// short compared with a poll, as long as no rank waits for a reply.
     fn may_skip_poll(&self) -> bool {
         false
     }
 
-    /// Returns the supervision of another rank. A rank that has finished its part may run the code of the program, where it sends no
-    /// heartbeats.
+    /// Returns how this rank supervises another rank: for how long the other one may be silent. A rank that has finished its part may run the code
+    /// of the program, where it sends no heartbeats.
     fn watch(&self, _rank: usize) -> Watch {
         Watch::Usual
     }
 
-    /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn of the rank's loop.
+    /// Returns true if the content of the next heartbeat has changed and other ranks need it now. Called in each turn of the driver's loop.
     fn has_urgent_change(&mut self, _at: &Moment) -> bool {
         false
     }
@@ -116,8 +116,8 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Does work of the protocol that is neither a message nor user code, in each turn of the rank's loop. Returns true if there was such
-    /// work to do.
+    /// Does work of the protocol that is neither a message nor user code, in each turn of the driver's loop. Returns true if there was such work to
+    /// do.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
@@ -181,12 +181,12 @@ pub(crate) struct Moment {
     pub(crate) user_code: Place,
 }
 
-/// Thread of a rank's user code, and whether user code is idle.
+/// Which thread runs a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// True if user code runs on the communicating thread and blocks it.
     pub(crate) is_inline: bool,
-    /// True if user code never moves to another thread, whatever the durations of its jobs are.
+    /// True if user code never moves to another thread, however long its calls take.
     pub(crate) is_fixed: bool,
     /// True if user code has no task.
     pub(crate) is_idle: bool,
@@ -211,7 +211,7 @@ impl Moment {
     }
 
     /// Returns the time by the rank's clock. The clock is read only on demand, because a reading costs as much as the rest of a turn of the
-    /// rank's loop with jobs of a microsecond.
+    /// driver's loop with calls of user code of a microsecond.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::observe::Tally;
 
-/// Mean duration of a job above which user code needs a separate compute thread, so that the rank answers messages soon enough.
+/// Mean duration of a call of user code above which it needs a separate compute thread, so that the rank answers messages soon enough.
 pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 
 /// User code of a rank. Implementations catch panics of the user code.
@@ -40,9 +40,9 @@ pub(crate) trait UserCode: Send {
         }
     }
 
-    /// Mean duration of a job above which user code needs a separate compute thread.
+    /// Mean duration of a call of user code above which it needs a separate compute thread.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 
-    /// Name of a job of user code in the event log.
+    /// Name of a call of this user code in the event log.
     const KIND: &'static str = "task";
 }

@@ -93,8 +93,8 @@ impl Announcement {
         let value = |of: &'_ Announcement, name: &str| {
             of.details.iter().find(|detail| detail.0 == name).map(|detail| detail.1.clone())
         };
-        // Settings at equal positions of both lists are compared first, because a name may occur several times, such as a setting of each
-        // stage of a pipeline.
+        // Settings at equal positions in the lists of this rank and of rank 0 are compared first, because a name may occur several times, such as a
+        // setting of each stage of a pipeline.
         let pairs = self.details.iter().zip(&root.details).filter(|(mine, theirs)| mine.0 == theirs.0);
         let pairs =
             pairs.map(|(mine, theirs)| (mine.0.as_str(), Some(mine.1.clone()), Some(theirs.1.clone())));

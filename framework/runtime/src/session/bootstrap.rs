@@ -39,7 +39,7 @@ pub(super) struct Register {
     pub(super) node: Option<Node>,
 }
 
-/// Node of a rank, its process, and the program that it runs.
+/// Part of a rank's registration: the node on which it runs, its process, and its program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     pub(super) topology: Topology,
@@ -105,8 +105,7 @@ pub(super) fn exchange(
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
     }
-    // A rank of a group has at most the number of cores in the group's settings, which also account for ranks of the node outside of the
-    // group.
+    // In a group of ranks, the settings limit the cores of each rank, because ranks outside of the group may use cores of the node.
     placement.cores = config.cores.map_or(placement.cores, |cores| cores.min(placement.cores));
     endpoint.set_spin(if placement.has_shared_cores() { Duration::ZERO } else { SPIN });
     endpoint.set_cores(placement.cores);

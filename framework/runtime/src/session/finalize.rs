@@ -145,7 +145,7 @@ struct LeaveWatch {
     here: Duration,
     last: Duration,
     next: Duration,
-    /// Start of the wait, on a clock that runs only while this rank polls.
+    /// Time when the wait for the end of the job began, on a clock that runs only while this rank polls.
     start: Duration,
     reminder: Reminder,
     backoff: Backoff,

@@ -125,7 +125,7 @@ impl Session {
 }
 
 impl Config {
-    /// Returns the settings for the session of a group of ranks with this color. The rank may use `cores` cores in it.
+    /// Returns the settings for the session of a group, the ranks that passed `color` to the split. The rank may use `cores` cores in it.
     fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
         let cores = Some(cores);

@@ -261,7 +261,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Resources of a rank that have to exist before its session is opened.
+/// What a rank needs before its session is opened: the process for its commands, and the number of this start of the job.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,
@@ -332,7 +332,7 @@ fn on_rank(
             }
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
-                // The endpoint is leaked, because MPI may still read messages to dead ranks.
+                // The endpoint is leaked, because MPI may still read the buffers of messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Ok(Left { lost, stopped })

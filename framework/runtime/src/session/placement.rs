@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::config::Bind;
 use crate::session::topology::{self, Core, Topology};
 
-/// Placement of a rank on its node.
+/// Placement of a rank on its node: the number of cores for it, and the processing units to which it is bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Placement {
     /// Number of cores that the rank may use without taking them from other ranks, 0 if the node or the CPU quota of the rank has fewer cores than

@@ -63,7 +63,7 @@ impl Program {
         Program { file: file.display().to_string(), build, arguments, checksum }
     }
 
-    /// Returns true if the two programs certainly have different builds. An unknown build may be the same.
+    /// Returns true if the two programs certainly have different builds. An unknown build counts as equal.
     pub(super) fn is_other_build(&self, other: &Program) -> bool {
         self.build.is_some() && other.build.is_some() && self.build != other.build
     }
@@ -143,7 +143,7 @@ fn code_file() -> io::Result<PathBuf> {
     let here = code_file as fn() -> io::Result<PathBuf> as usize;
     let maps = std::fs::read("/proc/self/maps")?;
     let maps = String::from_utf8_lossy(&maps);
-    // Example of a line: `55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711 /home/me/app`
+    // Example of a line of `/proc/self/maps`: `55d0c0a00000-55d0c0b00000 r-xp 00100000 08:01 4711 /home/me/app`
     let is_here = |line: &&str| {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));
         let number = |text| usize::from_str_radix(text, 16).ok();

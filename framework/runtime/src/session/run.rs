@@ -188,7 +188,7 @@ fn run_mpi(config: &Config, body: &Body) -> Result<()> {
         Err((mut endpoint, error)) => {
             failure::leave(&mut endpoint);
             if !endpoint.lost().is_empty() {
-                // The endpoint is leaked, because MPI may still read messages to dead ranks.
+                // The endpoint is leaked, because MPI may still read the buffers of messages to dead ranks.
                 std::mem::forget(endpoint);
             }
             Some(error)

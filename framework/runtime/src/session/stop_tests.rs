@@ -18,7 +18,7 @@ use crate::workflow::{Action, Description, Task, Workflow};
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// The job is asked to stop after this number of units of work.
+    /// Number of units of work that are done when the job is asked to stop.
     stops_after: usize,
     /// Text of the stop file.
     request: &'static str,
@@ -40,7 +40,8 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Does the unit of work with this number for about `millis` milliseconds, and asks the job to stop if it was the last one before the stop.
+    /// Simulates a call of user code: sleeps for `millis` milliseconds, records the number `unit`, and asks the job to stop after `stops_after`
+    /// calls.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -50,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that its error message contains `kept`, the description of the results that can be continued.
+    /// Checks that the job was stopped, and that its error message contains `kept`, a description of the results from which a later job continues.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");

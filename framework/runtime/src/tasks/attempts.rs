@@ -18,21 +18,22 @@ pub(crate) struct Attempts {
 pub(crate) struct Suspicion {
     /// Number of ranks that certainly died in the task. Each of these deaths is also counted as a failed attempt of the task.
     pub(crate) certain: u32,
-    /// Number of ranks that died either in this task or in another task.
+    /// Number of ranks that died in one of several tasks, of which this task is one.
     pub(crate) shared: u32,
-    /// Identifying number of the last death of a rank that was either in this task or in another task.
+    /// Identifying number of the last death of a rank in one of several tasks, of which this task is one.
     pub(crate) death: u32,
-    /// Maximum number of tasks in a chunk in which the task may be retried; 0 if no rank died that may have been in the task.
+    /// Maximum number of tasks in the chunk (tasks that a rank gets together) in which the task may be retried; 0 if no rank died that may have
+    /// been in the task.
     pub(crate) most: u32,
 }
 
 impl Suspicion {
-    /// Suspicion of a task that was created by another task (in an exploration), if a rank may have died in that other task.
+    /// Suspicion of a task that was created by another task (in an exploration): a rank may have died in that other task.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
 impl Attempts {
-    /// Returns true if a rank died that may have been in the task. Rank 0 never runs a suspect.
+    /// Returns true if a rank died that may have been in the task. Rank 0 never runs such a task.
     pub(crate) fn is_suspect(self) -> bool {
         self.suspicion.most > 0
     }
@@ -62,14 +63,14 @@ impl Attempts {
         Attempts { failed: 0, suspicion: if is_suspect { suspicion } else { Suspicion::default() } }
     }
 
-    /// Clears the deaths that this task or another one has caused, because the other task has turned out to be the cause.
+    /// Clears the deaths that this task or another one may have caused, because the other task has turned out to be the cause.
     pub(crate) fn clear_shared(&mut self) {
         let most = if self.suspicion.certain > 0 { self.suspicion.most } else { 0 };
         self.suspicion = Suspicion { shared: 0, death: 0, most, ..self.suspicion };
     }
 
-    /// Clears the deaths that this task or another one has caused, if the last of them is one of the numbered deaths in `explained`:
-    /// another task was their cause. Returns true if deaths were cleared.
+    /// Clears the deaths that this task or another one may have caused, if the last of them is one of the numbered deaths in `explained`: another
+    /// task was their cause. Returns true if deaths were cleared.
     pub(crate) fn clear(&mut self, explained: &[u32]) -> bool {
         let was_suspected = self.suspicion.shared > 0 && explained.contains(&self.suspicion.death);
         if was_suspected {
@@ -113,7 +114,7 @@ impl Attempts {
         };
         let mut message = match last {
             Some((rank, why)) => format!("the process of rank {rank} {died} in {place}{why}"),
-            // The message does not name the rank, because the journal of an earlier run does not record it.
+            // The error message names no rank, because the journal (record of task results) of an earlier run does not contain its number.
             None => format!("a process {died} in {place} (in an earlier run of the job)"),
         };
         if !is_spent {
@@ -142,7 +143,7 @@ pub(crate) enum Blame {
 /// Identifying numbers of the deaths of ranks that tasks may have caused; the deaths of a job are numbered in order.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
-    /// Identifying number of the last death. Deaths of earlier runs of the job are numbered too.
+    /// Identifying number of the last death of a rank. Deaths of earlier runs of the job are numbered too.
     pub(crate) last: u32,
     /// Identifying numbers of earlier deaths whose cause has become known through the last death. They are kept until the caller has
     /// [cleared](Attempts::clear) the suspicion of the other tasks.

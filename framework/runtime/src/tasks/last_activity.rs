@@ -17,23 +17,22 @@ pub(crate) enum LastActivity {
     /// The rank was in this chunk of tasks, and in this task of the chunk if the task is known. In a workflow, a chunk is one call of a
     /// closure.
     Chunk { id: u64, task: Option<u64> },
-    /// The rank was in this task, which its last heartbeat named, or in a later one; if no task is named, in any of its tasks. The flight record of
-    /// the rank names no chunk, so the rank had not begun any task in which a rank may have died before: such a task is written to the flight record
-    /// before it begins.
+    /// As `Behind`, but the rank's flight record (number of its current task, in memory) names no chunk. The rank had therefore not begun a task in
+    /// which a rank may have died before: such a task is written to the flight record before it begins.
     Unrecorded(Option<u64>),
 }
 
-/// Flight records of other ranks on this machine: records in shared memory that outlive their rank.
+/// Flight records of other ranks on this machine: the number of each rank's current task, in shared memory that outlives the rank.
 #[derive(Debug, Default)]
 pub(crate) struct FlightRecords(BTreeMap<usize, FlightRecordReader>);
 
 impl FlightRecords {
-    /// Opens the flight record of a rank, if the rank has one that this rank can read.
+    /// Opens the flight record (number of the current task) of a rank, if the rank has one that this rank can read.
     pub(crate) fn open(&mut self, rank: usize, location: Option<&FlightRecordLocation>) {
         self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }
 
-    /// Closes the flight record of a rank.
+    /// Closes the flight record (number of the current task) of a rank.
     pub(crate) fn close(&mut self, rank: usize) {
         self.0.remove(&rank);
     }

@@ -69,7 +69,7 @@ fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))
 }
 
-/// Creates the error that a checkpoint must not be used.
+/// Returns an error: the checkpoint in `dir` must not be used, for the reason `why`.
 fn refused(dir: &Path, why: &str) -> Error {
     config_error(dir, &format!("{why}. Remove the directory, or name another"))
 }

@@ -1,4 +1,4 @@
-//! Schedule of checkpoints: a fixed period, or the period that loses least time.
+//! Schedule of checkpoints: a fixed period, or the period with the least loss of time by checkpoints and failures.
 
 use std::time::Duration;
 

@@ -198,7 +198,7 @@ fn newest<T>(
     damage.map_or(Ok(None), Err)
 }
 
-/// Refuses a checkpoint of another owner, which has another loop, number of units or identity.
+/// Refuses a checkpoint that was written for another loop, number of units (rows or indices) or identity of the run.
 fn check_owner(dir: &Path, theirs: &Owner, ours: &Owner) -> Result<()> {
     if theirs == ours {
         return Ok(());

@@ -71,7 +71,7 @@ fn found(dir: &Path) -> Result<Option<Manifest>> {
     open(dir).map(|(_, manifest)| manifest)
 }
 
-/// Returns the numbers of passes after which the data in the directory were written.
+/// Returns, for each checkpoint with data in the directory, the number of passes of the loop before it.
 fn passes(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
@@ -136,7 +136,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
                     }
                 }
                 if step == 5 {
-                    // Killed at step 5, the job has completed its checkpoint, but has not removed the data of an obsolete one.
+                    // Step 5 comes after the end of the checkpoint and before the removal of an old one, whose directory is created here.
                     Folder { pass: 2, ..next.clone() }.create(dir, 0).unwrap();
                 }
             }
@@ -204,7 +204,7 @@ fn foreign_files_are_not_removed() {
     save(dir, &mut open(dir).unwrap().0, 4, false);
     open(dir).unwrap();
     assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
-    // A job for another loop, number of units or identity removes no checkpoints from the directory.
+    // A job whose loop, number of units (rows or indices) or identity differs from that of the checkpoints removes none of them.
     let stray = Folder { pass: 5, attempt: Attempt::new() };
     stray.create(dir, 0).unwrap();
     SnapshotStore::open_within(dir, ("columns", b"seed 1", UNITS), 1, |_| Ok(())).unwrap_err();

@@ -126,8 +126,8 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // Receives results until the thread drops its end of the channel, which shows that it has written everything. The results are no longer
-            // needed.
+            // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. Nothing needs
+            // these results.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}

@@ -40,7 +40,7 @@ pub(crate) enum BatchKind {
     Marker(Vec<SavedStage>),
 }
 
-/// State of a serial stage after it has processed all items before the marker of a snapshot.
+/// State of a serial stage after it has processed all items before the marker of a snapshot (an empty batch).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedStage {
     pub(crate) stage: u32,

@@ -76,7 +76,7 @@ impl Receiver {
 }
 
 impl Dispatcher {
-    /// Registers that a sender offers the finished batch `number`.
+    /// Registers that the finished batch `number` needs a receiver; `offered` names its sender.
     pub(crate) fn offer(&mut self, number: SequenceNumber, offered: Offered) {
         self.offers.insert(number, offered);
     }
@@ -85,7 +85,8 @@ impl Dispatcher {
     /// the service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
-        // Number of assigned batches that the receiver has not started: those of the `held` requested batches that have been assigned.
+        // Number of batches that were assigned to the receiver and that it has not started; `held` also counts its requests without an assigned
+        // batch.
         let given = held.saturating_sub(entry.open);
         while entry.waiting.len() > given
             && let Some(items) = entry.waiting.pop_front()
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn variable_receiver_gets_no_batch_near_the_end() {
-        // Rank 5 processes eight items in the mean time that rank 4 needs for one.
+        // On average, rank 5 processes eight items in the time in which rank 4 processes one.
         let given = |deviation: u64, behind: u64| {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });

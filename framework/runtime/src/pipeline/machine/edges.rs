@@ -117,8 +117,8 @@ impl Edges {
         &self.longest
     }
 
-    /// Describes the waiting batches and the requests of all edges. `name` returns the name of the receiver of an edge, and `obstacle` the reason why
-    /// the first batch of an input queue cannot be started.
+    /// Returns texts for an error message about the waiting batches and the requests of all edges. `name` returns the name of the receiver of an
+    /// edge, and `obstacle` the reason why the first batch of an input queue cannot be started.
     pub(super) fn describe(
         &self,
         name: impl Fn(usize) -> String,

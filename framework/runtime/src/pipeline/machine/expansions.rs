@@ -84,8 +84,8 @@ impl Expansions {
         self.busy.contains(&stage)
     }
 
-    /// Registers that this rank starts to process a batch with the stages `stages`, of which serial expanding ones take no other batch meanwhile.
-    /// `is_serial` returns true for serial stages.
+    /// Registers that this rank starts to process a batch with the stages `stages`. Those of them that are serial and make several items from one
+    /// take no other batch until this one is finished. `is_serial` returns true for serial stages.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
@@ -124,8 +124,8 @@ impl Expansions {
         });
         (open.produced, open.is_in_work) = (produced, false);
         let wanted = produced.min(MOST_REQUESTED).saturating_sub(open.granted + open.requested);
-        // At most one request for a batch is sent at a time. While rank 0 permits further pieces, a request is sent only if it asks for at least half
-        // of `MOST_REQUESTED` pieces.
+        // At most one request for further pieces of the output is sent at a time for a batch. While rank 0 permits further pieces, a request is
+        // sent only if it asks for at least half of `MOST_REQUESTED` pieces.
         if open.requested > 0 || (open.granted > 0 && wanted * 2 < MOST_REQUESTED) || wanted == 0 {
             return Ok(None);
         }

@@ -11,7 +11,7 @@
 pub(super) struct InFlight {
     drawn: u64,
     /// Number of batches in flight: of the source, then for each expanding stage of the pieces of its output. Negative for a moment if a piece has
-    /// reached the sink before it was requested.
+    /// reached the sink before rank 0 has received the request for it.
     open: Vec<i64>,
 }
 

@@ -10,7 +10,7 @@ use super::service_time::ServiceTime;
 
 /// Batches that have arrived for a block of stages or the sink on this rank and have not been started.
 ///
-/// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the machine takes the oldest batch only when
+/// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the rank takes the oldest batch only when
 /// all earlier batches have been processed. The window (limit of the batches in flight) limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
@@ -59,8 +59,8 @@ impl InputQueue {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches from the dispatcher, so that this replica holds or has requested `ahead` batches. Returns the number of newly requested
-    /// batches, the number of batches that it holds or has requested before, and its service time.
+    /// Requests batches from the dispatcher until this replica holds or has requested `ahead` batches (fewer if a batch takes long). Returns the
+    /// number of newly requested batches, the number of those held or requested before, and the service time of the replica.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
         // A replica that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.

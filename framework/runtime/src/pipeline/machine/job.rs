@@ -1,4 +1,5 @@
-//! Jobs for the thread that runs stages, results of jobs, and counters of the batches that a rank sends and receives.
+//! Jobs (calls of user code) for the thread that runs source, stages and sink, their results, and counters of the batches that a rank sends and
+//! receives.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,15 +10,15 @@ use super::super::fill::Fill;
 use super::batch::{Batch, BatchKind, SavedStage};
 use crate::balance::probe::Speed;
 
-/// Job for the thread that runs source, stages and sink.
+/// Job (a call of user code, or a measurement) for the thread that runs source, stages and sink.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
     /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
-    /// job ends with this piece of the output, and other jobs run the stages behind it.
+    /// call ends with this piece of the output, and other calls run the stages behind it.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink. If the batch is the marker of a snapshot, the sink commits the items before it.
+    /// Pass a batch to the sink. If the batch is the marker of a snapshot (an empty batch), the sink commits the items before it.
     Consume { batch: Batch },
     /// Restore the sink to the state that it had committed before the program was restarted. No result follows.
     ResumeSink(Position),
@@ -36,13 +37,13 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if the job has a result that the coordinator or worker of the rank waits for.
+    /// Returns true if the job (a call of user code) has a result for which the coordinator (on rank 0) or worker (elsewhere) waits.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
 }
 
-/// Result of a [`Job`] that the thread that runs stages has done.
+/// Result of a [`Job`] (a call of user code, or a measurement).
 #[derive(Debug)]
 pub(crate) enum Done {
     /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of
@@ -52,7 +53,7 @@ pub(crate) enum Done {
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// The sink has committed all items before the marker of a snapshot.
+    /// The sink has committed all items before the marker of a snapshot (an empty batch).
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,

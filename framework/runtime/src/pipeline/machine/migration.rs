@@ -51,7 +51,7 @@ impl Migration {
         self.saving.contains_key(&stage) || self.restoring.contains_key(&stage)
     }
 
-    /// Returns the job that saves or restores the next migrating stage, if there is one.
+    /// Returns the job (call of user code) that saves or restores the next migrating stage, if there is one.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
             return Some(Job::Release { stage });

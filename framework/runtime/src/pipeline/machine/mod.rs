@@ -1,4 +1,4 @@
-//! Protocol of one rank as a state machine: its inputs are messages and finished jobs, its outputs are jobs and messages.
+//! Protocol of one rank as a state machine: its inputs are messages and finished jobs (calls of user code), its outputs are jobs and messages.
 //!
 //! The machine has no clock, no thread and no transport: each event comes with the current time and with a queue for outgoing messages. It therefore
 //! runs with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes its states
@@ -59,8 +59,8 @@ pub(crate) struct Machine {
     expansions: Expansions,
     /// Messages of ranks that have switched to a later mapping than this rank; they wait until this rank switches.
     of_later_mapping: Vec<(usize, StreamMessage)>,
-    /// Jobs that the coordinator or the worker of this rank has requested, such as the set-up of stages. They run before all jobs that process
-    /// batches.
+    /// Jobs (calls of user code) that the coordinator (on rank 0) or worker (elsewhere) has requested, such as the set-up of stages. They run
+    /// before all jobs that process batches.
     jobs: VecDeque<Job>,
     /// Number of queued or started jobs (calls of user code) whose result the coordinator or worker of this rank waits for.
     unanswered: usize,
@@ -80,8 +80,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Creates the machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and `fill`
-    /// limits the first piece of such a stage's output for a batch. Replicas request `ahead` batches in advance.
+    /// Creates the state machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and
+    /// `fill` limits the first piece of such a stage's output for a batch. Replicas request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -112,8 +112,8 @@ impl Machine {
         }
     }
 
-    /// Makes this the machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, at which serial stages
-    /// emit their last item.
+    /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, at which serial
+    /// stages emit their last item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
@@ -190,7 +190,7 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a job, and sends the messages that follow from it.
+    /// Handles the result of a job (a call of user code), and sends the messages that follow from it.
     pub(crate) fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
@@ -242,11 +242,10 @@ impl Machine {
         }
     }
 
-    /// Returns the most useful next job for user code. Jobs that only this rank can do come first, because other ranks wait for them:
-    /// serial stages that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of
-    /// expanding stages, then new items if another batch may be in flight. Replicated blocks follow, again from the last to the first. A
-    /// block that only this rank runs has to wait while a far older batch of a replicated block waits on this rank, because all ranks wait
-    /// for that older batch.
+    /// Returns the most useful next job (call of user code). Jobs that only this rank can do come first, because other ranks wait for them: serial
+    /// stages that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of expanding stages,
+    /// then new items if another batch may be in flight. Replicated blocks follow, again from the last to the first. A block that only this rank
+    /// runs has to wait while a far older batch of a replicated block waits on this rank, because all ranks wait for that older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -300,29 +299,29 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Enqueues a job that the coordinator or worker of this rank requests.
+    /// Enqueues a job (a call of user code) that the coordinator (on rank 0) or worker (on any other rank) requests.
     pub(crate) fn request(&mut self, job: Job) {
         self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
-    /// Registers that the coordinator or worker of this rank has received the result of its job.
+    /// Registers that the coordinator or worker of this rank has received the result of a job that it requested.
     pub(crate) fn answered(&mut self) {
         self.unanswered -= 1;
     }
 
-    /// Returns true if the coordinator or worker of this rank has requested a job whose result is pending.
+    /// Returns true if the coordinator or worker of this rank has requested a call of user code whose result is pending.
     pub(crate) fn awaits_result(&self) -> bool {
         self.unanswered > 0
     }
 
-    /// Returns true if a job that the coordinator or worker of this rank requested is queued.
+    /// Returns true if a call of user code is queued that the coordinator or worker of this rank requested.
     pub(crate) fn has_request(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch from the input queue of an edge, if it may be processed now, and requests another batch for the queue. Returns the
-    /// batch and the stages that it passes in one job.
+    /// Removes the oldest batch from the input queue of an edge (connection to a block of stages), if it may be processed now, and requests another
+    /// batch for the queue. Returns the batch and the stages that it passes in one call of user code.
     fn take(
         &mut self,
         edge: usize,
@@ -345,7 +344,7 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// Returns the stages that a batch from the input queue of `edge` passes in one job on this rank.
+    /// Returns the stages that a batch from the input queue of `edge` passes in one call of user code on this rank.
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
@@ -444,7 +443,8 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Assigns the offered batches of an edge to receivers that have requested batches, as long as the dispatcher finds a receiver.
+    /// Assigns batches that wait for a receiver on an edge to ranks that have requested batches, as long as the dispatcher of the edge finds such a
+    /// rank.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -479,7 +479,7 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches in front of the block of stages with number `edge` wait for an older one, if the number has changed enough.
+    /// Reports to rank 0 how many batches in the input queue of edge number `edge` wait for an older batch, if this number has changed enough.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);

@@ -48,7 +48,7 @@ impl Resequencer {
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
 
-    /// Registers that the batch `batch` passes the stages `stages` now.
+    /// Registers that `batch` enters the stages `stages`: each serial stage among them waits for the batch behind it from now on.
     pub(crate) fn pass(&mut self, stages: Range<usize>, batch: &Batch) {
         for stage in stages {
             if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {

@@ -9,7 +9,7 @@ const FRESH: f64 = 1.0 / 8.0;
 const LONG: Duration = Duration::from_millis(10);
 
 /// Service time per item: time between the starts of consecutive batches of a block of stages on this rank. It includes the rank's work for other
-/// blocks and excludes waiting. The duration of each job is measured where the job runs, because the machine has no clock.
+/// blocks and excludes waiting. The duration of each call of user code is measured where it runs, because the rank's state machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
@@ -18,13 +18,13 @@ pub(super) struct ServiceTime {
     /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of batches of the block that the rank has started.
+    /// Number of batches that the rank has started in this block of stages.
     batches: u64,
     first_done: bool,
 }
 
 impl ServiceTime {
-    /// Registers the start of a batch of `items` items, when the total computing time of the rank is `busy`.
+    /// Registers the start of a batch of `items` items; `busy` is the total computing time of the rank by then.
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
         if let Some((then, items)) = self.last.replace((busy, items)) {
@@ -45,8 +45,8 @@ impl ServiceTime {
         }
     }
 
-    /// Registers the end of a job, when the total computing time of the rank is `busy`. Returns true if the job ends the first batch: until then the
-    /// speed of the rank is unknown, and the rank requests no further batch.
+    /// Registers the end of a call of user code; `busy` is the total computing time of the rank by then. Returns true if the call ends the first
+    /// batch: until then the speed of the rank is unknown, and the rank requests no further batch.
     pub(super) fn job_ended(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));

@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markers {
-    /// True if the next batch of the source must be the marker of a snapshot.
+    /// True if the next batch of the source must be the marker of a snapshot (an empty batch).
     is_due: bool,
     /// True if the source must still send the marker of the snapshot at the end of the stream.
     at_end: bool,
-    /// Number of items that were drawn before the last marker of a snapshot.
+    /// Number of items that were drawn before the last marker of a snapshot (an empty batch).
     items: u64,
     /// True if the last batch of the source was the marker of a snapshot.
     is_last: bool,
@@ -84,12 +84,12 @@ impl Source {
         self.left = is_finished.then_some(0);
     }
 
-    /// Requests that the source sends the marker of a snapshot behind the items drawn so far.
+    /// Requests that the source sends the marker of a snapshot (an empty batch) behind the items drawn so far.
     pub(crate) fn request_marker(&mut self) {
         self.markers.is_due = true;
     }
 
-    /// Returns the job that draws the next batch, if there is one and another batch may be in flight.
+    /// Returns the job (call of user code) that draws the next batch, if there is a next one and it may be in flight now.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
@@ -145,7 +145,7 @@ impl Source {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
-    /// Returns true if items were drawn after the last marker of a snapshot, and the stream has not ended.
+    /// Returns true if items were drawn after the last marker of a snapshot (an empty batch), and the stream has not ended.
     pub(crate) fn is_marker_useful(&self) -> bool {
         !self.ended && self.next_item > self.markers.items
     }
@@ -218,7 +218,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Describes the limit of the batches in flight, and the requests for pieces of a stage's output that have not been granted.
+    /// Returns a text for an error message: the number and limit of the batches in flight, and the first request for pieces of a stage's output.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
@@ -282,11 +282,11 @@ mod tests {
 
     #[test]
     fn ended_source_stops_drawing_and_reports_truncation() {
-        // First case: the source is ended early while no job draws from it.
+        // First case: the source is ended early while no batch is being drawn.
         let mut between = source();
         between.end();
         assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
-        // Second case: the source is ended early while a job draws a batch, which still passes the stages.
+        // Second case: the source is ended early while a batch is being drawn, which still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();

@@ -61,7 +61,7 @@ impl Table {
         self.serial.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of the edge that leads into the sink.
+    /// Returns the number of the edge (connection between blocks of stages) that leads into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
     }
@@ -99,8 +99,8 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // The only sender of an edge knows all offered batches and is the dispatcher. With several senders, one of the receivers is
-                // the dispatcher.
+                // The only sender of batches over an edge knows all offered batches and is the dispatcher. With several senders, one of the
+                // receivers is the dispatcher.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),

@@ -1,7 +1,7 @@
-//! Tests of whole pipelines without ranks, on a simulated network that delivers messages and runs jobs in any order.
+//! Tests of whole pipelines in one thread: a simulation delivers the messages between ranks, and calls the stages, in any order.
 //!
-//! The machines are the ones of real runs; only the transport of messages and the execution of jobs are replaced. The
-//! tests try random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
+//! The state machines of the ranks are those of real runs; only the transport of messages and the threads for user code are replaced. The tests try
+//! random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ struct Setting {
     serial: Vec<bool>,
     /// True for each stage that produces several items from one.
     expanding: Vec<bool>,
-    /// True if serial stages that do not expand emit an item at the end of the stream.
+    /// True if serial stages emit an item at the end of the stream, except those that produce several items from one.
     finishes: bool,
     items: u64,
     /// Maximum number of items in a batch of the source, and in a piece of a stage's output.
@@ -65,14 +65,14 @@ enum Step {
     Switch(usize),
 }
 
-/// Simulated ranks, the messages between them, and their jobs.
+/// Simulated ranks, the messages between them, and their calls of user code.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
     endpoints: Vec<Endpoint>,
     /// Messages in transit by sender and receiver, in order.
     wires: Vec<Vec<VecDeque<Frame>>>,
-    /// Jobs that each rank has started or queued for its stages, in order.
+    /// Calls of user code that each rank has started or queued, in order.
     jobs: Vec<VecDeque<Job>>,
     /// Number of mappings to which ranks may switch so far.
     ordered_mappings: u32,
@@ -166,7 +166,7 @@ impl World {
         world
     }
 
-    /// Passes an event to the machine of a rank, and puts the messages that the machine sends on the simulated network.
+    /// Passes an event to the state machine of a rank, and puts the messages that it sends on the simulated network.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -328,8 +328,8 @@ impl World {
     fn run_until(mut self, killed_after: usize, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0..killed_after {
             for rank in 0..self.setting.ranks {
-                // A rank gets up to two jobs at a time, because the executor of a real rank also accepts a job before the result of the last one is
-                // fetched.
+                // A rank gets up to two calls of user code at a time, because the executor of a real rank also accepts a call before the result of
+                // the last one is fetched.
                 while self.jobs[rank].len() < 2 {
                     let job = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
                     let Some(job) = job else { break };
@@ -409,7 +409,7 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // At most two stages expand items, because more of them would produce too many items.
+        // At most two stages produce several items from one, because with more of them there would be too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -458,8 +458,8 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The number of batches in flight may exceed its limit by three pieces of a stage's output: the one that the sink waits for, which is
-    // always permitted, and those of the two jobs that a rank may hold.
+    // The number of batches in flight may exceed its limit by three pieces of a stage's output: the one that the sink waits for, which is always
+    // permitted, and those of the two calls of user code that a rank may hold.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
     let (all_seen, out) = expected(setting, setting.items, true);
@@ -504,7 +504,7 @@ fn survives(
     check(&last, &world)
 }
 
-/// Runs `setting`, where `choices` selects among the possible steps, and checks the result.
+/// Runs a pipeline with the settings `setting`, where `choices` selects among the possible steps, and checks the result.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {

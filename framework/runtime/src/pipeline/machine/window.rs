@@ -58,7 +58,7 @@ pub(crate) struct WindowPlan {
     pub(crate) ahead: usize,
 }
 
-/// Flow control of the source, on rank 0.
+/// Limits of the batches in flight and of their sizes, on rank 0, and the measurements from which they follow.
 #[derive(Debug)]
 pub(crate) struct Window {
     plan: WindowPlan,
@@ -145,7 +145,7 @@ impl Window {
             .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
-    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one in front of the block of stages with number `edge`.
+    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one in the input queues of edge number `edge`.
     pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.out_of_order.insert(edge, (batches, bytes));
     }

@@ -137,7 +137,7 @@ impl BatchKind {
         }
     }
 
-    /// Returns the stage states that the marker of a snapshot has collected; `None` for other batches.
+    /// Returns the stage states that the marker of a snapshot (an empty batch) has collected; `None` for other batches.
     fn states(&self) -> Option<&[SavedStage]> {
         if let BatchKind::Marker(states) = self { Some(states) } else { None }
     }

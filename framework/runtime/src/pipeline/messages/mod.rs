@@ -155,7 +155,7 @@ pub(crate) struct Token {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// Sequence number of the first piece for which permission is requested.
+    /// Sequence number of the first piece of the stage's output for which permission is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
@@ -164,7 +164,7 @@ pub(crate) struct RoomRequest {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Sequence number of the batch for whose output further pieces may be made.
+    /// Sequence number of the batch from which the stage makes the pieces.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
     /// Maximum number of items in a piece of the stage's output.

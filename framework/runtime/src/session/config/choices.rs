@@ -26,7 +26,8 @@ pub enum Bind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// A separate compute thread for user code, unless jobs are so short that passing them to another thread costs more than the jobs.
+    /// A separate compute thread for user code, unless calls of user code are so short that passing them to another thread costs more than the
+    /// calls.
     Auto,
     /// The thread that communicates also runs user code. This choice has the least overhead, but the rank does not answer messages while user code
     /// runs.

@@ -14,7 +14,7 @@ pub struct Core {
     pub processing_units: Vec<usize>,
 }
 
-/// Source of the data in a [`Topology`](super::Topology).
+/// Where the data of a [`Topology`](super::Topology) come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Source {

@@ -48,7 +48,7 @@ pub struct Topology {
     pub memory_total: u64,
     /// Memory in bytes that is available to this process now, without swapping.
     pub memory_available: u64,
-    /// Source of the data about cores and caches.
+    /// Where the data about cores and caches come from.
     pub source: Source,
 }
 

@@ -46,8 +46,8 @@ impl Course {
     /// Begins a collective operation in which all ranks receive pieces of a value from rank 0 before anything else.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the parent in the tree is silent for too long, or if dead
-    /// ranks are needed. The caller reports the error.
+    /// [`ErrorKind::Config`] if rank 0 begins another operation or a skeleton; [`ErrorKind::Timeout`] if the parent in the tree is silent for too
+    /// long, or if dead ranks are needed. The caller reports the error.
     pub(super) fn begin(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
         let run = endpoint.next_run_of(&what)?;
         let (rank, size) = (endpoint.rank(), endpoint.size());
@@ -125,7 +125,7 @@ impl Course {
         })
     }
 
-    /// Returns the next piece from the parent in the tree.
+    /// Returns the next piece of the broadcast value, which the parent of this rank in the tree sends.
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(

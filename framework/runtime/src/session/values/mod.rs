@@ -47,7 +47,7 @@ impl Session {
     /// with an `Option` that is `Some` on that rank only.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if rank 0 has `None`, or runs something else; [`ErrorKind::Wire`] if the value cannot be encoded;
+    /// [`ErrorKind::Config`] if rank 0 has `None`, or calls another function than this rank; [`ErrorKind::Wire`] if the value cannot be encoded;
     /// [`ErrorKind::Timeout`] at the limit.
     ///
     /// ```
@@ -236,7 +236,7 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// Returns the value of a list that must contain exactly one.
+/// Returns the only value of a list, and an error if the list has no value or several.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();

@@ -1,4 +1,5 @@
-//! Binomial tree along which values are sent from rank 0 to all ranks, and from all ranks to rank 0. Pure functions.
+//! Binomial tree along which values are sent from rank 0 to all ranks, and from all ranks to rank 0. This module only computes the tree; it sends
+//! nothing.
 
 /// Binomial tree of ranks with rank 0 at the root. The subtree of a rank contains the next higher ranks, so that values are combined in the
 /// order of the ranks.
