@@ -13,7 +13,7 @@ use crate::hostfile::HostfileError;
 pub enum LaunchError {
     /// The hostfile cannot be read or parsed.
     Hostfile(HostfileError),
-    /// A required variable of the batch job cannot be used.
+    /// A required environment variable of the batch job has an invalid value.
     Variable(Variable),
     /// An argument is `:`, which launchers treat as the end of a program and its arguments.
     Colon,
@@ -21,7 +21,7 @@ pub enum LaunchError {
     NoProgram(String),
     /// The program is not linked to a known MPI, and more than one MPI is installed.
     AmbiguousMpi(PathBuf),
-    /// No launcher of this MPI (or of any, if none) was found.
+    /// No launcher of this MPI was found; `None` means that no launcher of any MPI was found.
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
@@ -42,7 +42,7 @@ pub enum LaunchError {
         /// Error that the operating system reported.
         source: io::Error,
     },
-    /// A workflow or platform cannot be parsed.
+    /// The file of a workflow or platform cannot be parsed.
     Workflow(armature_workflow_files::Error),
     /// The output of a workflow's tasks cannot be read.
     Outputs(armature_commands::Error),

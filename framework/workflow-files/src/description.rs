@@ -83,7 +83,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct File {
-    /// Name. Absolute names occur in traces. No part of a name is `..`.
+    /// Name or path of the file. Absolute paths occur in traces of runs. No part of the path is `..`.
     pub name: String,
     /// Size in bytes, if known.
     pub size: Option<u64>,
@@ -103,7 +103,7 @@ pub enum Forward {
     File {
         /// The file that the task wrote.
         source: String,
-        /// The file to which the written file is appended.
+        /// File to which the source file is appended.
         destination: String,
     },
 }

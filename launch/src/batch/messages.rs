@@ -94,7 +94,7 @@ const LINES: usize = 24;
 pub(crate) struct Farewells {
     /// Lines of a framed message that are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line was a message of `srun` that the filter has removed.
+    /// True if the previous line of the launcher's output was a message of `srun` that this filter has removed.
     was_srun: bool,
 }
 

@@ -79,8 +79,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the variables with which
-    /// the launcher is to be started.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the environment variables
+    /// with which the launcher must be started.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;

@@ -88,7 +88,7 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// Size in memory of the values of a type.
+/// Memory of a value of a type: its size, and whether it may own memory on the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Size in bytes, without the memory that a value owns on the heap.

@@ -75,7 +75,7 @@ impl Factor {
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
-    /// Sum of the measured bytes, and sum of the bytes that the plan assumed for the same tasks.
+    /// Sum of the measured sizes of values or memory in bytes, and sum of the sizes that the plan assumed for the same tasks.
     sums: (f64, f64),
 }
 

@@ -158,7 +158,7 @@ messages! {
     pub(super) enum Tag {}
     /// Message between two ranks of a workflow.
     pub(super) enum Content {
-        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the places of their inputs.
+        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the ranks from which their inputs are read.
         Orders(orders: Orders) = 32,
         /// Message of the master to a rank that all tasks have ended.
         End = 33,

@@ -25,8 +25,8 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Run time of completed tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the work that is
-/// dispatched to a rank in advance, so that the master can send further orders in time.
+/// Run time of completed tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the total run time of
+/// the tasks that are dispatched to a rank in advance, so that the master can send further orders in time.
 const REPORT_AFTER: Duration = Duration::from_micros(500);
 
 /// State of a rank in a run of a workflow, as a protocol that the rank's driver executes.
@@ -189,7 +189,7 @@ impl<'c, 'w> Running<'c, 'w> {
     /// If the program has set `after_command`, queues an ended command for it; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
-            // Without an output file the try has already failed, so `after_command` is not called.
+            // If the command has not written an output file, its try has already failed, so `after_command` is not called.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
             _ => self.conclude(&ended, None, out)?,
         }

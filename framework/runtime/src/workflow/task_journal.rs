@@ -30,7 +30,8 @@ pub(super) struct TaskJournal {
     place: JournalPlace,
 }
 
-/// Path and identity of a journal, with which another thread can open it for reading.
+/// Path of a journal, and its identity (a text about everything besides the tasks on which the values depend), with which another thread can open it
+/// for reading.
 #[derive(Clone, Debug)]
 pub(super) struct JournalPlace {
     path: PathBuf,

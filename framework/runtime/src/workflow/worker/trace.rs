@@ -26,7 +26,7 @@ pub(in crate::workflow) struct Trace {
     events: Vec<(Duration, Event)>,
     /// Tasks that were passed to user code or to the process that starts commands and that have not begun, each with the time at which it was passed.
     dispatched: HashMap<usize, (Duration, TaskBegan)>,
-    /// Closures that were passed to user code, in order. The first closure is running.
+    /// Tasks whose closures were passed to the executor, in order. The first closure is running.
     closures: VecDeque<usize>,
     /// By task: end time of a command's process, until the end of the task is in the log.
     stopped: HashMap<usize, Duration>,

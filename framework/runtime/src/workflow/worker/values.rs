@@ -62,7 +62,7 @@ impl Location {
 pub(super) struct Held {
     pub(super) location: Location,
     pub(super) bytes: u64,
-    /// Maximum size in bytes up to which the requested value may arrive without reserved memory.
+    /// Size in bytes up to which the requested value may arrive although no memory was reserved for it.
     pub(super) granted: u64,
     /// Number of tasks on this rank, queued or running, that read the value.
     pub(super) uses: u32,
@@ -87,7 +87,7 @@ pub(super) struct Held {
 struct Leaving {
     task: usize,
     to: usize,
-    /// Number of the copy that is being sent: the value of `copies` when the sending began.
+    /// Value of `copies` when the sending began. If `copies` has changed since, the copy that is being sent is not the one in memory any more.
     copy: u32,
     bytes: u64,
     /// Number of the message that contains the value.
@@ -106,7 +106,7 @@ pub(super) struct Values {
     held: u64,
     /// Bytes that running tasks may occupy besides their inputs.
     working: u64,
-    /// Total size in bytes up to which requested values may arrive without reserved memory.
+    /// Sum of the sizes in bytes up to which requested values may arrive although no memory was reserved for them.
     granted: u64,
     /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
