@@ -82,7 +82,8 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
     log.lines().map(unlabelled).find(is_failure)
 }
 
-/// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: three of Open MPI, one of MPICH.
+/// Beginnings of the messages, framed by lines of dashes or equals signs, in which `mpirun` reports the exit code of a rank: three of Open MPI, one
+/// of MPICH.
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
@@ -92,14 +93,15 @@ const LINES: usize = 24;
 /// Filter that removes messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
 #[derive(Debug, Default)]
 pub(crate) struct Farewells {
-    /// Lines of a framed message that are held back until the exit code in the message is known.
+    /// Lines of a message of `mpirun` about the exit code of a rank, which are held back until the exit code in the message is known.
     held: Vec<String>,
     /// True if the previous line of the launcher's output was a message of `srun` that this filter has removed.
     was_srun: bool,
 }
 
 impl Farewells {
-    /// Takes a line with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or nothing.
+    /// Takes a line of the launcher's output, with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or
+    /// nothing.
     pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(line) else {
             return [self.finish(), line.to_vec()].concat();
@@ -128,7 +130,7 @@ impl Farewells {
         self.finish()
     }
 
-    /// Returns the lines that were held back, because the output of the launcher has ended or their message is to be shown.
+    /// Returns the lines of the launcher's output that were held back, so that the user sees them.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.held.drain(..).collect::<String>().into_bytes()
     }

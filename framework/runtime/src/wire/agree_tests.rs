@@ -31,7 +31,7 @@ fn refused_at_home<T: Item>(items: &[T], why: &str) {
     assert!(error.message().contains(why), "`{why}` is not in: {error}");
 }
 
-/// Checks that items are accepted when they are checked and when they are encoded and decoded.
+/// Checks that items are accepted, both when their `Serialize` and `Deserialize` are compared and when they are encoded and decoded.
 #[track_caller]
 fn accepted<T: Item + Clone>(items: &[T]) {
     Codec::<T>::of_type().check(items).unwrap();

@@ -442,7 +442,8 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Requests a new plan from the simulated planner if the master has a reason, or delivers the planner's reply after a random time.
+    /// Requests a new plan from the simulated planner if the master has a reason to replace the plan, or delivers the planner's reply after a random
+    /// time.
     fn replan(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
         match self.requested.take() {

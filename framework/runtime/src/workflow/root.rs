@@ -70,7 +70,8 @@ pub(super) enum Answered {
 }
 
 impl Root {
-    /// Writes the value of a task to the journal, if there is one, and stores it as a result if the program gets it.
+    /// Writes the value of a task to the journal, if there is one, and stores it for the program if it is the value of a final task that the program
+    /// collects.
     pub(super) fn keep(&mut self, task: usize, value: &Value, clock: Clock) -> Result<()> {
         if let Some(journal) = &mut self.journal {
             journal.keep(task, value, clock.now())?;

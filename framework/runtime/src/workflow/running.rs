@@ -90,8 +90,9 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Called after each event. Sends requests for values and, on rank 0, orders. Reports results to the master: always on rank 0 or if `report_now`
-    /// is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank 0's own reports and orders are handled at once.
+    /// Called after this rank has handled a message, a result of user code or another event. Sends requests for values and, on rank 0, orders.
+    /// Reports results to the master: always on rank 0 or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank
+    /// 0's own reports and orders are handled at once.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
