@@ -37,7 +37,7 @@ pub enum LaunchError {
     Unreadable {
         /// Expected content of the file, such as "workflow".
         what: &'static str,
-        /// Path of the file.
+        /// Path of the unreadable file.
         file: PathBuf,
         /// Error that the operating system reported.
         source: io::Error,
@@ -64,7 +64,7 @@ pub enum LaunchError {
     },
     /// A directory contains no event log of a run.
     NoRun {
-        /// Directory without a run.
+        /// Directory that was expected to contain the event log of a run.
         directory: PathBuf,
     },
     /// The text by which the user has selected a run (on the command line) does not match any run.
@@ -75,12 +75,12 @@ pub enum LaunchError {
         run: String,
         /// Number of the missing attempt.
         number: u32,
-        /// Number of the newest attempt, if there is one.
+        /// Number of the newest attempt of the run, if there is one.
         newest: Option<u32>,
     },
     /// A command of the batch system has failed.
     Batch {
-        /// Name of the command.
+        /// Name of the failed command.
         program: &'static str,
         /// Message that the command has printed.
         reply: String,
@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// The invalid value or cause, and the expected value.
+    /// What is wrong with the value, and which value was expected.
     pub wrong: String,
 }
 

@@ -104,7 +104,7 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Returns true for events that are shown without `--all`.
+/// Returns true for events that `armature explain` shows without `--all`.
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,

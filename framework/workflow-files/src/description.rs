@@ -23,7 +23,7 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Task {
-    /// Name, unique in the workflow.
+    /// Name of the task, unique in the workflow.
     pub name: String,
     /// Kind of the task. Tasks of a kind run the same program.
     pub kind: Option<String>,
@@ -41,7 +41,7 @@ pub struct Task {
     pub memory: Option<u64>,
     /// Maximum number of tries, at least 1; `None` for the default of the run.
     pub tries: Option<u32>,
-    /// Maximum duration of a try.
+    /// Maximum duration of a try of the task.
     pub time_limit: Option<Duration>,
     /// Priority. Of the tasks that are ready, those with a larger number start first.
     pub priority: i64,
@@ -59,7 +59,7 @@ pub struct Task {
     pub done: bool,
 }
 
-/// Action of a task.
+/// What a task runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -70,7 +70,7 @@ pub enum Action {
     Command {
         /// Name or path of the program.
         program: String,
-        /// Arguments, without the program.
+        /// Arguments of the program, without its name.
         arguments: Vec<String>,
     },
     /// A line for a shell. Commands in WfFormat are shell lines, because their arguments are fragments of a line.

@@ -33,7 +33,8 @@ impl Cause {
 /// Returns the reason for the end of a job that Slurm's daemons have printed last in a log. A reason such as a preemption takes precedence over a
 /// cancellation, because Slurm prints both for one end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
-    // A cancellation after the exit of a rank is not a cause, because srun itself then cancels the step on other nodes.
+    // A cancellation after the exit of a rank is not the reason for the end of the job, because srun itself cancels the step on other nodes when a
+    // rank has exited.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
         let line = rank_of(line).map_or(line, |(_, line)| line);

@@ -190,7 +190,7 @@ messages! {
         Dropped(task: usize) = 42,
         /// Request for a piece of a file, to a rank that has the file.
         PieceRequest(request: PieceRequest) = 43,
-        /// Reply to [`PieceRequest`](Content::PieceRequest).
+        /// Reply to [`PieceRequest`](Content::PieceRequest): the piece, or the reason why it cannot be sent.
         Piece(piece: Piece) = 44 raw,
         /// Message to rank 0 that a command has ended, so that rank 0 can fetch its output files.
         Ended(ended: TryEnded) = 45,

@@ -40,7 +40,7 @@ pub(super) struct Running<'c, 'w> {
     unsettled: Option<VecDeque<Try>>,
     /// State of file transfers between ranks; `None` if the files of commands are not sent.
     files: Option<Files>,
-    /// State of rank 0; `None` on other ranks.
+    /// State that only rank 0 has; `None` on other ranks.
     pub(super) root: Option<Root>,
     /// True if rank 0 has asked this rank to measure its speed, and the measurement has not begun.
     is_to_measure: bool,
@@ -427,7 +427,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
-            // Before the rank waits, the report is sent. On rank 0 it may lead to new orders for this rank.
+            // Before the rank waits, it sends its report to the master. On rank 0 the report may lead to new orders for this rank.
             self.flush(true, at, out)?;
             job = self.worker.next(out)?;
         }

@@ -142,7 +142,7 @@ impl WorkflowWorker {
         self.exchange.request(task, source, room, out)
     }
 
-    /// Handles the master's message that the value of `task` must be requested from rank `rank` instead of another.
+    /// Handles the master's message that the value of `task` must be requested from rank `rank` instead of the rank stated before.
     fn on_source_changed(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         use Location::{Arriving, Offered, Wanted};
         let held = &self.values[task];

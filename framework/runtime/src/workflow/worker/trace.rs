@@ -20,7 +20,7 @@ struct Stations {
 /// Times and events of a rank's tasks, for the event log.
 #[derive(Debug, Default)]
 pub(in crate::workflow) struct Trace {
-    /// Time of the next event; `None` without an event log.
+    /// Time with which the next event is recorded; `None` without an event log.
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,

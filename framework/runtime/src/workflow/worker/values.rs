@@ -12,8 +12,8 @@ use crate::workflow::value::Value;
 /// another value is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part
 /// of the smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// Divisor of the memory limit: at most this part of the limit is granted to requested values that may arrive without reserved memory. It is smaller
-/// than the accuracy with which users choose a limit.
+/// At most the memory limit divided by this number may be taken by requested values that arrive without reserved memory. This is less than the
+/// accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
 /// Location of a value, as far as this rank knows.
@@ -112,7 +112,7 @@ pub(super) struct Values {
     leaving: Vec<Leaving>,
     /// Bytes of values that occupy memory only because they are still being sent.
     leaving_bytes: u64,
-    /// Peak of the bytes that were occupied or reserved.
+    /// Peak of the bytes that were occupied or reserved for values and tasks on this rank.
     pub(super) most_held: u64,
     /// Size in bytes of the largest value that was computed on this rank.
     pub(super) largest: u64,
