@@ -13,7 +13,7 @@ use crate::hostfile::HostfileError;
 pub enum LaunchError {
     /// The hostfile cannot be read or parsed.
     Hostfile(HostfileError),
-    /// A required variable of the batch job cannot be used.
+    /// A required environment variable of the batch job has an invalid value.
     Variable(Variable),
     /// An argument is `:`, which launchers treat as the end of a program and its arguments.
     Colon,
@@ -21,7 +21,7 @@ pub enum LaunchError {
     NoProgram(String),
     /// The program is not linked to a known MPI, and more than one MPI is installed.
     AmbiguousMpi(PathBuf),
-    /// No launcher of this MPI (or of any, if none) was found.
+    /// No launcher of this MPI was found; `None` means that no launcher of any MPI was found.
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
@@ -37,12 +37,12 @@ pub enum LaunchError {
     Unreadable {
         /// Expected content of the file, such as "workflow".
         what: &'static str,
-        /// Path of the file.
+        /// Path of the unreadable file.
         file: PathBuf,
         /// Error that the operating system reported.
         source: io::Error,
     },
-    /// A workflow or platform cannot be parsed.
+    /// The file of a workflow or platform cannot be parsed.
     Workflow(armature_workflow_files::Error),
     /// The output of a workflow's tasks cannot be read.
     Outputs(armature_commands::Error),
@@ -64,7 +64,7 @@ pub enum LaunchError {
     },
     /// A directory contains no event log of a run.
     NoRun {
-        /// Directory without a run.
+        /// Directory that was expected to contain the event log of a run.
         directory: PathBuf,
     },
     /// The text by which the user has selected a run (on the command line) does not match any run.
@@ -75,12 +75,12 @@ pub enum LaunchError {
         run: String,
         /// Number of the missing attempt.
         number: u32,
-        /// Number of the newest attempt, if there is one.
+        /// Number of the newest attempt of the run, if there is one.
         newest: Option<u32>,
     },
     /// A command of the batch system has failed.
     Batch {
-        /// Name of the command.
+        /// Name of the failed command.
         program: &'static str,
         /// Message that the command has printed.
         reply: String,
@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// The invalid value or cause, and the expected value.
+    /// What is wrong with the value, and which value was expected.
     pub wrong: String,
 }
 

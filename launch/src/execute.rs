@@ -28,7 +28,7 @@ pub const TIMED_OUT: u8 = 124;
 /// Time after SIGTERM until a launcher that has not ended is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time that ranks which stop at a checkpoint have after SIGTERM, until SIGTERM is forwarded to the launcher. Batch systems by default kill a job
+/// Time after SIGTERM within which ranks may stop at a checkpoint. Then SIGTERM is forwarded to the launcher. Batch systems by default kill a job
 /// earlier.
 pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
@@ -79,7 +79,7 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // The content is written through the open file and not by its path, because the path may lead to another file by now.
+                // The hostfile is written through the open file and not by its path, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
@@ -136,7 +136,7 @@ impl Call {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
 
-    /// Records how an attempt ended. Returns the exit code of the job.
+    /// Records how an attempt (one start of the launcher) ended. Returns the exit code of the job.
     pub(crate) fn record_end(&mut self, seen: Evidence) -> u8 {
         match &mut self.recorder {
             Some(recorder) => recorder.end(seen),

@@ -92,8 +92,8 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for an event that changes the distribution of work. Such an event is shown even if the log does not contain the decision that led to
-/// it.
+/// Returns true for an event that changes how work is distributed over the ranks. Such an event is shown even if the log does not contain the
+/// decision that led to it.
 fn is_change(event: &Event) -> bool {
     match event {
         // A mapping with epoch 1 is the initial mapping, which is not a change.
@@ -104,7 +104,7 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Returns true for events that are shown without `--all`.
+/// Returns true for events that `armature explain` shows without `--all`.
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,

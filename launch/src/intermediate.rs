@@ -38,7 +38,7 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let parent = args.next()?.to_str()?.parse().ok().and_then(Pid::from_raw)?;
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
-        // A failed request for the signal is not an error, because the job can run without the signal.
+        // A failed request for the signal at the parent's death is not an error, because the job can run without the signal.
         print_message(format_args!("the launcher will not end if this command is killed: {error}"));
     }
     // The parent is checked after the request, because the signal is never sent if the parent died before the request.

@@ -46,7 +46,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     draft.finish()
 }
 
-/// Returns the lines that are neither empty nor comments, numbered from 1.
+/// Returns the lines that are neither empty nor comments, each with its line number in the file, from 1.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))

@@ -23,7 +23,7 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Task {
-    /// Name, unique in the workflow.
+    /// Name of the task, unique in the workflow.
     pub name: String,
     /// Kind of the task. Tasks of a kind run the same program.
     pub kind: Option<String>,
@@ -41,7 +41,7 @@ pub struct Task {
     pub memory: Option<u64>,
     /// Maximum number of tries, at least 1; `None` for the default of the run.
     pub tries: Option<u32>,
-    /// Maximum duration of a try.
+    /// Maximum duration of a try of the task.
     pub time_limit: Option<Duration>,
     /// Priority. Of the tasks that are ready, those with a larger number start first.
     pub priority: i64,
@@ -59,7 +59,7 @@ pub struct Task {
     pub done: bool,
 }
 
-/// Action of a task.
+/// What a task runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -70,7 +70,7 @@ pub enum Action {
     Command {
         /// Name or path of the program.
         program: String,
-        /// Arguments, without the program.
+        /// Arguments of the program, without its name.
         arguments: Vec<String>,
     },
     /// A line for a shell. Commands in WfFormat are shell lines, because their arguments are fragments of a line.
@@ -83,7 +83,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct File {
-    /// Name. Absolute names occur in traces. No part of a name is `..`.
+    /// Name or path of the file. Absolute paths occur in traces of runs. No part of the path is `..`.
     pub name: String,
     /// Size in bytes, if known.
     pub size: Option<u64>,
@@ -103,7 +103,7 @@ pub enum Forward {
     File {
         /// The file that the task wrote.
         source: String,
-        /// The file to which the written file is appended.
+        /// File to which the source file is appended.
         destination: String,
     },
 }

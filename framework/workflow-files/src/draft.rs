@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Place, Result, shown};
 /// Maximum length of a task name or file name in bytes: the longest path that Linux accepts (`PATH_MAX`).
 const LONGEST_NAME: usize = 4096;
 
-/// Tasks and dependencies that were read from a file and are not yet checked.
+/// Tasks and dependencies as they were read from a file. Names may still be invalid or repeated, and dependencies may form a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
@@ -38,7 +38,7 @@ pub(crate) enum End {
 }
 
 impl Draft {
-    /// Checks the collected tasks and dependencies, and determines the edges of the workflow.
+    /// Checks the names, limits and dependencies of the collected tasks, and determines the edges of the workflow, also those that follow from files.
     pub(crate) fn finish(self) -> Result<Description> {
         for (task, place) in &self.tasks {
             check_task(task, &self.limits).map_err(|message| Error::new(ErrorKind::Value, place, message))?;
@@ -180,7 +180,8 @@ fn check_task(task: &Task, limits: &BTreeMap<String, u64>) -> Result<(), String>
     }
 }
 
-/// Checks a name. A name from an untrusted file may be shown on a terminal, so that control characters and changes of text direction are refused.
+/// Checks the name of a task or another name from a file (`what` says which). A name from an untrusted file may be shown on a terminal, so that
+/// control characters and changes of text direction are refused.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let fault = if name.is_empty() {

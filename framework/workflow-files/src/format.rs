@@ -106,7 +106,7 @@ pub fn read_as(format: Format, name: &str, bytes: &[u8]) -> Result<Description> 
     Ok(description)
 }
 
-/// Returns the bytes as text, without a byte order mark.
+/// Returns the content of a file as text, without a byte order mark.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();

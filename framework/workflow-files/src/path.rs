@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result, shown};
 /// Largest number up to which every whole number can be represented exactly in floating point: 2⁵³.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A value and its path. The path is converted to text only for an error.
+/// A value of a JSON or TOML file, and its path in the file. The path is converted to text only for an error message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     value: &'a Value,
@@ -72,7 +72,7 @@ impl<'a> At<'a> {
         self.value.is_array()
     }
 
-    /// Returns a whole number of 0 or more. Numbers such as `5.0` are accepted, because some programs write whole numbers that way.
+    /// Returns the value as a whole number of 0 or more. Numbers such as `5.0` are accepted, because some programs write whole numbers that way.
     pub(crate) fn whole(&self) -> Result<u64> {
         let exact = |number: f64| (0.0..=EXACT).contains(&number) && number.fract() == 0.0;
         self.value
@@ -81,7 +81,7 @@ impl<'a> At<'a> {
             .ok_or_else(|| self.wrong("a whole number of 0 or more"))
     }
 
-    /// Returns a whole number that fits 32 bits.
+    /// Returns the value as a whole number that fits 32 bits.
     pub(crate) fn small(&self) -> Result<u32> {
         u32::try_from(self.whole()?).map_err(|_| self.wrong("a whole number below 2³²"))
     }
@@ -97,7 +97,7 @@ impl<'a> At<'a> {
         self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
     }
 
-    /// Returns a number of 0 or more and below 2⁶⁴, rounded up. Measured values may be averages and need not be whole.
+    /// Returns the value, a number of 0 or more and below 2⁶⁴, rounded up. Measured values may be averages and need not be whole.
     pub(crate) fn rounded_up(&self) -> Result<u64> {
         /// 2⁶⁴, the smallest number that does not fit 64 bits.
         const END: f64 = 18_446_744_073_709_551_616.0;

@@ -27,7 +27,7 @@ const DIFFERS: f64 = 0.1;
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) ranks: usize,
-    /// Operations per second that one rank reaches while all ranks of the job compute.
+    /// Integer operations per second that one rank does while all ranks of the job compute.
     pub(crate) speed: f64,
     /// Memory in bytes that is available to each rank of the host.
     pub(crate) memory: u64,
@@ -75,7 +75,7 @@ pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxErro
     Ok(Some(Platform { hosts: representatives.iter().map(host).collect(), links: links.collect() }))
 }
 
-/// Returns the integer operations that this rank does in a second.
+/// Returns the number of integer operations that this rank does in a second.
 fn operations_per_second() -> f64 {
     let (begin, mut blocks, mut value) = (Instant::now(), 0_u64, 1_u64);
     while begin.elapsed() < ROUND {

@@ -33,7 +33,8 @@ impl Cause {
 /// Returns the reason for the end of a job that Slurm's daemons have printed last in a log. A reason such as a preemption takes precedence over a
 /// cancellation, because Slurm prints both for one end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
-    // A cancellation after the exit of a rank is not a cause, because srun itself then cancels the step on other nodes.
+    // A cancellation after the exit of a rank is not the reason for the end of the job, because srun itself cancels the step on other nodes when a
+    // rank has exited.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
         let line = rank_of(line).map_or(line, |(_, line)| line);
@@ -82,7 +83,8 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
     log.lines().map(unlabelled).find(is_failure)
 }
 
-/// Beginnings of the framed messages in which `mpirun` reports the exit code of a rank: three of Open MPI, one of MPICH.
+/// Beginnings of the messages, framed by lines of dashes or equals signs, in which `mpirun` reports the exit code of a rank: three of Open MPI, one
+/// of MPICH.
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
@@ -92,14 +94,15 @@ const LINES: usize = 24;
 /// Filter that removes messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
 #[derive(Debug, Default)]
 pub(crate) struct Farewells {
-    /// Lines of a framed message that are held back until the exit code in the message is known.
+    /// Lines of a message of `mpirun` about the exit code of a rank, which are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line was a message of `srun` that the filter has removed.
+    /// True if the previous line of the launcher's output was a message of `srun` that this filter has removed.
     was_srun: bool,
 }
 
 impl Farewells {
-    /// Takes a line with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or nothing.
+    /// Takes a line of the launcher's output, with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or
+    /// nothing.
     pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(line) else {
             return [self.finish(), line.to_vec()].concat();
@@ -128,7 +131,7 @@ impl Farewells {
         self.finish()
     }
 
-    /// Returns the lines that were held back, because the output of the launcher has ended or their message is to be shown.
+    /// Returns the lines of the launcher's output that were held back, so that the user sees them.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.held.drain(..).collect::<String>().into_bytes()
     }

@@ -58,7 +58,7 @@ pub(crate) fn query<A: AsRef<OsStr>>(
     query_within(program, args, "", LIMIT)
 }
 
-/// Runs a command with this text as its input, and returns what it has printed.
+/// Runs a command with the text `input` as its standard input, and returns what it has printed.
 pub(crate) fn query_with<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,

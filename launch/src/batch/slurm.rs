@@ -66,7 +66,7 @@ pub(crate) fn state_of(job: &str, nodes: Option<usize>, requeues: u32) -> BatchS
     }
 }
 
-/// Asks Slurm how many seconds the job may still run. Used where no variable contains the end time, as with Slurm before 23.02.
+/// Asks Slurm how many seconds the job may still run. Used where no environment variable contains the end time, as with Slurm before 23.02.
 pub(crate) fn seconds_left(job: &str) -> Option<u64> {
     let answer = query("scontrol", ["-o", "show", "job", job]).ok()?;
     seconds_left_in(&answer.output)
@@ -111,8 +111,8 @@ pub(crate) fn final_state(job: &str) -> Option<String> {
     })
 }
 
-/// Returns the last state in the output of `sacct`, without an added remark, as in `CANCELLED by 1000`. The output for a requeued job has several
-/// lines.
+/// Returns the last state in the output of `sacct`, without a remark that is added to it, such as `by 1000` in `CANCELLED by 1000`. The output for a
+/// requeued job has several lines.
 fn first_state(output: &str) -> Option<String> {
     let word = output.lines().rev().find_map(|line| line.split_whitespace().next())?;
     word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then(|| word.to_string())

@@ -1,4 +1,4 @@
-//! Choice of the command that starts a job in an environment.
+//! Choice of the command that starts a job, which depends on the machine, its launchers and its batch job (the environment).
 //!
 //! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
 

@@ -116,8 +116,8 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
     hostfile.or(of_batch).map_or(&[][..], Hostfile::hosts).iter().map(|host| host.name.clone()).collect()
 }
 
-/// Starts the program armature-probe with each launcher that can be used here. Returns the reports of its ranks. The message of a failed start is
-/// added to `failures`.
+/// Starts the program armature-probe with each launcher that can be used on this machine. Returns the reports of its ranks. The message of a failed
+/// start is added to `failures`.
 fn start_probes(
     args: &Doctor,
     environment: &Environment,

@@ -53,7 +53,7 @@ impl MadeUp {
         self
     }
 
-    /// Installs a program on the simulated machine. `call` is its name and arguments, separated by spaces.
+    /// Installs a program on the simulated machine, which prints `text` if it is called by `call` (its name and arguments, separated by spaces).
     fn prints(mut self, call: &str, text: &str) -> Self {
         self.programs.insert(call.into(), text.into());
         self

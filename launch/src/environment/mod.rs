@@ -55,18 +55,18 @@ pub struct Environment {
 /// Batch job and its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
-    /// Slurm, with the number of tasks of the allocation.
+    /// Job of Slurm, with the number of tasks of its allocation.
     Slurm {
-        /// Total number of tasks on all nodes.
+        /// Total number of tasks on all nodes of the allocation.
         tasks: Result<usize, Variable>,
         /// Number of cores per task of the allocation, if `srun` needs an option for it.
         cores_per_task: Option<usize>,
     },
-    /// PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
+    /// Job of PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
     Pbs(Result<Hostfile, Variable>),
-    /// Grid Engine. Open MPI's and MPICH's `mpirun` find its hosts without options.
+    /// Job of Grid Engine. Open MPI's and MPICH's `mpirun` find its hosts without options.
     Sge {
-        /// Total number of slots on all hosts.
+        /// Total number of slots of the job on all hosts.
         slots: Result<usize, Variable>,
     },
 }
@@ -94,8 +94,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the variables with which
-    /// the launcher is to be started.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the environment variables
+    /// with which the launcher must be started.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;

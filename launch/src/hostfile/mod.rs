@@ -94,7 +94,7 @@ impl Hostfile {
         !self.hosts.iter().filter(is_name).all(|host| short.insert(first(host)))
     }
 
-    /// Returns the total number of slots.
+    /// Returns the total number of slots of all hosts.
     pub fn slots(&self) -> usize {
         self.hosts.iter().map(|host| host.slots).sum()
     }

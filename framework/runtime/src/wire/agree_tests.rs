@@ -31,7 +31,7 @@ fn refused_at_home<T: Item>(items: &[T], why: &str) {
     assert!(error.message().contains(why), "`{why}` is not in: {error}");
 }
 
-/// Checks that items are accepted when they are checked and when they are encoded and decoded.
+/// Checks that items are accepted, both when their `Serialize` and `Deserialize` are compared and when they are encoded and decoded.
 #[track_caller]
 fn accepted<T: Item + Clone>(items: &[T]) {
     Codec::<T>::of_type().check(items).unwrap();
@@ -190,8 +190,8 @@ fn handwritten_implementations_are_checked() {
     accepted(&[ByHand::<2, false>(1, 2, vec![])]);
     refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
     refused(&[ByHand::<2, true>(1, 2, vec![])], &["it is decoded with other values"]);
-    // With equal values in its two fields, an item is not changed by a `Deserialize` that reads them in reverse order. Only the last item shows the
-    // error.
+    // If the two fields of an item are equal, a `Deserialize` that reads them in reverse order returns an equal item. Only the last item has
+    // different fields and thus shows the wrong order.
     let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
     items.push(ByHand(1, 2, vec![]));
     refused_at_home(&items, "other values");
@@ -202,8 +202,8 @@ fn local_items_are_checked() {
     #[derive(Clone, Serialize, Deserialize)]
     struct Here(Figure);
     refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "is decoded as `Figure::Disc`");
-    // Only few of the items that stay on their rank are checked after the first 64. Item 2048, the first one with another variant, is checked, because
-    // its number is a power of two.
+    // After the first 64 items that stay on their rank, `Serialize` and `Deserialize` are compared for few further items only. Item 2048, the first
+    // one with another variant, is one of them, because its number is a power of two.
     #[derive(Clone, Serialize, Deserialize)]
     struct SkippedVariant(Figure);
     let mut items = vec![SkippedVariant(Figure::Dot(1)); 2048];
@@ -296,15 +296,15 @@ fn only_a_sample_of_items_is_checked() {
     let batch: Vec<Counted<0>> = (0..2_000).map(Counted).collect();
     let send = || codec::encode(batch.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     send();
-    // The first 64 items of the type are checked, then the items whose number is a power of two (64 to 1,024), and the item that is written as
-    // another struct.
+    // `Serialize` and `Deserialize` are compared for the first 64 items of the type, then for the items whose number is a power of two (64 to 1,024),
+    // and for the item that is written as another struct.
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1);
     send();
     Codec::of_type().check(&batch).unwrap();
     assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
 
-    // Examining an item of this type takes longer than the time limit, so only two are read: the first item, and the one that is written as another
-    // struct.
+    // Examining an item of this type (writing it, reading it and writing it again) takes longer than the time limit for all its items, so only two
+    // are read: the first item, and the one that is written as another struct.
     let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
     codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
     Codec::of_type().check(&slow).unwrap();

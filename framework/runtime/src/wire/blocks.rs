@@ -22,7 +22,7 @@ pub(super) trait Block: Sized + Send {
 
     fn bytes(&self) -> &[u8];
 
-    /// Returns the memory of the item as a part of a message, without a copy.
+    /// Returns the memory of the item as a part of a message (memory that is sent separately), without a copy.
     fn into_part(self) -> Part;
 
     /// Creates an item from its own part of a message; `None` if the bytes are not a value of the type.

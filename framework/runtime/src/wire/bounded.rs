@@ -60,7 +60,8 @@ impl<'b> Bounds<'b> {
     }
 }
 
-/// Wrapper of a serde object (deserializer, visitor, seed or access) that checks [`Bounds`] for the values that are read through it.
+/// Wrapper of a serde object (deserializer, visitor, seed or access) that checks the limits for decoding ([`Bounds`]) for the values that are read
+/// through it.
 pub(super) struct Bounded<'b, T> {
     pub(super) inner: T,
     pub(super) bounds: Bounds<'b>,
@@ -289,7 +290,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Owned<V> {
     }
 }
 
-/// serde seed that reads one value and checks its [`Bounds`].
+/// serde seed that reads one value and checks the limits for decoding ([`Bounds`]).
 pub(super) struct One<'b, T>(pub(super) Bounds<'b>, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
@@ -300,7 +301,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for One<'_, T> {
     }
 }
 
-/// serde seed that reads `count` consecutive values and checks their [`Bounds`].
+/// serde seed that reads `count` consecutive values and checks the limits for decoding ([`Bounds`]).
 pub(super) struct Many<'b, T>(pub(super) Bounds<'b>, pub(super) usize, pub(super) PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Many<'_, T> {

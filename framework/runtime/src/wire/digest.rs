@@ -203,12 +203,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Starts the digest of the fields of a struct or of an enum variant with the number `variant`. The order of the fields counts.
+    /// Starts the digest of the fields of a struct or of an enum variant with the number `variant`. The digest depends on the order of the fields.
     fn in_order(variant: u32) -> Self {
         Parts { ordered: true, count: 0, sum: variant.into(), key: 0 }
     }
 
-    /// Starts the digest of the elements of a sequence or map. The order of the elements does not count.
+    /// Starts the digest of the elements of a sequence or map. The digest does not depend on the order of the elements.
     fn in_any_order() -> Self {
         Parts { ordered: false, count: 0, sum: 0, key: 0 }
     }

@@ -88,7 +88,7 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// Size in memory of the values of a type.
+/// Memory of a value of a type: its size, and whether it may own memory on the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Size in bytes, without the memory that a value owns on the heap.
@@ -110,7 +110,8 @@ type Receive<'a> = dyn FnMut(&[u8], &[Part]) -> Result<()> + 'a;
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
-    /// Encodes each item alone, passes the encoded item to `receive`, and decodes it again. Adds 1 to `done` for each item.
+    /// Encodes each item alone, passes the encoded item to `receive`, and decodes it again. Adds 1 to `done` for each item, so that the caller knows
+    /// their number even after an error.
     fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items>;
     /// Returns the name of the item type. See [`super::Codec::item`].
     fn item(&self) -> String;

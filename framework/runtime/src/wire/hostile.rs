@@ -97,7 +97,7 @@ fn hex(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the complete 32-bit words of `bytes` as a part of a message; the remaining bytes are omitted.
+/// Returns the complete 32-bit words of `bytes` as a part of a message (memory that is sent separately); the remaining bytes are omitted.
 fn words32(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }
@@ -151,7 +151,7 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
     assert!(seen >= 20, "only {seen} frames found");
 }
 
-/// Encoded batch and the function that decodes it: function, head, parts, and number of items.
+/// Encoded batch, as the function that decodes it, the head and the parts of the message, and the number of items.
 type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
 /// Returns valid encoded batches of several codecs, which tests then damage.

@@ -1,11 +1,12 @@
-//! Encoding of an item as contiguous bytes for a file. An encoded item has a head and parts, like a message; the file contains the number of
-//! parts, the lengths of the head and of each part, then the head and the parts.
+//! Encoding of an item as contiguous bytes for a file. An encoded item has a head (small data) and parts (large data), like a message; the file
+//! contains the number of parts, the lengths of the head and of each part, then the head and the parts.
 
 use bytes::{Buf, Bytes};
 
 use crate::comm::Part;
 
-/// Returns the beginning of an item's file, with the number of parts and the lengths of head and parts.
+/// Returns the beginning of the file of an encoded item: the number of its parts (large data), and the lengths of its head (small data) and of each
+/// part.
 pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
     lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
@@ -15,7 +16,7 @@ pub(crate) fn lengths(head: &[u8], parts: &[Part]) -> Vec<u8> {
     lengths
 }
 
-/// Returns the item's head and parts, which share the memory of `bytes`; `None` if the bytes are malformed.
+/// Returns the head (small data) and the parts (large data) of an encoded item, which share the memory of `bytes`; `None` if the bytes are malformed.
 pub(crate) fn unpack(mut bytes: Bytes) -> Option<(Bytes, Vec<Part>)> {
     let count = bytes.try_get_u32_le().ok()? as usize;
     let lengths =

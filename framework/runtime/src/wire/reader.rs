@@ -16,7 +16,8 @@ header! {
     /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
-        /// 1 if the items' memory is the first part of the message, 0 if it follows this header in the message's head.
+        /// Where the memory of the items is: 1 if it is the first part of the message, 0 if it follows this header in the message's head (its first
+        /// bytes).
         in_part: u8,
     }
 }
@@ -97,12 +98,12 @@ impl Reader {
         Error::new(ErrorKind::Wire, format!("batch of {}: {message}", self.what))
     }
 
-    /// Returns the next four bytes of the message's head as a number.
+    /// Returns the next four bytes of the message's head (its first bytes) as a number.
     pub(super) fn u32(&mut self) -> Result<u32> {
         Ok(self.u32s(1)?[0])
     }
 
-    /// Returns the next `count` numbers of the message's head.
+    /// Returns the next `count` numbers of the message's head (its first bytes).
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>> {
         let size = count.saturating_mul(size_of::<u32>());
         if self.head.len() < size {

@@ -1,4 +1,4 @@
-//! Tests that encoding and decoding return equal items: every kind of item, every size class, with and without copies.
+//! Tests that decoded items equal the encoded ones: every kind of item, every size class, sent with and without a copy of their memory.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     (Bytes::from(head).split_off(6), parts.iter().map(landed).collect())
 }
 
-/// Returns a copy of a part in separate memory, as a transport between processes delivers it.
+/// Returns a part of a message (memory that is sent separately) as a receiver gets it from a transport between processes: in other memory.
 fn landed(part: &Part) -> Part {
     match part {
         Part::Bytes(bytes) => Part::Bytes(bytes.to_vec().into()),
@@ -65,7 +65,7 @@ macro_rules! scalars_round_trip {
                 there_and_back(&items);
                 there_and_back(&lists);
             });
-            // The lengths are around the limit above which a vector's memory is sent as a separate part of the message.
+            // The tested lengths are around the limit above which a vector's memory is sent as a separate part of the message.
             let border = OWN_PART / size_of::<$scalar>();
             for count in [border - 1, border, border + 1] {
                 let items = vec![<$scalar>::default(); count];
@@ -201,7 +201,7 @@ fn bulk_plain_old_data_is_not_copied() {
 
 #[test]
 fn misaligned_numbers_are_copied() {
-    // A codec must accept numbers in a part that is not aligned for them, although the framework never sends such a part.
+    // A codec must accept numbers in memory that is not aligned for them, although the framework never sends such memory as a part of a message.
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in

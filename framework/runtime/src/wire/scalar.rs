@@ -13,7 +13,7 @@ pub(super) trait Scalar: bytemuck::NoUninit + Send {
     /// size.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
-    /// Returns the values in a part of a message, without a copy if the part is aligned for these values.
+    /// Returns the values in a part of a message (memory that was sent separately), without a copy if the part is aligned for these values.
     fn take(part: Part) -> Option<Vec<Self>> {
         Self::read(part.bytes())
     }
@@ -69,7 +69,8 @@ impl Scalar for char {
     }
 }
 
-/// Appends a batch of numbers to a message: to its head if the batch is small, otherwise as a part without a copy.
+/// Appends a batch of numbers to a message: to its head (first bytes) if the batch is small, otherwise as a part (memory that is sent separately)
+/// without a copy.
 pub(super) fn encode<P: Scalar>(items: Vec<P>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     super::reader::put_memory(items, P::ID, &[], head, parts);
 }

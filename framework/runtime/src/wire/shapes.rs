@@ -43,12 +43,12 @@ impl fmt::Display for Shape {
 }
 
 /// Hash table key of a struct, enum variant or omitted field. Keys contain the addresses of names, which are compared faster than their texts. A name
-/// with two addresses has two keys; an item with the second key is examined once more than necessary.
+/// with two addresses has two keys; for an item with the second key, `Serialize` and `Deserialize` are compared once more than necessary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {
     name: usize,
     part: usize,
-    /// Kind (struct, enum variant or omitted field), number of the fields or of the variant, and lengths of the names.
+    /// Kind of the shape (struct, enum variant or omitted field), number of its fields or of the variant in its enum, and lengths of the names.
     rest: u64,
 }
 

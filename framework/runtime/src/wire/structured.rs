@@ -55,7 +55,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // Only the padding of `encode` may follow the last item.
+    // After the last item only the padding that `encode` appends may follow.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(weigh(&["abc".to_string()]), 3 + size_of::<String>());
         let texts: Vec<String> = (0..20).map(|n| "x".repeat(n)).collect();
         assert_eq!(weigh_some(&texts[..5]), weigh(&texts[..5]));
-        // Every third of the twenty texts is weighed, from text 0 on: seven texts with 63 bytes in total.
+        // The memory of every third of the twenty texts is measured, from text 0 on: seven texts with 63 bytes in total.
         assert_eq!(weigh_some(&texts), 63 * 20 / 7 + 20 * size_of::<String>());
         let picture = Picture { name: "a".into(), pixels: vec![7; 100_000] };
         let owned = weigh(&[picture]) - size_of::<Picture>();

@@ -76,7 +76,7 @@ impl fmt::Debug for Inputs<'_> {
 /// User code that is called after each try of a command; see [`Workflow::after_command`](super::Workflow::after_command).
 pub(super) type AfterCommand<'w> = Box<dyn FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w>;
 
-/// Closure of a task in encoded form, whatever the type of its value: gets encoded inputs and returns an encoded value.
+/// Closure of a task, without the types of its inputs and its value: gets encoded inputs and returns an encoded value.
 pub(super) trait Erased: Send {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError>;
 }

@@ -75,7 +75,7 @@ impl Factor {
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
-    /// Sum of the measured bytes, and sum of the bytes that the plan assumed for the same tasks.
+    /// Sum of the measured sizes of values or memory in bytes, and sum of the sizes that the plan assumed for the same tasks.
     sums: (f64, f64),
 }
 
@@ -363,7 +363,7 @@ mod tests {
         assert!((speeds[0] / speeds[1] - 2.0).abs() < 0.5, "{speeds:?}");
         let works = forecast.weights().works;
         assert!((works[17] / works[16] - 3.0).abs() < 0.1, "{works:?}");
-        // The assumptions are now corrected, so further tasks with the same behaviour are no deviation.
+        // The assumptions are now corrected, so further tasks with the same run times are no deviation from them.
         (16..20).for_each(|task| forecast.on_done(sample(task, task / 2 % 2, took(task))));
         assert_eq!(forecast.deviation(), None);
     }

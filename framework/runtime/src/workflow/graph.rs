@@ -112,7 +112,7 @@ impl Graph {
         let mut digest = crc32fast::Hasher::new();
         for task in 0..self.len() {
             digest.update(self.dag.name(task).as_bytes());
-            // Names contain no zero byte, so with one after each name, different lists of names never give the same bytes.
+            // Names contain no zero byte. Because a zero byte follows each name, different lists of names never give the same input of the checksum.
             digest.update(&[0]);
             self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
             digest.update(&u64::MAX.to_le_bytes());

@@ -263,7 +263,7 @@ impl World {
         let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
         self.endpoints[rank].are_leaving(still);
         self.act(rank, WorkflowWorker::release_sent)?;
-        // A value that is being sent to a dead rank never reaches it, but is not counted as memory in use.
+        // A message to a dead rank may never be sent, so the value in it is not counted as memory in use on the sender.
         let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
         // A value in transit already occupies memory on its receiver. Values that rank 0 gets for the caller or the journal are not counted, because
         // its worker does not hold them.
@@ -285,7 +285,7 @@ impl World {
         Ok(())
     }
 
-    /// Stores a value on rank 0, if the caller or the journal needs it.
+    /// Keeps a value on rank 0 if it is the value of a final task, which the caller gets, or if there is a journal.
     fn keep(&mut self, task: usize, value: &Value) {
         if self.setting.journals {
             self.master.has_journalled(task);
@@ -442,7 +442,8 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Requests a new plan from the simulated planner if the master has a reason, or delivers the planner's reply after a random time.
+    /// Requests a new plan from the simulated planner if the master has a reason to replace the plan, or delivers the planner's reply after a random
+    /// time.
     fn replan(&mut self) -> Result<()> {
         self.now += Duration::from_millis(1);
         match self.requested.take() {

@@ -158,7 +158,7 @@ messages! {
     pub(super) enum Tag {}
     /// Message between two ranks of a workflow.
     pub(super) enum Content {
-        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the places of their inputs.
+        /// Tasks that the master dispatches to a rank, announces, recalls or cancels, and changes of the ranks from which their inputs are read.
         Orders(orders: Orders) = 32,
         /// Message of the master to a rank that all tasks have ended.
         End = 33,
@@ -190,7 +190,7 @@ messages! {
         Dropped(task: usize) = 42,
         /// Request for a piece of a file, to a rank that has the file.
         PieceRequest(request: PieceRequest) = 43,
-        /// Reply to [`PieceRequest`](Content::PieceRequest).
+        /// Reply to [`PieceRequest`](Content::PieceRequest): the piece, or the reason why it cannot be sent.
         Piece(piece: Piece) = 44 raw,
         /// Message to rank 0 that a command has ended, so that rank 0 can fetch its output files.
         Ended(ended: TryEnded) = 45,

@@ -83,7 +83,7 @@ pub(super) const PLANS: u32 = 7;
 /// task.
 pub(super) const PLACEMENTS: usize = 300_000;
 
-/// Number of list schedules that take as long as all planners together, without local search.
+/// Number of list schedules whose computation takes as long as that of all planners together, local search excluded.
 const LISTS: usize = 20;
 
 /// Name of the planner that is used if there are too many tasks for the other planners.
@@ -184,7 +184,7 @@ impl ReplanQuestion {
         })
     }
 
-    /// Returns a lower bound of the remaining time in seconds.
+    /// Returns a lower bound of the remaining time of the run in seconds: the run times of all waiting tasks, shared by all living ranks.
     fn least(&self, dag: &Dag) -> f64 {
         let waits = |task: &usize| self.progress[*task] == TaskProgress::Waiting;
         let work: f64 = (0..dag.len()).filter(waits).map(|task| dag.work(task)).sum();
@@ -260,7 +260,7 @@ mod tests {
         let (best, planner) = planned(usize::MAX);
         assert_ne!(planner, QUICK);
         assert!(best.makespan <= quick.makespan);
-        // With some ten thousand tasks, the quick planner is used.
+        // With this number of tasks, all planners together would need more than [`PLACEMENTS`] placements, so the quick planner is used.
         let mut dag = Dag::builder();
         let tasks: Vec<usize> =
             (0..PLACEMENTS / LISTS + 1).map(|task| dag.task(task.to_string(), 1.0, 1)).collect();

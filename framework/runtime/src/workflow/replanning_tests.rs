@@ -65,8 +65,8 @@ impl Run {
         }
     }
 
-    /// Simulates the run until all tasks have ended, and returns the time of the end. If `plans` is true, new plans are requested when the master
-    /// has a reason.
+    /// Simulates the run until all tasks have ended, and returns the time of the end. If `plans` is true, new plans are requested when the master has
+    /// a reason to replace the plan.
     fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
         let mut now = Duration::ZERO;
         let mut death = death;

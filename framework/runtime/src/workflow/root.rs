@@ -76,7 +76,8 @@ pub(super) enum Answered {
 }
 
 impl Root {
-    /// Writes the value of a task to the journal, if there is one, and stores it as a result if the program gets it.
+    /// Writes the value of a task to the journal, if there is one, and stores it for the program if it is the value of a final task that the program
+    /// collects.
     pub(super) fn keep(&mut self, task: usize, value: &Value, clock: Clock) -> Result<()> {
         if let Some(journal) = &mut self.journal {
             journal.keep(task, value, clock.now())?;
@@ -88,8 +89,8 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the next work of rank 0 that is not a task (planning, or reading the journal), and its name for messages. The first plan is not
-    /// requested before ranks and links are measured.
+    /// Returns what the executor of rank 0 has to do next besides tasks (planning, or reading the journal), and its name for messages. The first plan
+    /// is not requested before ranks and links are measured.
     pub(super) fn next_job(
         &mut self,
         worker: &mut WorkflowWorker,
@@ -117,7 +118,7 @@ impl Root {
         speed: Option<Speed>,
         now: Duration,
     ) -> Result<Answered> {
-        // After the death of a rank the measurement is discarded, and replies that still arrive are ignored.
+        // After the death of a rank the measurement of ranks and links is discarded, and replies that still arrive are ignored.
         let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
         let step = match speed {
             Some(speed) => probe.on_speed(from, speed, now, &[]),
@@ -265,7 +266,7 @@ impl Root {
                     journal.record_attempts(task, attempts, now)?;
                 }
             }
-            // The tries are written to the journal at once, because the death may end the job.
+            // The numbers of tries are written to the journal at once, because the death of the rank may end the job.
             journal.tick(now)?;
         }
         let again = lost?;

@@ -25,8 +25,8 @@ use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Run time of completed tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the work that is
-/// dispatched to a rank in advance, so that the master can send further orders in time.
+/// Run time of completed tasks after which a rank reports them to the master; an idle rank reports at once. It is shorter than the total run time of
+/// the tasks that are dispatched to a rank in advance, so that the master can send further orders in time.
 const REPORT_AFTER: Duration = Duration::from_micros(500);
 
 /// State of a rank in a run of a workflow, as a protocol that the rank's driver executes.
@@ -40,7 +40,7 @@ pub(super) struct Running<'c, 'w> {
     unsettled: Option<VecDeque<Try>>,
     /// State of file transfers between ranks; `None` if the files of commands are not sent.
     files: Option<Files>,
-    /// State of rank 0; `None` on other ranks.
+    /// State that only rank 0 has; `None` on other ranks.
     pub(super) root: Option<Root>,
     /// True if rank 0 has asked this rank to measure its speed, and the measurement has not begun.
     is_to_measure: bool,
@@ -90,8 +90,9 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Called after each event. Sends requests for values and, on rank 0, orders. Reports results to the master: always on rank 0 or if `report_now`
-    /// is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank 0's own reports and orders are handled at once.
+    /// Called after this rank has handled a message, a result of user code or another event. Sends requests for values and, on rank 0, orders.
+    /// Reports results to the master: always on rank 0 or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank
+    /// 0's own reports and orders are handled at once.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
@@ -189,7 +190,7 @@ impl<'c, 'w> Running<'c, 'w> {
     /// If the program has set `after_command`, queues an ended command for it; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
-            // Without an output file the try has already failed, so `after_command` is not called.
+            // If the command has not written an output file, its try has already failed, so `after_command` is not called.
             Some(unsettled) if ended.fault.is_none() => unsettled.push_back(ended),
             _ => self.conclude(&ended, None, out)?,
         }
@@ -426,7 +427,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
-            // Before the rank waits, the report is sent. On rank 0 it may lead to new orders for this rank.
+            // Before the rank waits, it sends its report to the master. On rank 0 the report may lead to new orders for this rank.
             self.flush(true, at, out)?;
             job = self.worker.next(out)?;
         }

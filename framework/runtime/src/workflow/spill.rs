@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Prefix of the names of the directories in which ranks store spilled values.
 const PREFIX: &str = "armature-spill-";
 
-/// Directory of a rank for spilled values, created with the first value.
+/// Directory of a rank for spilled values. It is created when the first value is spilled.
 #[derive(Debug)]
 pub(super) struct SpillFolder {
     parent: PathBuf,
@@ -62,7 +62,7 @@ impl SpillFolder {
 
     pub(super) fn remove(&self, task: usize) {
         if self.own.is_some() {
-            // If the file cannot be removed now, it is removed with the directory at the end of the run.
+            // If the file of the value cannot be removed now, it is removed with the directory at the end of the run.
             let _ = fs::remove_file(self.file(task));
         }
     }

@@ -30,7 +30,7 @@ pub(super) struct TaskJournal {
     place: JournalPlace,
 }
 
-/// Path and identity of a journal, with which another thread can open it for reading.
+/// Path of a journal, and its identity (which names the job whose results it holds), with which another thread can open it for reading.
 #[derive(Clone, Debug)]
 pub(super) struct JournalPlace {
     path: PathBuf,

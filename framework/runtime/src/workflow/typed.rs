@@ -137,7 +137,7 @@ impl<'w> Workflow<'w> {
         self.draft.as_mut()?.tasks.iter_mut().find(|known| known.name == task.name())
     }
 
-    /// Sets the size of a task's value in bytes, for plans.
+    /// Sets the size of a task's value in bytes, which the planner uses.
     pub fn value_size<T>(&mut self, task: &Handle<T>, bytes: u64) -> &mut Self {
         self.draft_mut().sizes.insert(task.name().to_string(), bytes);
         self

@@ -23,7 +23,8 @@ use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_REC
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Work that the executor of a rank does in a workflow, on the communicating thread or on a compute thread.
+/// What the executor of a rank has to do in a workflow, such as a closure, planning or a disk operation, on the communicating thread or on a compute
+/// thread.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Compute the first plan, on rank 0.
@@ -46,7 +47,7 @@ pub(super) enum Job {
     Forget(Vec<usize>),
 }
 
-/// Result of the executor's work.
+/// Result of a [`Job`] of the executor.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Result of planning before the run: the plan, or an error, with the request for it. The two times are the planning time, and the expected time
@@ -73,12 +74,14 @@ pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
     /// Run time of the last closure, if there was one.
     took: Option<Duration>,
-    /// True if the flight record contains [`SHORT`](ClosureFlightRecorder::SHORT) instead of the number of a closure's task.
+    /// True if the flight record (the memory that rank 0 reads if this rank dies) contains [`SHORT`](ClosureFlightRecorder::SHORT) instead of the
+    /// number of a closure's task.
     names_short: bool,
 }
 
 impl ClosureFlightRecorder {
-    /// Content of the flight record while short closures run: recording each of them would take a noticeable part of the time.
+    /// Stands in the flight record (the memory in which a rank records its running closure) instead of a task's number while closures are short,
+    /// because recording each of them would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
     /// Creates an empty record of the running closure (flight record); `None` if the system has no anonymous files.

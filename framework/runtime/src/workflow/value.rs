@@ -57,7 +57,7 @@ impl Value {
     pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self.parts.first(), other.parts.first()) {
             (Some(part), Some(of_other)) => part.bytes().as_ptr() == of_other.bytes().as_ptr(),
-            // Small values have no separate memory that could be compared; a message contains a copy of them.
+            // A small value is completely in its head and has no separate memory (parts) whose address could be compared.
             _ => self == other,
         }
     }

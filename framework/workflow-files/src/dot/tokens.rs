@@ -130,7 +130,7 @@ impl Tokens {
         self.take_id().ok_or_else(|| self.unexpected(expected))
     }
 
-    /// Returns the error that another token was expected.
+    /// Returns an error that names the next token, and the token `expected` in its place.
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let there = match self.peek() {
             None => "the end of the file".into(),

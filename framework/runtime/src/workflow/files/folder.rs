@@ -74,8 +74,8 @@ impl Folder {
         for name in names {
             let path = self.path.join(name);
             let parent = path.parent().unwrap_or(&self.path);
-            // Symbolic links can be only in the part of the path that exists already. If that part lies in the directory, so do the parent
-            // directories that are created.
+            // Only the part of a file's path that exists already can contain symbolic links. If that part lies in the directory of the commands, so
+            // do the parent directories that are created.
             let there = parent.ancestors().find_map(|above| above.canonicalize().ok());
             let created = match there.is_some_and(|there| there.starts_with(&self.path)) {
                 true => fs::create_dir_all(parent),
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(fs::read(outside.path().join("f")).unwrap(), b"secret");
         assert!(root.make_room(["out/new/f"]).unwrap_err().contains("leads out of the directory"));
         assert!(!outside.path().join("new").exists());
-        // A symbolic link with the name of the file is replaced; the target of the link stays as it is.
+        // A symbolic link with the name of the received file is replaced; the target of the link stays as it is.
         fs::write(other.path().join("link"), "new").unwrap();
         send(&other, &root, "link").unwrap();
         assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"new");

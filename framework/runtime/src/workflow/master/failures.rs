@@ -10,7 +10,7 @@ use crate::session::topology::Size;
 use crate::workflow::messages::{Failure, Reason};
 
 impl Master {
-    /// Handles a failed try.
+    /// Handles a failed try of a task on a rank.
     ///
     /// # Errors
     /// More tasks have failed for good than allowed.

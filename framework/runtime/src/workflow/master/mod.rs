@@ -143,7 +143,7 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Creates the master for `ranks` ranks, of which `lost` have died before. At most `max_failures` tasks may fail.
+    /// Creates the master for `ranks` ranks, of which `lost` have died before this run of a workflow. At most `max_failures` tasks may fail.
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
         let task = |task| Task {
             state: State::Waiting,
@@ -362,7 +362,7 @@ impl Master {
     }
 
     /// Returns the estimated time in seconds of the remaining critical path: the longest chain of tasks that have not ended. It is computed from the
-    /// tasks' work in the description and the measured time per work; `None` before the first task is done.
+    /// run times in the description and the ratio of measured run times to them; `None` before the first task is done.
     pub(super) fn critical_path(&self) -> Option<f64> {
         let work: f64 = (0..self.tasks.len())
             .filter(|&task| self.measured[task].is_some())

@@ -12,8 +12,8 @@ use crate::workflow::messages::{ANNOUNCED, Exceeded, Order};
 /// Minimum number of tasks that are dispatched to a rank, per task that the rank runs at once: the running task and one more, so that the rank need
 /// not wait for an order.
 const LEAST_AHEAD: usize = 2;
-/// Work in nanoseconds that is dispatched to a rank in advance: much longer than a message takes, so that the rank always has a task, and short
-/// enough that no rank waits long for another at the end of the run.
+/// Total run time in nanoseconds of the tasks that are dispatched to a rank in advance: much longer than a message takes, so that the rank always has
+/// a task, and short enough that no rank waits long for another at the end of the run.
 const AHEAD: f64 = 2e6;
 /// Maximum number of tasks that are dispatched to a rank in advance. Even with very short tasks, more tasks per message would not save noticeable
 /// time.
@@ -302,7 +302,8 @@ impl Master {
 
     /// Asks busy ranks to return tasks that they have not begun, as many as idle ranks could begin at once.
     fn recall(&mut self) {
-        // Short tasks end before their rank could return them to the master. With a plan, the plan decides which rank waits.
+        // No task is recalled if tasks are short, because they end before their rank could return them, or if there is a plan, because the plan
+        // decides on which rank each task waits.
         if self.supply.is_planned() || self.are_short() {
             return;
         }

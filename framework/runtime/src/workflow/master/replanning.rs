@@ -33,7 +33,7 @@ pub(super) struct Replanning {
     pub(super) forecast: Forecast,
     pub(super) clusters: Arc<Clusters>,
     pub(super) plan: Arc<Plan>,
-    /// Time of the last request to the planner or of its last reply. `takes` is the expected time to compute a new plan.
+    /// Time of the last request to the planner or of its last reply, whichever was later. `takes` is the expected time to compute a new plan.
     pub(super) at: Duration,
     pub(super) takes: Duration,
     pub(super) lost: Option<usize>,

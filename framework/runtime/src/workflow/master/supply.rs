@@ -141,12 +141,12 @@ impl Supply {
         fits
     }
 
-    /// Returns the first named limit whose available amount is smaller than a task needs; `amounts` are the needs of the task.
+    /// Returns the first shared resource (named limit) of which less is available than a task needs; `amounts` is what the task needs of each.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
     }
 
-    /// Adds a task to those that wait for a named limit: the first whose available amount is smaller than the task needs.
+    /// Adds a task to those that wait for a shared resource (named limit): the first one whose available amount is smaller than the task needs.
     pub(super) fn wait(&mut self, task: usize, amounts: &[(usize, u64)]) {
         let Some(limit) = self.short_of(amounts) else { return };
         self.limits[limit].1.insert(self.keys[task]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) measured: f64,
-    /// Sum of the run times that the description states for completed tasks.
+    /// Sum of the run times that the description states for the same tasks.
     pub(super) described: f64,
     pub(super) tasks: f64,
 }

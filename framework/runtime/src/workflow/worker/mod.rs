@@ -87,7 +87,7 @@ impl WorkflowWorker {
         for order in orders.orders {
             self.enqueue(&order, out)?;
         }
-        // Changed sources are handled after the new orders, because inputs of the new tasks may have changed sources.
+        // Changed sources (ranks from which inputs are read) are handled after the new orders, because they may be those of the new tasks' inputs.
         for (task, rank) in orders.changed_sources {
             self.on_source_changed(task, rank, out)?;
         }
@@ -142,7 +142,7 @@ impl WorkflowWorker {
         self.exchange.request(task, source, room, out)
     }
 
-    /// Handles the master's message that the value of `task` must be requested from rank `rank` instead of another.
+    /// Handles the master's message that the value of `task` must be requested from rank `rank` instead of the rank stated before.
     fn on_source_changed(&mut self, task: usize, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         use Location::{Arriving, Offered, Wanted};
         let held = &self.values[task];
@@ -160,8 +160,8 @@ impl WorkflowWorker {
         requests.try_for_each(|request| self.exchange.answer(request, &mut self.values, out))
     }
 
-    /// Handles the reply of a rank that has requested values but sends only their sizes, because they are large: this rank must first reserve memory
-    /// for them.
+    /// Handles the reply of rank `from`, which sends only the sizes of the requested values, because they are large: this rank must first reserve
+    /// memory for them.
     pub(super) fn on_offer(&mut self, from: usize, offered: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
         for (task, bytes) in offered {
             if matches!(self.values[task].location, Location::Wanted(source) if source == from) {
@@ -215,7 +215,7 @@ impl WorkflowWorker {
         self.exchange.send_request(out)
     }
 
-    /// Returns the next work for this rank's executor, which must be idle.
+    /// Returns what this rank's executor, which must be idle, is to do next.
     pub(super) fn next(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if !self.values.fits(0)
             && let Break(job) = self.evict(None, out)?
@@ -258,7 +258,7 @@ impl WorkflowWorker {
         };
         self.queue.remove(task);
         if is_suspect {
-            // The master is informed before a task runs that is suspected of having killed an earlier rank, because the task may kill this process
+            // Before a task runs that is suspected of having killed an earlier rank, the master is informed, because the task may kill this process
             // too.
             self.exchange.send(0, Content::Started(task), out)?;
         }
@@ -369,7 +369,7 @@ impl WorkflowWorker {
     }
 
     /// Evicts the value that is needed last, among those that the task `reader` does not read. Returns a write of the value to disk or, if the disk
-    /// already has a copy, drops the value from memory and returns the next work for the executor.
+    /// already has a copy, drops the value from memory and returns what the executor is to do next.
     fn evict(&mut self, reader: Option<usize>, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
         let spared =
             |task: usize| reader.is_some_and(|reader| self.graph.parents(reader).any(|input| input == task));
@@ -487,7 +487,7 @@ impl WorkflowWorker {
         std::mem::take(&mut self.values.forgotten)
     }
 
-    /// Returns the results since the last report to the master, if there are any.
+    /// Returns what this rank has to report to the master about tasks since its last report; `None` if there is nothing to report.
     pub(super) fn take_report(&mut self) -> Option<Report> {
         let report = std::mem::take(&mut self.report);
         (report != Report::default()).then_some(report)

@@ -147,7 +147,7 @@ impl Queue {
         planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
-    /// Returns the first of the queue positions of `tasks`.
+    /// Returns the lowest queue position of `tasks`.
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
         tasks.filter_map(|task| self.keys[task]).min()
     }

@@ -20,13 +20,13 @@ struct Stations {
 /// Times and events of a rank's tasks, for the event log.
 #[derive(Debug, Default)]
 pub(in crate::workflow) struct Trace {
-    /// Time of the next event; `None` without an event log.
+    /// Time with which the next event is recorded; `None` without an event log.
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
     /// Tasks that were passed to user code or to the process that starts commands and that have not begun, each with the time at which it was passed.
     dispatched: HashMap<usize, (Duration, TaskBegan)>,
-    /// Closures that were passed to user code, in order. The first closure is running.
+    /// Tasks whose closures were passed to the executor, in order. The first closure is running.
     closures: VecDeque<usize>,
     /// By task: end time of a command's process, until the end of the task is in the log.
     stopped: HashMap<usize, Duration>,

@@ -12,8 +12,8 @@ use crate::workflow::value::Value;
 /// another value is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part
 /// of the smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// Divisor of the memory limit: at most this part of the limit is granted to requested values that may arrive without reserved memory. It is smaller
-/// than the accuracy with which users choose a limit.
+/// At most the memory limit divided by this number may be taken by requested values that arrive without reserved memory. This is less than the
+/// accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
 /// Location of a value, as far as this rank knows.
@@ -62,7 +62,7 @@ impl Location {
 pub(super) struct Held {
     pub(super) location: Location,
     pub(super) bytes: u64,
-    /// Maximum size in bytes up to which the requested value may arrive without reserved memory.
+    /// Size in bytes up to which the requested value may arrive although no memory was reserved for it.
     pub(super) granted: u64,
     /// Number of tasks on this rank, queued or running, that read the value.
     pub(super) uses: u32,
@@ -87,7 +87,7 @@ pub(super) struct Held {
 struct Leaving {
     task: usize,
     to: usize,
-    /// Number of the copy that is being sent: the value of `copies` when the sending began.
+    /// Value of `copies` when the sending began. If `copies` has changed since, the copy that is being sent is not the one in memory any more.
     copy: u32,
     bytes: u64,
     /// Number of the message that contains the value.
@@ -106,13 +106,13 @@ pub(super) struct Values {
     held: u64,
     /// Bytes that running tasks may occupy besides their inputs.
     working: u64,
-    /// Total size in bytes up to which requested values may arrive without reserved memory.
+    /// Sum of the sizes in bytes up to which requested values may arrive although no memory was reserved for them.
     granted: u64,
     /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
     /// Bytes of values that occupy memory only because they are still being sent.
     leaving_bytes: u64,
-    /// Peak of the bytes that were occupied or reserved.
+    /// Peak of the bytes that were occupied or reserved for values and tasks on this rank.
     pub(super) most_held: u64,
     /// Size in bytes of the largest value that was computed on this rank.
     pub(super) largest: u64,
