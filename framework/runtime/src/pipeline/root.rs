@@ -271,11 +271,10 @@ impl<'c, 'p> Root<'c, 'p> {
 
     /// Starts to write the files of a snapshot, because the sink has committed all items before the snapshot's marker.
     fn on_committed(&mut self, committed: Committed, at: &Moment) -> Result<()> {
-        let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source()) else {
+        let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
             return Ok(());
         };
-        let is_finished = source.is_finished() && !source.is_cut();
-        snapshots.write(committed, is_finished, at.now())
+        snapshots.write(committed, source.marker_arrived(), at.now())
     }
 
     /// Calls the sink's `finish` if that is needed. Returns true if the sink is finished.

@@ -22,6 +22,8 @@ struct Markers {
     items: u64,
     /// True if the last batch of the source was the marker of a snapshot.
     is_last: bool,
+    /// Number of markers that have been drawn and have not reached the sink.
+    in_flight: usize,
 }
 
 /// Source of a stream, with the window that limits its batches in flight.
@@ -99,7 +101,9 @@ impl Source {
             BatchKind::End => self.wants_end = false,
             BatchKind::Marker(_) => {
                 let at_end = self.markers.at_end && !self.ended;
-                self.markers = Markers { is_due: false, at_end, items: self.next_item, is_last: true };
+                let in_flight = self.markers.in_flight + 1;
+                self.markers =
+                    Markers { is_due: false, at_end, items: self.next_item, is_last: true, in_flight };
             }
         }
         let (number, first, fill) =
@@ -160,6 +164,15 @@ impl Source {
         self.done += u64::from(batch.done);
         self.delivered += batch.items as u64;
         self.window.consumed(batch, now);
+    }
+
+    /// Registers that the marker of a snapshot has reached the sink. Returns true if the snapshot is that of the complete stream: no batch follows the
+    /// marker, and the source was not ended early. [`is_finished`](Source::is_finished) may be false even then, because ranks may still have to
+    /// return permission to make further pieces of a stage's output.
+    pub(crate) fn marker_arrived(&mut self) -> bool {
+        self.markers.in_flight = self.markers.in_flight.saturating_sub(1);
+        let has_more = self.markers.in_flight > 0 || self.markers.at_end || self.wants_end;
+        self.ended && !self.is_cut && !has_more
     }
 
     /// Handles a message of rank `from`, which requests permission to make further pieces of a stage's output, or returns permission that it does not
@@ -278,6 +291,28 @@ mod tests {
         let plan =
             WindowPlan { batch: BatchMode::Auto, batch_time, fixed, bytes, hosts: 1, ranks: 1, ahead: 2 };
         Source::new(plan, 0, true, Duration::ZERO)
+    }
+
+    #[test]
+    fn only_the_last_marker_belongs_to_the_complete_stream() {
+        let mut source = source();
+        source.with_snapshots(true, 0, false);
+        let draw = |source: &mut Source, items, is_last| {
+            assert!(source.next_draw().is_some());
+            source.drawn(Some(items), is_last, None);
+        };
+        draw(&mut source, 2, false);
+        source.request_marker();
+        draw(&mut source, 0, false);
+        draw(&mut source, 1, true);
+        source.wants_end = false;
+        draw(&mut source, 0, false);
+        assert!(source.next_draw().is_none(), "the second marker is the last batch");
+        // The batches have not returned their room in the window, so the source is not finished.
+        assert_eq!([source.marker_arrived(), source.marker_arrived()], [false, true]);
+        assert!(!source.is_finished());
+        source.is_cut = true;
+        assert!(!source.marker_arrived());
     }
 
     #[test]

@@ -188,8 +188,14 @@ impl World {
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
         let saved = if epoch == 1 { self.saved.clone() } else { Vec::new() };
         self.machines[rank].prepare(table, 0, true, saved);
-        let set_up = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
-        assert!(matches!(set_up, Some(Job::SetUp { .. })));
+        // Stages that are restored from a snapshot may still wait for their jobs, which come before the set-up.
+        loop {
+            match self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap() {
+                Some(Job::SetUp { .. }) => break,
+                Some(job @ Job::Restore { .. }) => self.jobs[rank].push_back(job),
+                job => panic!("expected a set-up, got {job:?}"),
+            }
+        }
         self.machines[rank].ready(SetUp::default());
         self.act(rank, |machine, at, out| machine.switch(epoch, at, out)).unwrap();
     }
@@ -254,7 +260,9 @@ impl World {
             job => panic!("the machine itself has no {job:?}"),
         };
         self.act(rank, |machine, at, out| machine.on_done(done, at, out)).unwrap();
-        self.is_finished |= is_marker && self.machines[0].source().unwrap().is_finished();
+        if is_marker {
+            self.is_finished = self.machines[0].source_mut().unwrap().marker_arrived();
+        }
     }
 
     fn process(
