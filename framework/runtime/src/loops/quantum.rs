@@ -1,7 +1,7 @@
 //! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest time off the core, in seconds, that counts as a time slice of another process. A shorter difference between elapsed time and CPU time is
-/// due to an interrupt or to the granularity of the clock.
+/// Shortest time in seconds for which a process was off its core that counts as a time slice of another process. A shorter difference between elapsed
+/// time and CPU time is due to an interrupt or to the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
 /// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
 /// quantum, rates would be measured over too short a time.
@@ -18,14 +18,15 @@ const MEMORY: f64 = 1.0;
 /// are measured over enough time to average them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QuantumEstimate {
-    /// Recent time off the core in seconds, with exponentially decreasing weight.
+    /// Sum of the recent times, in seconds, in which other processes had the rank's core; older ones have less weight.
     off: f64,
-    /// Recent sum of the squared lengths of the times off the core, with exponentially decreasing weight.
+    /// Sum of the squares of the recent times in which other processes had the rank's core; older ones have less weight.
     squares: f64,
 }
 
 impl QuantumEstimate {
-    /// Adds a block that took `gap` seconds longer than its CPU time, and returns the part of `gap` that counts as time off the core.
+    /// Adds a block (call of user code) that took `gap` seconds longer than its CPU time. Returns the part of `gap` in which other processes had the
+    /// core.
     pub(super) fn add(&mut self, gap: f64) -> f64 {
         if gap.is_nan() || gap < SHORTEST {
             return 0.0;

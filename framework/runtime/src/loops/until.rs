@@ -64,7 +64,7 @@ impl Until {
             .with("Until::sum", if self.sums { "set" } else { "unset" })
     }
 
-    /// Returns the neutral element of [`combine`](Until::combine).
+    /// Returns the residual that changes nothing when it is [combined](Until::combine) with another.
     pub(super) fn nothing(&self) -> f64 {
         if self.sums { 0.0 } else { f64::NEG_INFINITY }
     }

@@ -116,7 +116,7 @@ fn units_may_arrive_before_their_directives() {
     }
 }
 
-/// The run consists of two passes without a barrier between them.
+/// The run consists of two passes over the units, without a barrier between them.
 #[test]
 fn nowait_units_repeat_without_directives() {
     let mut worker = worker();

@@ -217,8 +217,8 @@ impl LoopState {
                 Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
-            // A failure is reported to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user
-            // code for a long time.
+            // A failure is reported to the other ranks before the thread scope ends. Its end waits for the compute thread, which may be in user code
+            // for a long time.
             result.inspect_err(|error| endpoint.report(error))?;
             let (coordinator, piece_time, last, block_size) = participant.finish();
             self.piece_time = piece_time;
