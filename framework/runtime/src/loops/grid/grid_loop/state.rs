@@ -65,7 +65,7 @@ pub(super) struct Run<'d> {
     pub(super) position: Position,
     /// Number of sweeps that this run has to do, without those that an earlier job has done.
     pub(super) sweeps: u64,
-    /// True if the run has nothing to compute: no sweep, row or column.
+    /// True if the run has nothing to compute, because the number of sweeps, rows or columns is zero.
     pub(super) is_empty: bool,
     pub(super) resumed: Resumed,
     passes: Passes<'d>,
