@@ -59,7 +59,7 @@ pub struct Follower {
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
-    /// Number of bytes of the log file that were read so far; `lines` is the number of its lines.
+    /// Number of bytes of the log file that were read so far; `lines` is the number of lines in them.
     read: u64,
     lines: u64,
     /// First line of the log file. It contains the start time of the rank, so a change shows that the file was replaced.

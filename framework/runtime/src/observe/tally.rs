@@ -36,7 +36,8 @@ pub(crate) struct Tally {
     unfetched: VecDeque<Duration>,
     /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units, such as creating a stage.
     set_up: Duration,
-    /// Total time so far of work that is not timed call by call: commands of tasks, or pieces of a grid loop's sweep that are timed together.
+    /// Time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are being
+    /// timed.
     running: Duration,
 }
 
@@ -140,8 +141,8 @@ impl Tally {
         self.add(0, None, whole as u64, took);
     }
 
-    /// Sets the total time so far of work that is not timed call by call: commands of tasks, or pieces of a grid loop's sweep that are timed
-    /// together.
+    /// Sets the time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are
+    /// being timed.
     pub(crate) fn set_running(&mut self, running: Duration) {
         self.running = running;
     }
