@@ -22,7 +22,7 @@ use crate::session::{Balance, Config};
 /// Instruction of rank 0 to all ranks of a loop: which units (rows or indices) move, and when ranks report their measurements next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
-    /// Number of units that each sender sends to each receiver; empty if nothing moves.
+    /// Numbers of units (rows or indices) that ranks send to other ranks; empty if nothing moves.
     pub(super) moves: Vec<Move>,
     /// Seconds until each rank reports its measurements again.
     pub(super) period: f64,
@@ -208,7 +208,8 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates of the ranks, because from now on the loop computes in blocks of another size, with other rates.
+    /// Discards the measured rates (units per second) of the ranks, because from now on the loop computes in blocks of another size, with other
+    /// rates.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {

@@ -182,7 +182,7 @@ fn forced_movements_are_random_and_reproducible() {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The first decision after a movement moves no units. It only records that the movement is complete.
+            // The first decision after a movement of units moves no units. It only records that the movement is complete.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

@@ -8,8 +8,8 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// Minimum duration of the previous block for which the CPU time of a block is read as well. The two readings take a microsecond or two, which is
-/// more than a hundredth of a shorter block.
+/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. The two readings take a microsecond or
+/// two, which is more than a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
 /// Weight of the last block (units of one call of user code) in the mean time of a unit: one slow block in sixteen does not change the mean much.
 const SHARE: f64 = 1.0 / 16.0;
@@ -27,9 +27,9 @@ pub(super) struct Sample {
     pub(super) blocks: u64,
     /// Seconds since the rank's last report to rank 0.
     pub(super) span: f64,
-    /// Part of the seconds since the last report in which the rank processed messages and sent reports.
+    /// Part of the seconds since the last report to rank 0 in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of the seconds since the last report in which the rank waited for other ranks.
+    /// Part of the seconds since the last report to rank 0 in which the rank waited for other ranks.
     pub(super) waiting: f64,
     /// Number of movements of units since the start of the run for which the rank has sent and received all its units.
     pub(super) movements: u64,

@@ -6,11 +6,11 @@ const SHORTEST: f64 = 0.5e-3;
 /// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
 /// quantum, rates would be measured over too short a time.
 const LEAST: f64 = 3e-3;
-/// Largest quantum in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time off the core counts as several time
-/// slices.
+/// Largest quantum (time slice of a process) in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time in which
+/// other processes had the core counts as several time slices.
 const MOST: f64 = 0.1;
-/// Time constant, in seconds off the core, with which earlier time slices lose weight in the estimate: long enough for some pauses of a CPU quota,
-/// short enough to forget a load that has ended.
+/// Time constant with which earlier time slices lose weight in the estimate, in seconds in which other processes had the core: long enough for some
+/// pauses of a CPU quota, short enough to forget a load that has ended.
 const MEMORY: f64 = 1.0;
 
 /// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean of these times, weighted by their length. If a

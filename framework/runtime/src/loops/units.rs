@@ -1,4 +1,4 @@
-//! Storage of the data of neighbouring units of a loop, and their form in messages.
+//! Storage of the data of neighbouring units (rows or indices) of a loop, and their form in messages.
 
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ pub(super) mod sealed {
         fn copy(&self) -> Self;
         /// Returns the approximate size of the units in bytes.
         fn bytes(&self) -> usize;
-        /// Checks that the units can be encoded for a message.
+        /// Checks that the data of the units can be encoded for a message.
         fn check_travel(&self) -> Result<()>;
         /// Writes the data of the units to a message.
         fn pack(self, into: &mut Packer) -> Result<()>;

@@ -93,7 +93,7 @@ pub struct Converged {
     pub summary: Option<Summary>,
 }
 
-/// Verdict of a convergence check on rank 0.
+/// Result of a convergence check, which rank 0 makes: number of passes, residual, and whether the loop has converged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CheckResult {
     pub(super) passes: u64,

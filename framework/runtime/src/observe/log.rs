@@ -162,7 +162,7 @@ fn complain(path: &Path, error: &io::Error) {
     log::warn!("event logging has stopped: cannot write {}: {error}", path.display());
 }
 
-/// Kind of a rank's log file.
+/// Kind of a rank's log file: decisions and actions, or use of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
     /// Log of the rank's decisions and actions.

@@ -142,7 +142,7 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Returns true if the rank's time is accounted for.
+    /// Returns true if the rank's time is accounted for, which is the case if events are logged.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()

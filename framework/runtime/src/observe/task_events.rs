@@ -146,7 +146,7 @@ pub struct ValueOnDisk {
 /// The run of a workflow ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowEnd {
-    /// Number of completed tasks.
+    /// Number of tasks of the workflow that were completed.
     pub tasks: u64,
     /// Number of tasks that failed, or that were not run because they depend on a failed task.
     pub failed: u64,

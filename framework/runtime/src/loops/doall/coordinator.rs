@@ -326,7 +326,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of a loop of `passes` passes, and the state for the next run. `block` is the final block size.
+    /// Returns the summary of a loop of `passes` passes, and what the next run needs. `block` is the final block size (units per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

@@ -51,7 +51,7 @@ pub struct DoAllLoop<L: DoAll> {
 }
 
 impl<L: DoAll> DoAllLoop<L> {
-    /// Creates a loop over `units` units.
+    /// Creates a loop over `units` units (rows or indices).
     pub fn new(name: &str, units: u64, body: L) -> Self {
         let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::default()) };
         DoAllLoop { body, rank_loop }
@@ -231,7 +231,7 @@ impl<L: DoAll> DoAllLoop<L> {
         &self.body
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`DoAll`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut L {
         &mut self.body
     }

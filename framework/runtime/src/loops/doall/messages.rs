@@ -23,14 +23,14 @@ messages! {
         /// Units sent to rank 0, which gathers all units.
         Gather = 51,
     }
-    /// Message from a worker to the coordinator.
+    /// Message from a worker to the coordinator: a report of measurements, or the pieces that the worker has written to a checkpoint.
     pub(super) enum ToCoordinator {
         /// Report of a worker's measurements and of its remaining work in this pass.
         Report(report: Report) = 24,
         /// Pieces of a checkpoint that the worker has written, and the number of completed passes after which their units were saved.
         Saved(pass: u64, pieces: Vec<Saved>) = 52,
     }
-    /// Message to a worker.
+    /// Message to a worker: a directive of rank 0, or units from another worker.
     pub(super) enum ToWorker<U: Infallible => Body> {
         /// Directive (decision of rank 0) to all workers.
         Directive(directive: Directive) = 48,
@@ -44,7 +44,7 @@ messages! {
 pub(super) struct Report {
     /// Time at which the rank sent this report, in seconds on the rank's clock.
     pub(super) at: f64,
-    /// Number of the last directive that the rank has carried out.
+    /// Number of the last directive of rank 0 that the rank has carried out.
     pub(super) round: u64,
     /// Number of computations of units (rows or indices) that the rank has done in this pass over the units.
     pub(super) done: u64,
@@ -57,7 +57,7 @@ pub(super) struct Report {
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0 about a DOALL loop, which all ranks receive.
+/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units move, and whether a pass begins or the run ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
@@ -103,7 +103,7 @@ impl Transfer {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // The sender cannot transfer more than it has left, even if rank 0 has overestimated its remaining work.
+        // The sender cannot transfer more computations than it has left, even if rank 0 has overestimated its remaining work.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }

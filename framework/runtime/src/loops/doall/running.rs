@@ -60,8 +60,8 @@ enum InHand {
 pub(in crate::loops) enum CallerRequest {
     /// The program waits for the next block, which is a range of indices to process.
     Next,
-    /// The program is at the first index of this range, which is the rest of its present block, and asks which part of the range it still has to
-    /// process. The other part has moved to other ranks.
+    /// The program is at the first index of this range, the rest of the indices that it received last, and asks which part of the range it still has
+    /// to process. The other part has moved to other ranks.
     Rest(Range<u64>),
 }
 

@@ -19,8 +19,8 @@ pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) count: u64,
     /// Number of times that each unit of the segment (sequence of consecutive units) is still to be computed, apart from the first `done` units.
     pub(super) left: u64,
-    /// Number of units at the front of the segment that have been computed in the present pass; each of them is to be computed only `left` - 1 more
-    /// times.
+    /// Number of units at the front of this segment (sequence of units) that have been computed in the present pass; each of them is to be computed
+    /// only `left` - 1 more times.
     done: u64,
     pub(in crate::loops) units: U,
 }

@@ -44,7 +44,7 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for the user code of a DOALL loop.
+/// Task for the user code of a DOALL loop: creating units, or computing a block of them.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
     /// Create the data of the units (rows or indices) of this range.

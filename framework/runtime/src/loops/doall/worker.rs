@@ -1,4 +1,5 @@
-//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives, and determines when the rank reports.
+//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives of rank 0, and determines when the rank reports its
+//! measurements.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// Number of the last directive that this rank has carried out.
+    /// Number of the last directive of rank 0 that this rank has carried out.
     round: u64,
     /// Number of the present pass over the units of the loop, from 1.
     pass: u64,

@@ -16,10 +16,10 @@ use crate::rank::blocked_ranks::ranks_of;
 /// State of rank 0's coordinator in a run over a grid.
 pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
-    /// Number of rows of each rank that has any, as it will be after all movements that rank 0 has ordered.
+    /// Number of rows of each rank that has any, as it will be after all movements of rows that rank 0 has ordered.
     held: Vec<u64>,
     sweeps: u64,
-    /// Name of the sweeps for users, such as "panels", and number of sweeps that earlier starts of the job have done.
+    /// Word that users see for sweeps, such as "panels", and number of sweeps that earlier starts of the job have done.
     earlier: (&'static str, u64),
     /// True if the run ended early, by convergence or by a request to stop the job.
     is_stopped: bool,

@@ -26,7 +26,7 @@ impl Directive {
     }
 }
 
-/// Movement of rows between two sweeps.
+/// Movement of rows between ranks, which takes place between two sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Movement {
     /// Sweep before which the rows move.

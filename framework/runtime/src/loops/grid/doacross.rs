@@ -261,7 +261,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         &self.user
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`DoAcross`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }

@@ -42,7 +42,7 @@ messages! {
         /// The sender of this message cannot continue without rows that the receiver of the message has announced to it.
         Wanted = 53,
     }
-    /// Message to or from the coordinator.
+    /// Message to or from the coordinator: a report, a verdict about convergence, or the end of the run.
     pub(super) enum Coordination {
         Report(report: ToCoordinator) = 24,
         /// Verdict of rank 0 about convergence, for all ranks with rows.

@@ -182,8 +182,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Before sweep `sweep`, sends a report and writes rows to a checkpoint if these are due, and begins a convergence check. On rank 0 a decision
-    /// about movements of rows follows.
+    /// Before sweep `sweep`, sends a report of measurements and writes rows to a checkpoint if these are due, and begins a convergence check. On rank
+    /// 0 a decision about movements of rows follows.
     fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.times.end_wait();
         let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;

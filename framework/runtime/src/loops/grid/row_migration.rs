@@ -77,8 +77,8 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
-                        // The caller processes a directive that arrives before the rows. The sender of the rows may forward directives while it
-                        // still waits for rows that it has to pass on.
+                        // The caller processes a directive of rank 0 that arrives before the rows. The sender of the rows may forward directives
+                        // while it still waits for rows that it has to pass on.
                         Some(directive @ ToNeighbour::Directive(_)) if !self.is_announced => {
                             queue.push_front(directive);
                             return Ok(false);

@@ -217,7 +217,7 @@ impl<U: Stencil> StencilLoop<U> {
         &self.user
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`Stencil`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }

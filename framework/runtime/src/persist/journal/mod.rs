@@ -132,12 +132,12 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// Creates an error of the file system about a journal.
+/// Creates the error for a failed file operation on a journal.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
 }
 
-/// Creates the error that a journal must not be used, or that a job cannot have a journal.
+/// Creates the error which states that a journal must not be used, or that a job cannot have one.
 fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
 }

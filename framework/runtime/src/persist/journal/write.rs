@@ -66,8 +66,8 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
-    /// Passes the results in the file of a journal that this process has open to `each`, as [`open`](Journal::open) does: of several records of a
-    /// task only the first.
+    /// Reads the file of a journal that this process has open, and passes its results to `each`, as [`open`](Journal::open) does: of several records
+    /// of a task only the first.
     pub(crate) fn read(
         path: &Path,
         identity: &Identity,
