@@ -1,7 +1,7 @@
 //! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest time in seconds for which a process was off its core that counts as a time slice of another process. A shorter difference between elapsed
-/// time and CPU time is due to an interrupt or to the granularity of the clock.
+/// Shortest time, in seconds, for which a process must be off its core so that this counts as a time slice of another process. A shorter difference
+/// between elapsed time and CPU time is due to an interrupt or to the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
 /// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
 /// quantum, rates would be measured over too short a time.

@@ -45,7 +45,7 @@ pub struct Planned {
 pub struct TaskHeld {
     /// Name of the task that cannot be dispatched.
     pub task: String,
-    /// Name of the limit that other tasks use up, such as that of a number of database connections.
+    /// Name of the limit that other tasks use up. The program has given the name, for example to a number of database connections.
     pub limit: String,
 }
 

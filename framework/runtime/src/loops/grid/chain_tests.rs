@@ -63,7 +63,7 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // Sweep before which the rows move that rank 0's last such directive names; `None` if no movement of rows was ordered.
+    // Sweep before which the rows move whose movement rank 0 ordered last; `None` if it has ordered none.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {

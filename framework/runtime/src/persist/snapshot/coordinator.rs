@@ -28,9 +28,9 @@ messages! {
 /// Route by which rank 0's message about the checkpoint from which the job resumes reaches the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Rank 0 sends the message to each of the other ranks.
+    /// Rank 0 sends each of the other ranks the message about the checkpoint.
     Star,
-    /// Each rank forwards the message to the next rank.
+    /// Each rank forwards the message about the checkpoint to the next rank.
     Chain,
 }
 

@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Checks this text, which comes from a manifest, because it becomes part of a path.
+/// Checks that a text from a manifest is sixteen hexadecimal digits, because it becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
