@@ -23,7 +23,7 @@ pub struct Outcome<T, S> {
 }
 
 impl<T, S> Outcome<T, S> {
-    /// Creates the outcome of this rank from the value and summary on rank 0.
+    /// Creates the outcome of this rank; `root` is the value and the summary, which only rank 0 has.
     pub(crate) fn new(root: Option<(T, S)>) -> Self {
         Outcome { root }
     }
@@ -38,7 +38,7 @@ impl<T, S> Outcome<T, S> {
         self.root.as_ref().map(|(_, summary)| summary)
     }
 
-    /// Returns the summary of the run on rank 0 and drops the value; `None` on the other ranks.
+    /// Returns the summary of the run on rank 0, without the value; `None` on the other ranks.
     pub fn into_summary(self) -> Option<S> {
         self.root.map(|(_, summary)| summary)
     }

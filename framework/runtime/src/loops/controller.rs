@@ -19,16 +19,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Instruction of rank 0 to all ranks of a loop: units that move, and time of the next reports.
+/// Instruction of rank 0 to all ranks of a loop: which units (rows or indices) move, and when ranks report their measurements next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
-    /// Number of units that each sender sends to each receiver; empty if nothing moves.
+    /// Numbers of units (rows or indices) that ranks send to other ranks; empty if nothing moves.
     pub(super) moves: Vec<Move>,
-    /// Seconds until ranks report again.
+    /// Seconds until each rank reports its measurements again.
     pub(super) period: f64,
 }
 
-/// Collects reports of the ranks that have units, and decides about movements of units when all of them have reported.
+/// Collects reports of measurements from the ranks that have units. When all have reported, it decides whether units move between ranks.
 pub(super) struct LoopController {
     balancer: LoopBalancer,
     reach: Reach,
@@ -50,16 +50,16 @@ pub(super) struct LoopController {
     change: Option<String>,
 }
 
-/// Number of units of a rank and its measurements, from its reports.
+/// Number of units (rows or indices) of a rank, and its measurements, both from its reports to rank 0.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// Number of units that the rank holds, as last reported.
+    /// Number of units (rows or indices) that the rank held at its last report to rank 0.
     held: u64,
-    /// True if the rank has reported since rank 0 last requested reports.
+    /// True if the rank has reported its measurements since rank 0 last requested reports.
     has_reported: bool,
-    /// Sum of the measurements that the rank has reported since the last decision.
+    /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units.
     sample: Sample,
-    /// Units and computing time of the rank, summed over reports until they cover enough time to determine a rate.
+    /// Computed units and computing time, summed over the rank's reports until they cover enough time to determine how fast it computes.
     rate: RateAccumulator,
 }
 
@@ -73,9 +73,9 @@ impl RankState {
     }
 }
 
-/// Movement of units in progress.
+/// Movement of units (rows or indices) between ranks that is in progress.
 struct Movement {
-    /// Number of units that change their rank in this movement.
+    /// Number of units (rows or indices) that go to another rank in this movement.
     units: u64,
     messages: u64,
     /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
@@ -149,13 +149,12 @@ impl LoopController {
         }
     }
 
-    /// Replaces the balancer by that of an earlier run of the loop, which has learned rates and costs.
+    /// Replaces the balancer by that of an earlier run of the loop, which has learned the speeds of the ranks and the costs of moving units.
     pub(super) fn resume(&mut self, balancer: LoopBalancer) {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run of the loop. If units are moving, the balancer no longer waits
-    /// for the measured cost of the movement.
+    /// Returns the balancer for the next run of the loop. If a movement of units is in progress, the balancer no longer waits for its measured cost.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -163,7 +162,7 @@ impl LoopController {
         self.balancer
     }
 
-    /// Sets the minimum number of units that each rank keeps in later movements, as far as there are enough units.
+    /// Sets the minimum number of units (rows or indices) that each rank keeps when units move, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
@@ -175,7 +174,7 @@ impl LoopController {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Returns true if all ranks with units have reported since reports were last requested.
+    /// Returns true if all ranks with units have reported measurements since rank 0 last requested reports.
     pub(super) fn is_due(&self) -> bool {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
@@ -209,7 +208,8 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates of the ranks, because from now on the loop computes in blocks of another size, with other rates.
+    /// Discards the measured rates (units per second) of the ranks, because from now on the loop computes in blocks of another size, with other
+    /// rates.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -217,7 +217,8 @@ impl LoopController {
         }
     }
 
-    /// Discards the reports of the ranks since the last decision and returns the time in seconds after which ranks are to report again.
+    /// Discards the measurements that ranks have reported since the last decision about units. Returns the seconds after which ranks are to report
+    /// again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -279,7 +280,7 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units.
+    /// Reports the measured cost of the movement of units in progress to the balancer, if all ranks have sent and received their units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -301,7 +302,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // A decision that was made while units were in transit is not logged, because it always keeps the distribution of units.
+        // A decision made while units were on their way between ranks is not logged, because it always keeps the distribution of units.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
@@ -317,23 +318,23 @@ impl LoopController {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Returns the number of interactions (reports of all ranks with a decision of rank 0) so far.
+    /// Returns the number of interactions with the balancer so far. In each, all ranks report measurements, and rank 0 decides whether units move.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }
 
-    /// Returns the number of movements of units so far, including the one in progress.
+    /// Returns the number of movements of units (rows or indices) so far, including the one in progress.
     pub(super) fn movements(&self) -> u64 {
         self.movements + u64::from(self.under_way.is_some())
     }
 
-    /// Returns the reason for the last movement of units.
+    /// Returns the reason for the last movement of units (rows or indices) between ranks.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
     }
 }
 
-/// For tests: returns movements of units that lead to a random distribution, in which some ranks have far fewer units than others.
+/// For tests: returns movements that distribute the units (rows or indices) at random, so that some ranks have far fewer units than others.
 fn random_moves(random: &mut Random, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
     let target = random_shares(random, held.iter().sum(), held.len());
     reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))

@@ -5,7 +5,7 @@ use armature_planner::loops::LoopOptions;
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
-/// Returns a controller that decides after a single report of each rank.
+/// Returns a controller that decides about movements of units as soon as each rank has reported once.
 fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let config = Config::new();
@@ -16,7 +16,7 @@ fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     controller
 }
 
-/// Returns the report of a rank that has computed each of its units once, in `seconds`.
+/// Returns the measurements of a rank that has computed each of its `held` units once, in `seconds`.
 fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
     Sample {
         units: held as f64,
@@ -182,7 +182,7 @@ fn forced_movements_are_random_and_reproducible() {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The first decision after a movement moves no units. It only records that the movement is complete.
+            // The first decision after a movement of units moves no units. It only records that the movement is complete.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

@@ -17,11 +17,11 @@ pub(super) struct Coordinator {
     name: String,
     pub(super) controller: LoopController,
     snapshots: Option<SnapshotCoordinator>,
-    /// Initial number of units of each rank.
+    /// Initial number of units (rows or indices) of each rank.
     pub(super) first: Vec<u64>,
     start: Duration,
     pub(super) ended: Option<Duration>,
-    /// True if the run must stop early: at the end of the next pass after which a checkpoint can be written.
+    /// True if the job was asked to stop before all work is done.
     pub(super) stop_requested: bool,
     /// True if the run must stop early, when its next checkpoint is due.
     stops_at_checkpoint: bool,
@@ -29,16 +29,16 @@ pub(super) struct Coordinator {
     has_last_snapshot: bool,
 }
 
-/// Distribution of units, and balancer with its learned rates and costs, which rank 0 passes to the next run of the loop.
+/// Distribution of units over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Number of units of each rank at the end of the run.
+    /// Number of units (rows or indices) of each rank at the end of the run.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }
 
 impl Coordinator {
-    /// Creates the coordinator of a run that begins now.
+    /// Creates the coordinator of a run of the loop that begins now.
     pub(super) fn new(
         name: &str,
         controller: LoopController,
@@ -59,7 +59,7 @@ impl Coordinator {
         }
     }
 
-    /// Records at time `now` that a rank has written its units to a checkpoint, or why it could not.
+    /// Records at time `now` that a rank has written its units (rows or indices) to a checkpoint.
     ///
     /// # Errors
     /// If the pieces that ranks have written do not make a complete checkpoint.
@@ -67,7 +67,8 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, written, now))
     }
 
-    /// Returns the progress of the run for display: `done` of `total` units or sweeps. `what` is their name for users, such as "panels".
+    /// Returns the progress of the run for display: `done` of `total` sweeps, or computations of units. `what` is their name for users, such as
+    /// "panels".
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),
@@ -78,7 +79,7 @@ impl Coordinator {
         Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
-    /// Returns the number of the pass if a checkpoint of the units, as they are after `pass` passes, is due.
+    /// Returns the number of the pass if a checkpoint with the units (rows or indices) as they are after `pass` passes is due.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.begin_if_due(pass, now))
     }
@@ -101,8 +102,8 @@ impl Coordinator {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Starts the checkpoint of a run that stops after `pass` passes, unless it was started before. Returns the number of that pass if a checkpoint
-    /// must be written.
+    /// Begins the checkpoint that a run writes before it stops after `pass` passes. Returns `pass` if ranks must write their units, or `None` without
+    /// checkpoints.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
         let is_started = std::mem::replace(&mut self.has_last_snapshot, true);
         self.snapshots.as_mut().filter(|_| !is_started).and_then(|snapshots| snapshots.begin(pass))
@@ -116,8 +117,8 @@ impl Coordinator {
         }
     }
 
-    /// Returns the summary of a run of `passes` passes over `units` units, and the state for the next run. `block` is the final block size, `ranks`
-    /// the work statistics of each rank, and `held` the number of units of each rank.
+    /// Returns the summary of a run of `passes` passes over `units` units, and what the next run needs. `block` is the final block size, `ranks` the
+    /// work statistics of each rank, and `held` the number of units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

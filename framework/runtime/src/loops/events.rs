@@ -20,7 +20,7 @@ pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, foun
     }
 }
 
-/// Converts a decision about movements of units to an event.
+/// Converts a decision about moving units (rows or indices) between ranks to an event for the log.
 pub(super) fn event(decision: &LoopDecision) -> Event {
     let acted = decision.is_act();
     Event::Decision {

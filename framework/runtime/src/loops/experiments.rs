@@ -1,5 +1,5 @@
-//! Options for experiments and tests (feature `experiments`), which are not part of the public interface: all options of a loop as one value,
-//! the scheduler's quantum, and random movements.
+//! Options for experiments and tests (feature `experiments`), which are not part of the public interface: all options of a loop as one value, the
+//! scheduler's quantum, and random movements of units.
 #![cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Settings {
         self.change(|settings| settings.quantum = Some(quantum))
     }
 
-    /// Moves units at random at each decision, with the random seed `seed`, whatever is measured.
+    /// Moves units (rows or indices) at random at each decision, with the random seed `seed`, whatever was measured.
     pub fn forced(self, seed: u64) -> Self {
         self.change(|settings| settings.forced = Some(seed))
     }
@@ -40,7 +40,7 @@ impl Settings {
 /// Adds the method `settings` to the builder of a loop.
 macro_rules! takes_settings {
     () => {
-        /// Replaces all options of the loop that were set so far.
+        /// Replaces all options of the loop that were set before this call.
         pub fn settings(self, settings: Settings) -> Self {
             self.change(|before| *before = settings)
         }

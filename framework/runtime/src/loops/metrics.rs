@@ -8,32 +8,32 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// Minimum duration of the previous block for which the CPU time of a block is read as well. The two readings take a microsecond or two, which is
-/// more than a hundredth of a shorter block.
+/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. The two readings take a microsecond or
+/// two, which is more than a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
-/// Weight of a new block in the mean time of a unit: one slow block in sixteen does not change the mean much.
+/// Weight of the last block (units of one call of user code) in the mean time of a unit: one slow block in sixteen does not change the mean much.
 const SHARE: f64 = 1.0 / 16.0;
 
-/// Measurements of a rank since its last report.
+/// Measurements that a rank has made since its last report to rank 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Number of units that the rank has computed since the last report.
+    /// Number of units (rows or indices) that the rank has computed since its last report to rank 0.
     pub(super) units: f64,
-    /// Seconds spent on computing blocks since the last report, including the time in which another process had the core.
+    /// Seconds that the rank has spent on computing blocks since its last report to rank 0, including the time in which another process had the core.
     pub(super) seconds: f64,
-    /// Number of units that the rank holds at the time of the report.
+    /// Number of units (rows or indices) that the rank holds at this report; in a DOALL loop, number of computations that they still need.
     pub(super) held: u64,
-    /// Number of blocks that the rank has computed since the last report.
+    /// Number of blocks (calls of user code) that the rank has computed since its last report to rank 0.
     pub(super) blocks: u64,
-    /// Seconds since the last report.
+    /// Seconds since the rank's last report to rank 0.
     pub(super) span: f64,
-    /// Part of the seconds since the last report in which the rank processed messages and sent reports.
+    /// Part of the seconds since the last report to rank 0 in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of the seconds since the last report in which the rank waited for other ranks.
+    /// Part of the seconds since the last report to rank 0 in which the rank waited for other ranks.
     pub(super) waiting: f64,
-    /// Number of movements since the start of the run for which the rank has sent and received its units.
+    /// Number of movements of units since the start of the run for which the rank has sent and received all its units.
     pub(super) movements: u64,
-    /// Seconds spent on movements of units since the last report.
+    /// Seconds that the rank has spent on sending and receiving moved units since its last report to rank 0.
     pub(super) moving: f64,
     /// Scheduler's quantum (time slice of a process) as estimated by this rank, in seconds.
     pub(super) quantum: f64,
@@ -71,7 +71,7 @@ pub(super) struct BlockTimer {
     last: Duration,
 }
 
-/// Start times of a block that is being computed: clock and CPU time.
+/// Clock and CPU time at the start of the block (call of user code) that is being computed.
 #[derive(Debug)]
 pub(super) struct StartTimes {
     wall: Duration,
@@ -116,11 +116,12 @@ pub(super) struct Metrics {
     clock: Clock,
     timer: BlockTimer,
     quantum: QuantumEstimate,
-    /// Measurements since the last report.
+    /// Measurements since the rank's last report to rank 0.
     recent: Sample,
-    /// Time of the last report.
+    /// Time at which the rank last reported its measurements to rank 0.
     sampled: Duration,
-    /// Mean seconds per unit. If the CPU time of a block is not read, the time by which the block exceeds this mean counts as time off the core.
+    /// Mean seconds per unit. If the CPU time of a block was not read, its time beyond this mean counts as time in which other processes had the
+    /// core.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -175,7 +176,7 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// Adds `took`, the time for processing messages and sending a report.
+    /// Adds the time `took`, in which the rank has processed messages and sent a report of its measurements.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
@@ -188,7 +189,7 @@ impl Metrics {
         self.total.waiting += took;
     }
 
-    /// Adds this rank's part of a movement: the time that it took and the numbers of units sent and received.
+    /// Adds this rank's part of a movement of units: the time that it took, and the numbers of units sent and received.
     pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
         self.recent.movements += 1;
         self.recent.moving += took.as_secs_f64();
@@ -197,12 +198,12 @@ impl Metrics {
         self.total.received += received;
     }
 
-    /// Returns the time since the last report of measurements.
+    /// Returns the time since this rank last reported its measurements to rank 0.
     pub(super) fn since_sample(&self) -> Duration {
         self.clock.now().saturating_sub(self.sampled)
     }
 
-    /// Returns the measurements since the last report, for a rank that holds `held` units, and begins new ones.
+    /// Returns the measurements since the last report, for a rank that now holds `held` units, and begins to collect new ones.
     pub(super) fn sample(&mut self, held: u64) -> Sample {
         let now = self.clock.now();
         let span = now.saturating_sub(self.sampled).as_secs_f64();
@@ -226,7 +227,7 @@ impl Metrics {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
 
-    /// Adds the measurements since the last report to the total.
+    /// Adds the measurements since the last report to those of the whole run.
     fn fold(&mut self) {
         let Sample { units, seconds, blocks, .. } = self.recent;
         self.total.units += units;
@@ -258,7 +259,8 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // The second block slept. Its CPU time is therefore shorter than its duration, and the difference counts as time off the core.
+        // User code slept during the second block, so its CPU time is shorter than its duration. The difference counts as time of other processes on
+        // the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

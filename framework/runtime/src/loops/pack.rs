@@ -1,5 +1,5 @@
-//! Wire format of the units of a loop in a message. Values are encoded in pieces of limited size, each after
-//! its lengths. Bulk data are separate parts of the message.
+//! Wire format of the units (rows or indices with their data) of a loop in a message. Values are encoded in pieces of limited size, each after its
+//! lengths. Bulk data are separate parts of the message.
 
 use bytes::{Buf, Bytes};
 
@@ -10,7 +10,7 @@ use crate::wire::Codec;
 /// Maximum number of values in one piece of a message; more values are sent as several pieces.
 const MOST: usize = 1 << 24;
 
-/// Writer of a message that contains units.
+/// Writer of a message that contains units (rows or indices) of a loop.
 #[derive(Debug, Default)]
 pub struct Packer {
     head: Vec<u8>,
@@ -31,7 +31,7 @@ impl Packer {
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Position in the head of the two lengths of this piece. They are filled in after the values are encoded.
+            // Position in the message's head of the two lengths of this piece of values. The lengths are filled in after the values are encoded.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);
@@ -49,13 +49,13 @@ impl Packer {
         }
     }
 
-    /// Returns the message: its head, and the separate parts. Parts contain bulk data, and the head all other bytes.
+    /// Returns the encoded units: the head of the message, and its separate parts. Parts contain bulk data, and the head all other bytes.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
         (self.head, self.parts)
     }
 }
 
-/// Reader of a message that contains units. It checks every length that it reads.
+/// Reader of a message that contains units (rows or indices) of a loop. It checks every length that it reads.
 #[derive(Debug)]
 pub struct Unpacker {
     head: Bytes,
@@ -77,7 +77,7 @@ impl Unpacker {
         })
     }
 
-    /// Reads a count from the message; it must fit into `usize`.
+    /// Reads a count of values from the message; it must fit into `usize`.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
         usize::try_from(number)

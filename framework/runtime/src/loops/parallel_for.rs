@@ -250,7 +250,7 @@ impl ParallelFor {
         Ok(values.zip(summary))
     }
 
-    /// Gathers the values that the ranks have computed (`units`) on rank 0.
+    /// Gathers the computed values of all `units` indices on rank 0, in the order of the indices.
     fn gather<V: Item + Clone>(
         &self,
         session: &mut Session,
@@ -273,7 +273,7 @@ impl ParallelFor {
 /// User code that processes a range of indices. It stores the index that it works on in the second argument, for error messages.
 type Code<'b> = dyn FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send + 'b;
 
-/// Body of a loop over indices, which are units without data.
+/// User code of a loop over indices. The indices are the units of the loop, and have no data.
 struct Indices<'b> {
     start: u64,
     at: Option<u64>,

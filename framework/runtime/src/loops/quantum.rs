@@ -1,16 +1,16 @@
 //! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
 
-/// Shortest time off the core, in seconds, that counts as a time slice of another process. A shorter difference between elapsed time and CPU time is
-/// due to an interrupt or to the granularity of the clock.
+/// Shortest time, in seconds, for which a process must be off its core so that this counts as a time slice of another process. A shorter difference
+/// between elapsed time and CPU time is due to an interrupt or to the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
 /// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
 /// quantum, rates would be measured over too short a time.
 const LEAST: f64 = 3e-3;
-/// Largest quantum in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time off the core counts as several time
-/// slices.
+/// Largest quantum (time slice of a process) in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time in which
+/// other processes had the core counts as several time slices.
 const MOST: f64 = 0.1;
-/// Time constant, in seconds off the core, with which earlier time slices lose weight in the estimate: long enough for some pauses of a CPU quota,
-/// short enough to forget a load that has ended.
+/// Time constant with which earlier time slices lose weight in the estimate, in seconds in which other processes had the core: long enough for some
+/// pauses of a CPU quota, short enough to forget a load that has ended.
 const MEMORY: f64 = 1.0;
 
 /// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean of these times, weighted by their length. If a
@@ -18,14 +18,15 @@ const MEMORY: f64 = 1.0;
 /// are measured over enough time to average them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QuantumEstimate {
-    /// Recent time off the core in seconds, with exponentially decreasing weight.
+    /// Sum of the recent times, in seconds, in which other processes had the rank's core; older ones have less weight.
     off: f64,
-    /// Recent sum of the squared lengths of the times off the core, with exponentially decreasing weight.
+    /// Sum of the squares of the recent times in which other processes had the rank's core; older ones have less weight.
     squares: f64,
 }
 
 impl QuantumEstimate {
-    /// Adds a block that took `gap` seconds longer than its CPU time, and returns the part of `gap` that counts as time off the core.
+    /// Adds a block (call of user code) that took `gap` seconds longer than its CPU time. Returns the part of `gap` in which other processes had the
+    /// core.
     pub(super) fn add(&mut self, gap: f64) -> f64 {
         if gap.is_nan() || gap < SHORTEST {
             return 0.0;

@@ -131,8 +131,8 @@ impl<'s> Ranges<'s> {
         Some(self.start + block.range.start..self.start + block.range.end)
     }
 
-    /// Processes messages until the program's request is answered: with a block of indices, or with none left. Returns true after the end of the
-    /// loop.
+    /// Processes messages until the program's request is answered: with a range of indices to process, or with none left. Returns true after the end
+    /// of the loop.
     fn step(&mut self, caller_request: CallerRequest) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
         let done = self.block.take().map(|(block, start)| {

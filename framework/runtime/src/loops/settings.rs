@@ -64,7 +64,7 @@ impl fmt::Display for LoopKind {
 }
 
 impl LoopKind {
-    /// Returns the word for the passes of this kind of loop over a grid: "panels" or "sweeps".
+    /// Returns the word for the passes of this kind of loop over a grid: "panels" (of columns) in a table, otherwise "sweeps".
     pub(super) fn passes(self) -> &'static str {
         match self {
             LoopKind::Table => "panels",
@@ -77,34 +77,35 @@ impl LoopKind {
 /// function to its [`Settings`].
 macro_rules! loop_options {
     (common) => {
-        /// Sets whether units move: never, at most once, or whenever that pays. The default is [`Config::balance`](crate::Config::balance),
-        /// and without it whenever that pays.
+        /// Sets whether units (rows or indices) move between ranks: never, at most once, or whenever that pays. The default is
+        /// [`Config::balance`](crate::Config::balance), and without it whenever that pays.
         pub fn balance(self, balance: crate::Balance) -> Self {
             self.change(|settings| settings.balance = Some(balance))
         }
 
-        /// Sets the initial share of each rank: one positive number per rank, in any unit. The default is the speeds of the
-        /// [platform](crate::Config::platform), and without it equal shares.
+        /// Sets the share of the units (rows or indices) with which each rank begins: one positive number per rank, in any scale. The default is
+        /// equal shares.
         pub fn shares(self, shares: impl Into<Vec<f64>>) -> Self {
             self.change(|settings| settings.shares = Some(shares.into()))
         }
     };
     (block_size) => {
-        /// Sets the number of units between two polls for messages, at least 1. By default it follows measured times.
+        /// Sets the number of units (rows or indices) that a rank computes between two polls for messages, at least 1. By default it follows measured
+        /// times.
         pub fn block_size(self, units: u64) -> Self {
             self.change(|settings| settings.block_size = Some(units))
         }
     };
     (strip_width) => {
-        /// Sets the number of columns between two messages to the rank below, at least 1. By default it follows measured times.
+        /// Sets the number of columns that a rank computes between two messages to the rank below, at least 1. By default it follows measured times.
         pub fn strip_width(self, columns: u64) -> Self {
             self.change(|settings| settings.strip_width = Some(columns))
         }
     };
     (checkpoint) => {
-        /// Writes the units to files at the ends of some passes, while computing continues. A job that is started again with the same
-        /// directory resumes there, on any number of ranks, and ends with the same bytes. A pass of a [table](crate::loops::Table) is a
-        /// panel; results derived from its rows are saved with it.
+        /// Writes the units (rows or indices with their data) to files at the ends of some passes, while computing continues. A job that is started
+        /// again with the same directory resumes there, on any number of ranks, and ends with the same bytes. A pass of a
+        /// [table](crate::loops::Table) is a panel of columns; results derived from its rows are saved with it.
         pub fn checkpoint(self, checkpoint: crate::loops::Checkpoint) -> Self {
             self.change(|settings| settings.checkpoint = Some(checkpoint))
         }
@@ -222,7 +223,7 @@ impl Settings {
         self.panel_width.map_or(PANEL, |width| usize::try_from(width).unwrap_or(usize::MAX)).min(columns)
     }
 
-    /// Returns the setting for movements of units: never, at most once, or whenever that pays.
+    /// Returns the setting for movements of units between ranks: never, at most once, or whenever that pays.
     pub(super) fn balance_of(&self, config: &Config) -> Balance {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
@@ -241,7 +242,7 @@ impl Settings {
         options
     }
 
-    /// Returns the initial number of units of each of `ranks` ranks: at least one unit for each rank, if there are enough.
+    /// Returns the number of units (rows or indices) with which each of `ranks` ranks begins: at least one unit for each rank, if there are enough.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the shares are not one positive number for each rank.

@@ -14,7 +14,7 @@ use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_
 pub struct RankReport {
     /// Number of computed units. A unit counts once per pass; a fraction of a unit counts as a fraction.
     pub units: f64,
-    /// Number of units that the rank held at the end.
+    /// Number of units (rows or indices) that the rank held at the end of the run.
     pub held: u64,
     /// Number of blocks that the rank computed. A block is the work of one call of user code.
     pub blocks: u64,
@@ -24,13 +24,13 @@ pub struct RankReport {
     pub off_core: Duration,
     /// Time in which the rank waited for other ranks.
     pub waiting: Duration,
-    /// Time in which the rank sent and received units that moved.
+    /// Time that the rank spent on sending and receiving units that moved between ranks.
     pub moving: Duration,
-    /// Time for reports, instructions and, on rank 0, decisions.
+    /// Time that the rank spent on its reports and on rank 0's instructions; on rank 0 also on decisions about movements of units.
     pub interacting: Duration,
-    /// Number of units sent to other ranks.
+    /// Number of units (rows or indices) that the rank sent to other ranks.
     pub sent: u64,
-    /// Number of units received from other ranks.
+    /// Number of units (rows or indices) that the rank received from other ranks.
     pub received: u64,
 }
 
@@ -40,28 +40,28 @@ pub struct RankReport {
 pub struct Summary {
     /// Name of the loop.
     pub name: String,
-    /// Number of units of the loop.
+    /// Number of units (rows or indices) of the loop.
     pub units: u64,
-    /// Number of passes over the units.
+    /// Number of passes: in each of them every unit (row or index) of the loop is computed once.
     pub passes: u64,
     /// Time from the start of the run to the end of its last pass.
     pub elapsed: Duration,
-    /// Number of interactions: reports of all ranks with a decision of rank 0.
+    /// Number of interactions with the balancer. In each, all ranks report measurements, and rank 0 decides whether units move.
     pub interactions: u64,
-    /// Number of movements of units: decisions of rank 0 by which units moved.
+    /// Number of decisions of rank 0 by which units (rows or indices) moved between ranks.
     pub movements: u64,
-    /// Size of a block at the end of the run: units, or columns of a strip.
+    /// Final size of a block, the work of one call of user code: number of units, or number of columns in a loop over a grid with strips of columns.
     pub block: u64,
-    /// Initial number of units of each rank.
+    /// Initial number of units (rows or indices) of each rank.
     pub first: Vec<u64>,
-    /// Reason for the last movement of units, in one sentence; `None` if no unit moved.
+    /// Reason for the last movement of units between ranks, in one sentence; `None` if no unit moved.
     pub change: Option<String>,
     /// Statistics of the work of each rank.
     pub ranks: Vec<RankReport>,
 }
 
 impl Summary {
-    /// Returns the number of moved units; a unit that moved several times counts each time.
+    /// Returns the number of units (rows or indices) that moved between ranks; a unit that moved several times counts each time.
     pub fn moved(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.sent).sum()
     }

@@ -1,4 +1,4 @@
-//! Storage of the data of neighbouring units of a loop, and their form in messages.
+//! Storage of the data of neighbouring units (rows or indices) of a loop, and their form in messages.
 
 use std::ops::Range;
 
@@ -30,27 +30,27 @@ pub trait Units: sealed::Storage {
 pub(super) mod sealed {
     use super::{Packer, Result, Unpacker};
 
-    /// Operations of the framework on the data of neighbouring units.
+    /// Operations by which the framework stores, moves and sends the data of neighbouring units (rows or indices).
     pub trait Storage: Sized + Send + 'static {
         /// Creates storage without units.
         fn empty() -> Self;
-        /// Checks that the storage has the size of `units` units. If it does not, the error describes the actual size.
+        /// Checks that this holds the data of `units` units. If it does not, the error describes its actual size.
         fn check(&self, units: usize) -> Result<(), String>;
-        /// Removes the units from index `at` on and returns them.
+        /// Removes the data of the units from index `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;
-        /// Appends the units of `other`.
+        /// Appends the data of the units in `other`, which follow those in this storage.
         fn append(&mut self, other: Self);
-        /// Returns true if `more` units can be appended without moving the existing ones in memory.
+        /// Returns true if the data of `more` units can be appended without a copy of the existing data to new memory.
         fn has_room(&self, more: usize) -> bool;
-        /// Returns a copy of the units to send.
+        /// Returns a copy of the data of all units in this storage, to send it.
         fn copy(&self) -> Self;
         /// Returns the approximate size of the units in bytes.
         fn bytes(&self) -> usize;
-        /// Checks that the units can be encoded for a message.
+        /// Checks that the data of the units can be encoded for a message.
         fn check_travel(&self) -> Result<()>;
-        /// Writes the units to a message.
+        /// Writes the data of the units to a message.
         fn pack(self, into: &mut Packer) -> Result<()>;
-        /// Reads `units` units from a message.
+        /// Reads the data of `units` units from a message.
         fn unpack(from: &mut Unpacker, units: usize) -> Result<Self>;
     }
 }
@@ -115,7 +115,7 @@ impl<T: Pod> Rows<T> {
     }
 }
 
-/// Returns true if `more` values can be appended without moving the existing ones.
+/// Returns true if `more` values can be appended without a copy of the existing ones to new memory.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }

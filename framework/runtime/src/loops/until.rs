@@ -64,7 +64,7 @@ impl Until {
             .with("Until::sum", if self.sums { "set" } else { "unset" })
     }
 
-    /// Returns the neutral element of [`combine`](Until::combine).
+    /// Returns the residual that changes nothing when it is [combined](Until::combine) with another.
     pub(super) fn nothing(&self) -> f64 {
         if self.sums { 0.0 } else { f64::NEG_INFINITY }
     }
@@ -93,7 +93,7 @@ pub struct Converged {
     pub summary: Option<Summary>,
 }
 
-/// Verdict of a convergence check on rank 0.
+/// Result of a convergence check, which rank 0 makes: number of passes, residual, and whether the loop has converged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CheckResult {
     pub(super) passes: u64,

@@ -1,5 +1,5 @@
-//! Tests of loops until convergence with random movements: they must end after the same pass as the serial loop, with
-//! the same values.
+//! Tests of loops until convergence in which units move between ranks at random: they must end after the same pass as the serial loop, with the same
+//! values.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
 
-/// Body of the heat equation, of over-relaxation or of Newton's method, with the largest change since the last check.
+/// User code for the heat equation, for over-relaxation or for Newton's method, with the largest change since the last convergence check.
 struct Plate {
     change: f64,
 }

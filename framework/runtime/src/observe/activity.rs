@@ -25,7 +25,7 @@ pub struct RankStart {
     pub what: String,
     /// Name of the host of the rank.
     pub host: String,
-    /// File name of the program.
+    /// File name of the program that the rank runs.
     pub program: String,
     /// Start time of the rank on a clock that all ranks share: seconds since 1970, or simulated time.
     #[serde(with = "figure")]
@@ -79,7 +79,7 @@ pub struct Longest {
     pub first: Option<u64>,
     /// Number of items, tasks or units in the call of user code.
     pub count: u64,
-    /// Duration of the call of user code in seconds.
+    /// Duration of this call of user code in seconds.
     pub seconds: f64,
 }
 
@@ -91,7 +91,7 @@ pub struct Work {
     pub of: usize,
     /// Number of items, tasks or units that were completed in these calls of user code.
     pub done: u64,
-    /// Total time of the calls of user code in seconds.
+    /// Total time in seconds of these calls of user code.
     pub seconds: f64,
     /// Histogram of the times of single items, tasks or units: pairs of the number of a bin and the count in
     /// it. An even bin n begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of
@@ -124,7 +124,7 @@ pub struct Reached {
     pub before: u64,
     /// Total number of items, tasks or units.
     pub total: u64,
-    /// Unit of the amounts of work in this event, in the plural: `items`, `sweeps`.
+    /// Noun for the amounts of work in this event, in the plural: `items`, `sweeps`.
     pub what: String,
 }
 

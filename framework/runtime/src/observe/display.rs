@@ -32,7 +32,7 @@ pub(crate) struct Display {
     begin: Duration,
     /// Time at which progress was last shown, possibly in an earlier run of the session.
     last: Option<Duration>,
-    /// Time of the next check whether progress must be shown.
+    /// Time at which the display next checks whether progress must be shown.
     next: Duration,
     pace: Pace,
     /// Form in which progress is shown (bar or log lines); `None` before the first call of `show`.
@@ -57,7 +57,7 @@ impl Form {
         }
     }
 
-    /// Returns the minimum time until progress is shown again.
+    /// Returns the minimum time between two displays of the progress, on a terminal or in the log.
     fn every(&self) -> Duration {
         match self {
             Form::Lines => LINE,
@@ -82,8 +82,8 @@ impl Form {
             line.set_style(style);
             *has_bar = Some(is_bar);
         }
-        // The text gets the columns after the bar and a blank, except the last column, because some terminals
-        // wrap a line that fills all columns.
+        // The text about the progress gets the columns after the bar and a blank, except the last column of the terminal, because some terminals wrap
+        // a line that fills all columns.
         let letters = columns.saturating_sub(taken + 2);
         let text = progress.text_within(letters, elapsed, pace);
         // The bar advances in fractions of an item or sweep, because a single sweep may be long.
@@ -105,7 +105,7 @@ impl Display {
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
 
-    /// Returns true if a call of [`show`](Display::show) is due, which shows the progress.
+    /// Returns true if the time for the next call of [`show`](Display::show), which shows the progress, has come.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next

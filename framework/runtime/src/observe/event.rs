@@ -23,7 +23,7 @@ use crate::balance::probe::Probed;
 pub enum Event {
     /// The run of a pipeline begins.
     Start {
-        /// Number of ranks.
+        /// Number of ranks of the job.
         ranks: usize,
         /// First mapping of stages to ranks, in its text form.
         mapping: String,
@@ -35,7 +35,7 @@ pub enum Event {
         /// Measured speed of each rank, relative to the fastest rank (1).
         #[serde(with = "figure::list")]
         speeds: Vec<f64>,
-        /// Bandwidth of the slowest link to rank 0, in bytes per second; `None` on one rank.
+        /// Bandwidth of the slowest link between a rank and rank 0, in bytes per second; `None` on one rank.
         #[serde(with = "figure::optional")]
         slowest_link: Option<f64>,
         /// Longest transfer time of an empty message to or from rank 0, in seconds; `None` on one rank.
@@ -47,25 +47,25 @@ pub enum Event {
     },
     /// The estimate of a stage's service time on a rank changed.
     Measured {
-        /// Name of the stage.
+        /// Name of the stage whose service time is estimated.
         stage: String,
-        /// Rank that runs the stage.
+        /// Rank that runs the pipeline's stage.
         rank: usize,
         /// Number of items on which the estimate of the stage's service time is based.
         items: u64,
-        /// The estimated service time of the stage, in seconds per item.
+        /// Estimated service time of the stage on the rank, in seconds per item.
         #[serde(with = "figure")]
         seconds_per_item: f64,
-        /// Name of the method that made the estimate of the service time.
+        /// Name of the method that estimated the service time.
         by: String,
         /// True if the estimate of the service time no longer changes much with further measurements.
         settled: bool,
     },
     /// Messages over a link took another time than the initial measurement had predicted.
     Link {
-        /// Rank that sends over the link.
+        /// Rank that sends messages over the link.
         from: usize,
-        /// Rank that receives over the link.
+        /// Rank that receives messages over the link.
         to: usize,
         /// Estimated bandwidth of the link in bytes per second.
         #[serde(with = "figure")]
@@ -73,7 +73,7 @@ pub enum Event {
         /// Estimated time until the first byte of a message over the link arrives, in seconds.
         #[serde(with = "figure")]
         setup: f64,
-        /// Name of the method that made the estimate of the link.
+        /// Name of the method that estimated bandwidth and delay of the link.
         by: String,
         /// True if the estimate of the link no longer changes much with further measurements.
         settled: bool,
@@ -82,7 +82,7 @@ pub enum Event {
     FarmStart {
         /// Name of the farm.
         farm: String,
-        /// Number of ranks.
+        /// Number of ranks of the job.
         ranks: usize,
         /// Number of active workers; the other ranks are parked: they get no tasks until they are woken.
         workers: usize,
@@ -96,26 +96,26 @@ pub enum Event {
         /// Subject of the balancing decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
+        /// Current arrangement of the work: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
         current: String,
-        /// Best other arrangement that was considered, if there was one.
+        /// Best other arrangement of the work (mapping, number of workers, or distribution of units) that was considered, if there was one.
         candidate: Option<String>,
         /// Time of the current arrangement of the work, in seconds per item.
         #[serde(with = "figure")]
         current_s: f64,
-        /// Predicted time of the best other arrangement, in seconds per item.
+        /// Predicted time of the best other arrangement of the work, in seconds per item.
         #[serde(with = "figure::optional")]
         candidate_s: Option<f64>,
-        /// Predicted saving by the best other arrangement, as a fraction of the current time.
+        /// Predicted saving by the best other arrangement of the work, as a fraction of the current time.
         #[serde(with = "figure")]
         gain: f64,
-        /// Smallest predicted gain for which a change of the arrangement is considered.
+        /// Smallest predicted gain, as a fraction of the current time, for which rank 0 considers to change the arrangement of the work.
         #[serde(with = "figure")]
         threshold: f64,
-        /// Predicted saving by the best other arrangement, in seconds over the rest of the run.
+        /// Predicted saving by the best other arrangement of the work, in seconds over the rest of the run.
         #[serde(with = "figure")]
         benefit_s: f64,
-        /// Predicted cost of the change to the best other arrangement, in seconds.
+        /// Predicted cost of changing to the best other arrangement of the work, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
         /// Service time of each stage on the fastest rank, in seconds, as used for the balancing decision; empty if measurements are missing.
@@ -127,7 +127,7 @@ pub enum Event {
         /// Measurements on which the balancing decision is based, in addition to service times and speeds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         inputs: Vec<Input>,
-        /// True if rank 0 adopts the best other arrangement.
+        /// True if rank 0 changes to the best other arrangement of the work.
         acted: bool,
         /// Reason for the balancing decision, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
@@ -143,27 +143,27 @@ pub enum Event {
     WarmUp {
         /// Name of the stage that was set up.
         stage: String,
-        /// Duration of the set-up in seconds.
+        /// Duration of the set-up of the stage in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The logging rank is ready for the next mapping of a pipeline; on rank 0: all ranks are ready.
+    /// The logging rank is ready to use the next mapping of a pipeline; on rank 0: all ranks are ready.
     Ready {
         /// The epoch (period of one mapping) of the next mapping.
         epoch: u32,
     },
     /// The next mapping of a pipeline takes effect.
     Switch {
-        /// Epoch (period of one mapping) that begins.
+        /// Epoch (period of one mapping) that begins with this event.
         epoch: u32,
         /// Text form of the mapping that takes effect.
         mapping: String,
     },
     /// The logging rank sent a serial stage and its state to another rank of the pipeline.
     HandOver {
-        /// Name of the stage that migrates.
+        /// Name of the stage that migrates to another rank.
         stage: String,
-        /// Rank that runs the stage from now on.
+        /// Rank that runs the stage after its migration.
         to: usize,
         /// Number of the first batch that the stage processes on the receiving rank.
         next_batch: u64,
@@ -172,7 +172,7 @@ pub enum Event {
     },
     /// The logging rank received a serial stage and its state from another rank of the pipeline.
     TakeOver {
-        /// Name of the stage that migrates.
+        /// Name of the stage that migrated to the logging rank.
         stage: String,
         /// Rank that sent the stage and its state.
         from: usize,
@@ -190,7 +190,7 @@ pub enum Event {
     Snapshot {
         /// Number of source items before the snapshot, counted from the first start of the job.
         items: u64,
-        /// Size of the states of stages and sink in the snapshot, in bytes.
+        /// Total size in bytes of the states of stages and sink in the snapshot.
         bytes: u64,
         /// Time in which stages saved their states and the sink committed its items for the snapshot, in seconds.
         #[serde(with = "figure")]
@@ -198,7 +198,7 @@ pub enum Event {
         /// Time in which the files of the snapshot were written, while the stream ran, in seconds.
         #[serde(with = "figure")]
         written_s: f64,
-        /// Time from the start of this snapshot until the next one is due, in seconds.
+        /// Time in seconds from the start of this snapshot of the pipeline until the next one is due.
         #[serde(with = "figure")]
         next_s: f64,
     },
@@ -208,7 +208,7 @@ pub enum Event {
         by: String,
         /// Name of the earlier chunk policy.
         before: String,
-        /// Number of remaining tasks of the farm.
+        /// Number of tasks of the farm that remain to be done.
         left: u64,
         /// Number of active workers of the farm.
         workers: usize,
@@ -244,25 +244,25 @@ pub enum Event {
     },
     /// A rank that was taken for dead because of its silence takes part in the farm again.
     Heard {
-        /// Rank that takes part in the farm again.
+        /// Rank that was taken for dead and takes part in the farm again.
         rank: usize,
     },
     /// A farm sent the unfinished tasks of a slow rank to an idle rank as well. The results that arrive first count.
     Copied {
         /// Slow rank, whose unfinished tasks are sent a second time.
         from: usize,
-        /// Idle rank that receives the unfinished tasks as well.
+        /// Idle rank to which the farm sends the unfinished tasks of the slow rank too.
         to: usize,
-        /// Number of the first task that was sent a second time.
+        /// Number of the first task that was sent to a second rank.
         first: u64,
-        /// Number of tasks that were sent a second time.
+        /// Number of tasks that were sent to a second rank.
         tasks: u64,
     },
     /// Number of failed and repeated tasks in a farm.
     Failures {
         /// Number of tasks of the farm that failed at every attempt.
         failed: u64,
-        /// Number of retries of tasks after an error.
+        /// Number of attempts of tasks of the farm that followed a failed attempt.
         retried: u64,
         /// Number of tasks that were dispatched again because their rank was lost.
         again: u64,
@@ -272,9 +272,9 @@ pub enum Event {
         /// Ranks of the parked workers.
         ranks: Vec<usize>,
     },
-    /// Parked workers of a farm take part again.
+    /// Parked workers of a farm get tasks again.
     Woken {
-        /// Ranks of the workers that take part again.
+        /// Ranks of the workers that get tasks again.
         ranks: Vec<usize>,
     },
     /// Workers of a farm are assigned to sub-masters, which forward their tasks and results.
@@ -290,37 +290,37 @@ pub enum Event {
     LoopStart {
         /// Name of the loop.
         name: String,
-        /// Number of units of the loop.
+        /// Number of units (rows or indices) of the loop.
         units: u64,
-        /// Number of units on each rank at the start.
+        /// Number of units (rows or indices) on each rank at the start of the loop's run.
         held: Vec<u64>,
         /// Mode of balancing, which moves units of the loop: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
     LoopEnd {
-        /// Number of completed passes over the units.
+        /// Number of completed passes over the units (rows or indices) of the loop.
         passes: u64,
         /// Time since the start of the run, in seconds.
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// Units of a loop were moved between ranks.
+    /// Units (rows or indices) of a loop were moved between ranks.
     Moved {
-        /// Number of this movement of units in the run, from 1.
+        /// Number of this movement of units between ranks in the run, from 1.
         number: u64,
         /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
         /// that has computed some of the units meanwhile sends fewer units.
         units: u64,
-        /// Number of messages with the moved units.
+        /// Number of messages that carried the moved units (rows or indices).
         messages: u64,
-        /// Longest time that a rank spent on sending and receiving the moved units, in seconds.
+        /// Longest time in seconds that a rank spent on sending and receiving the moved units (rows or indices).
         #[serde(with = "figure")]
         seconds: f64,
     },
     /// The block size of a loop, which sets how much a rank computes between two messages, changed.
     Grain {
-        /// New block size: units of a DOALL loop, or columns of a strip in a loop over a grid.
+        /// New block size: number of units that a rank of a DOALL loop computes in one call, or columns of a strip in a loop over a grid.
         block: u64,
         /// Reason for the new block size, as the end of a sentence.
         reason: String,
@@ -329,15 +329,15 @@ pub enum Event {
     WorkflowStart(WorkflowStart),
     /// The planner computed a plan for a workflow.
     Planned(Planned),
-    /// A plan for a workflow takes effect.
+    /// A plan for a workflow takes effect: from now on, tasks run on the ranks that the plan names.
     Plan(PlanInForce),
     /// A task of a workflow waits because other tasks use up a named limit, such as a number of database connections.
     TaskHeld(TaskHeld),
-    /// The logging rank began a task of a workflow.
+    /// The logging rank began to run a task of a workflow.
     TaskBegan(TaskBegan),
     /// An attempt of a workflow's task ended on the logging rank.
     TaskEnded(TaskEnded),
-    /// The logging rank received the value of a task.
+    /// The logging rank received the value that a task of a workflow has computed.
     ValueCame(ValueCame),
     /// The logging rank spilled the value of a task to disk, because memory was short.
     ValueSpilled(ValueOnDisk),
@@ -372,7 +372,7 @@ pub enum Event {
     Work(Work),
     /// Messages sent by a rank, and its memory use.
     Traffic(Traffic),
-    /// Progress of the run: amount of finished work.
+    /// Progress of the run: amount of finished work, such as items or passes.
     Progress(Reached),
     /// A rank ends its part of a run of a pipeline, farm, loop or workflow.
     RankEnd {
@@ -389,7 +389,7 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that each rank completed; fractions of a unit of a loop are included.
+        /// Number of items, tasks or units that each rank completed; includes fractions of a unit (row or index) of a loop.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
         /// Time of each rank in user code and commands, in seconds.
@@ -399,7 +399,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Creates the event with the totals of a summary.
+    /// Creates the event that reports the totals of a run's summary.
     pub(crate) fn totals_of(summary: &impl RunSummary) -> Self {
         let ranks = summary.ranks();
         Event::Totals {

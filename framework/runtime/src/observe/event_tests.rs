@@ -4,7 +4,7 @@ use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one sample event of each kind.
+/// Returns one sample event of each kind that the framework logs.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();

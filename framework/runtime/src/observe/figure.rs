@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number in a log line: a JSON number if it is finite, otherwise a string.
+/// A number in a line of an event log: a JSON number if it is finite, otherwise a string.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Figure {

@@ -46,7 +46,7 @@ pub struct NewRecords {
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
-    /// Directory of the attempt (start of the job) that is being read.
+    /// Directory of the events of the attempt (start of the job) that is being read.
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
@@ -59,10 +59,10 @@ pub struct Follower {
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
-    /// Number of bytes of the file that were read so far; `lines` is the number of lines.
+    /// Number of bytes of the log file that were read so far; `lines` is the number of lines in them.
     read: u64,
     lines: u64,
-    /// First line of the file, by which a replaced file is recognised: it contains the start time of the rank.
+    /// First line of the log file. It contains the start time of the rank, so a change shows that the file was replaced.
     first_line: Vec<u8>,
 }
 
@@ -76,7 +76,7 @@ impl Follower {
         Follower { dir: dir.into(), attempt: newest_attempt(dir), tails, starts, held }
     }
 
-    /// Reads the lines that ranks have written since the last call. An incomplete line is read by a later call.
+    /// Reads the lines that ranks have written to their logs since the last call. An incomplete line is read by a later call.
     ///
     /// # Errors
     /// The errors of [`read`](super::read()); but a directory without events is no error, it has no new records.
@@ -133,7 +133,7 @@ impl Follower {
         missing.map(|(stem, rank)| stem.file_name(rank)).collect()
     }
 
-    /// Returns true if no log file has been found.
+    /// Returns true if no log file of any rank has been found.
     pub(super) fn is_empty(&self) -> bool {
         self.tails.is_empty()
     }
@@ -216,7 +216,7 @@ impl Tail {
         }
     }
 
-    /// Reads the complete lines that were added since the last call.
+    /// Reads the complete lines that were added to the log file since the last call.
     fn take(&mut self, rank: usize, file: &mut BufReader<fs::File>, records: &mut Vec<Record>) -> Result<()> {
         file.seek(SeekFrom::Start(self.read)).map_err(unreadable(&self.path))?;
         let mut line = Vec::new();

@@ -23,7 +23,7 @@ pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Origin of the events in a log: rank, run, and difference between the rank's clock and rank 0's.
+/// Origin of the events in a log: rank, number of the run, and difference between the rank's clock and rank 0's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Rank that writes the log.
@@ -39,9 +39,9 @@ struct Open {
     place: Place,
     file: File,
     path: PathBuf,
-    /// Complete lines that are not in the log file yet.
+    /// Complete lines of the log that are not in the file yet.
     lines: Vec<u8>,
-    /// Time of the first event in `lines`, by the rank's clock.
+    /// Time, by the rank's clock, of the oldest event that is in memory only.
     waiting_since: Duration,
 }
 
@@ -162,7 +162,7 @@ fn complain(path: &Path, error: &io::Error) {
     log::warn!("event logging has stopped: cannot write {}: {error}", path.display());
 }
 
-/// Kind of a rank's log file.
+/// Kind of a rank's log file: decisions and actions, or use of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
     /// Log of the rank's decisions and actions.

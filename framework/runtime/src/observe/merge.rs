@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Maximum number of missing log files that the note about them names.
 const NAMED: usize = 8;
 
-/// Events of all ranks of a job.
+/// Events of all ranks of a job, from their log files.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Log {

@@ -23,7 +23,7 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Returns a number as text with about three digits.
+/// Returns a number as text with about three significant digits.
 pub fn short(x: f64) -> String {
     let (mut value, mut prefix) = (x, "");
     for larger in [" k", " M"] {
@@ -67,7 +67,7 @@ pub(crate) fn hours(seconds: f64) -> String {
     }
 }
 
-/// Returns `amount` per second of `time`. The result is finite even if `time` is 0.
+/// Returns the amount of work per second if `amount` took `time`. The result is finite even if `time` is 0.
 pub(crate) fn per_second(amount: f64, time: Duration) -> f64 {
     amount / time.max(Duration::from_nanos(1)).as_secs_f64()
 }

@@ -26,17 +26,17 @@ pub struct PlanInForce {
     pub held: Vec<Vec<(f64, u64)>>,
 }
 
-/// Task of a workflow in a plan.
+/// Task of a workflow, with its rank and times in a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
-    /// Name of the task.
+    /// Name of the planned task.
     pub task: String,
     /// Rank that is to run the task.
     pub rank: usize,
-    /// Planned start of the task, in seconds from the event.
+    /// Planned start of the task, in seconds after this event.
     pub begin_s: f64,
-    /// Planned end of the task, in seconds from the event.
+    /// Planned end of the task, in seconds after this event.
     pub end_s: f64,
 }
 

@@ -23,9 +23,9 @@ enum Part {
 /// Progress of a run as known to rank 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
-    /// Name of the run: `farm "toil"`.
+    /// Name of the run, such as `farm "toil"`.
     pub(crate) of: String,
-    /// Amount of finished work.
+    /// Amount of finished work, counted in items, tasks, sweeps or units.
     pub(crate) done: u64,
     /// Amount of work in `done` that an earlier run had finished.
     pub(crate) before: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Progress {
     pub(crate) part: f64,
     /// Total amount of work, if it is certain.
     pub(crate) total: Option<u64>,
-    /// Unit of the amounts of work, as a plural: `items`.
+    /// Noun for the amounts of work, in the plural, such as `items`.
     pub(crate) what: &'static str,
     /// Further text at the end of the line about the progress, such as `3 workers`.
     pub(crate) rest: String,
@@ -77,12 +77,12 @@ impl Progress {
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
-    /// Returns the text about the progress, `elapsed` after the start of the run; `pace` is the recent amount of finished work per second.
+    /// Returns the text about the progress of a run that began `elapsed` ago; `pace` is the recent amount of finished work per second.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
         joined(&self.parts(elapsed, pace))
     }
 
-    /// Returns the text about the progress with at most `letters` letters: less important parts are left out, and the rest is truncated.
+    /// Returns the text about the progress, shortened to at most `letters` letters: less important parts are left out, and the rest is truncated.
     pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
         let mut parts = self.parts(elapsed, pace);
         while let [.., _, _] = &parts[..]
@@ -129,7 +129,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Creates the measurement of the rate for a run that begins now.
+    /// Creates the measurement of the rate of finished work, for a run that begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
         Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }
@@ -187,7 +187,7 @@ mod tests {
         );
         assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
         assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
-        // One sweep was done by an earlier job and does not count as work of this run.
+        // In this test, one sweep was done by an earlier job and does not count as work of this run.
         assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn pace_is_measured_over_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
-        // The work proceeds at one unit per second, then at ten units per second.
+        // In this test, the work proceeds at one unit per second, then at ten units per second.
         let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
-        // One item per minute is finished, and the rate of finished items is measured every second.
+        // In this test, one item per minute is finished, and the rate of finished items is measured every second.
         let seen: Vec<Option<f64>> =
             (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));

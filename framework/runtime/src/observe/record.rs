@@ -19,7 +19,7 @@ pub struct Record {
     pub rank: usize,
     /// Number of the run within the session, from 0: a program may run several pipelines, one after the other.
     pub run: u32,
-    /// The event itself.
+    /// Event that happened.
     pub event: Event,
 }
 

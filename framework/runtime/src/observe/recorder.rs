@@ -34,10 +34,10 @@ pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
 
-/// Activity of a rank since its clock was last read.
+/// What a rank has been doing since the last reading of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// The compute thread had a call of user code to run.
+    /// User code had a call to run on the compute thread.
     Computing,
     /// The rank processed messages. The time of user code on the same thread is measured separately.
     Communicating,
@@ -56,7 +56,7 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// Time up to which the account of the rank's time is complete.
+    /// Time up to which the use of the rank's time is accounted for.
     last: Duration,
     begin: Duration,
     part: Part,
@@ -69,7 +69,7 @@ struct Open {
     /// Time of [set-up calls](Tally::set_up) (calls that process no items, tasks or units) in all intervals
     /// of the rank's time so far.
     set_up: Duration,
-    /// Number of [messages](Endpoint::messages) at the last call of `record_activity`.
+    /// Number of messages that the rank had [sent](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
     /// Time at which the next line about the progress of the run is due.
@@ -142,7 +142,7 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Returns true if the rank's time is accounted for.
+    /// Returns true if the rank's time is accounted for, which is the case if events are logged.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
@@ -172,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// Writes a line about the progress of the run to the log, if it is due. Called on rank 0.
+    /// Writes a line about the progress of the run to the log, if the time for the next such line has come. Called on rank 0.
     pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -307,8 +307,8 @@ impl Open {
         }
     }
 
-    /// Writes everything that was known when the clock was last read to the log. A call of user code whose
-    /// result has not been fetched is left out, as in the summary of the run.
+    /// Writes all that was known at the last reading of the rank's clock to the log. A call of user code whose result has not been fetched is left
+    /// out, as in the summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);
@@ -322,7 +322,7 @@ impl Open {
         }
     }
 
-    /// Ends the current interval of the rank's time.
+    /// Ends the current interval of the rank's time. The log accounts for each interval in one line.
     fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
@@ -334,7 +334,7 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the intervals of the rank's time that ended at least [`HELD`] ago to the log.
+    /// Writes the lines about intervals of the rank's time that ended at least [`HELD`] ago to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)
@@ -378,7 +378,7 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Writes the rest of the account to the log if the run has failed.
+    /// If the run has failed, writes the rest of the account of the rank's time to the log.
     fn drop(&mut self) {
         self.write_rest();
     }

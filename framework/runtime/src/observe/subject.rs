@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::figure;
 use super::number_format::{seconds, short};
 
-/// Subject of a balancing decision.
+/// Subject of a balancing decision: what rank 0 changes to distribute the work better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -17,7 +17,7 @@ pub enum Subject {
     Mapping,
     /// The number of a farm's workers. The times in the decision are per iteration of the farm, or per task of a stream.
     Workers,
-    /// The number of units of a loop on each rank. The times in the decision are per pass.
+    /// The number of units (rows or indices) of a loop on each rank. The times in the decision are per pass.
     Units,
 }
 
@@ -56,10 +56,10 @@ impl Subject {
 pub struct Input {
     /// Description of the measured quantity.
     pub name: String,
-    /// Value of the measured quantity.
+    /// Measured value of the quantity.
     #[serde(with = "figure")]
     pub value: f64,
-    /// Unit of the value: `s`, `s/byte` or `bytes`; empty for a number without a unit.
+    /// Unit of the measured value: `s`, `s/byte` or `bytes`; empty for a number without a unit.
     pub unit: String,
 }
 

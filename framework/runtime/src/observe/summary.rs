@@ -7,14 +7,14 @@ use armature_text::shown;
 
 use super::number_format::{count, per_second, percent, seconds, short};
 
-/// Amount of work and times of one rank in a run.
+/// Amount of work that one rank did in a run, and times of the rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
     /// Number of completed items, tasks or units. In a pipeline, an item counts once for each stage; a unit
     /// that was computed in parts counts with its parts.
     pub done: f64,
-    /// Time of the rank in user code.
+    /// Time that the rank spent in user code.
     pub busy: Duration,
     /// Part of the time in user code in which other processes used the rank's core, as far as it was measured.
     pub off_core: Duration,

@@ -36,7 +36,8 @@ pub(crate) struct Tally {
     unfetched: VecDeque<Duration>,
     /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units, such as creating a stage.
     set_up: Duration,
-    /// Total time of running commands, which do not run on the thread of user code.
+    /// Time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are being
+    /// timed.
     running: Duration,
 }
 
@@ -49,14 +50,14 @@ struct Job {
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Number of items that have ended since the start of the current interval of the rank's time.
+    /// Number of items, tasks or units that have been completed since the start of the current interval of the rank's time.
     pub(super) done: u64,
-    /// Time of the items of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the log.
+    /// Total time of the calls of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the log.
     time: Duration,
     unwritten: Duration,
-    /// Number of items in each bin of the histogram of their times, since the last [`Work`] event in the log.
+    /// Number of items, tasks or units in each bin of the histogram of their times, since the last [`Work`] event in the log.
     steps: Vec<u64>,
-    /// Fraction of a loop's unit that is computed and not counted yet.
+    /// Fraction of a unit (row or index) of a loop that is computed and not counted yet.
     fraction: f64,
 }
 
@@ -65,7 +66,7 @@ impl Tally {
         Tally { kinds: (0..kinds).map(|_| Kind::default()).collect(), ..Tally::default() }
     }
 
-    /// Returns true if there are counts that are not written to the log.
+    /// Returns true if some counts or times of calls of user code are not written to the log yet.
     pub(super) fn is_new(&self) -> bool {
         let is_new = |kind: &Kind| {
             kind.done > 0 || !kind.unwritten.is_zero() || kind.steps.iter().any(|&count| count > 0)
@@ -128,10 +129,11 @@ impl Tally {
         self.unfetched.clear();
     }
 
-    /// Counts `units` units of a loop, which may be a fraction of a unit. A unit is counted when all its fractions are computed.
+    /// Counts `units` units (rows or indices) of a loop, which may include a fraction of a unit. A unit is counted when all its fractions are
+    /// computed.
     pub(crate) fn add_parts(&mut self, units: f64, took: Duration) {
         let Some(kind) = self.kinds.first_mut() else { return };
-        // Tolerance for rounding errors in the sum of the fractions of a unit.
+        // The sum of the computed fractions of a unit may differ from 1 by this much through rounding.
         const ROUNDING: f64 = 1e-6;
         let units = kind.fraction + units;
         let whole = (units + ROUNDING).floor();
@@ -139,7 +141,8 @@ impl Tally {
         self.add(0, None, whole as u64, took);
     }
 
-    /// Sets the total time of running commands.
+    /// Sets the time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are
+    /// being timed.
     pub(crate) fn set_running(&mut self, running: Duration) {
         self.running = running;
     }

@@ -12,7 +12,7 @@ use crate::session::topology::Size;
 /// The run of a workflow begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowStart {
-    /// Name of the workflow.
+    /// Name of the workflow whose run begins.
     pub name: String,
     /// Number of ranks of the job.
     pub ranks: usize,
@@ -33,25 +33,26 @@ pub struct Planned {
     /// Duration of the planning of the workflow, in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Reason for the planning of the workflow, as the end of a sentence.
+    /// Reason for which the workflow was planned, as the end of a sentence.
     pub reason: String,
     /// True if the earlier plan of the workflow was kept.
     pub kept: bool,
 }
 
-/// A task of a workflow cannot be dispatched to a rank, because other tasks use up a named limit.
+/// A task of a workflow cannot be dispatched to a rank, because other tasks use up a limit that the program has named, such as a number of database
+/// connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskHeld {
-    /// Name of the task.
+    /// Name of the task that cannot be dispatched.
     pub task: String,
-    /// Name of the limit that other tasks use up.
+    /// Name of the limit that other tasks use up. The program has given the name, for example to a number of database connections.
     pub limit: String,
 }
 
 /// A rank began a task of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskBegan {
-    /// Name of the task.
+    /// Name of the task that the rank began.
     pub task: String,
     /// Number of earlier attempts of the task.
     pub attempt: u32,
@@ -68,7 +69,7 @@ pub struct TaskBegan {
 pub struct Held {
     /// Memory that the rank holds for tasks, in bytes.
     pub bytes: u64,
-    /// Maximum of the held memory since the last event of this kind, in bytes.
+    /// Maximum of the memory that the rank has held for tasks since the last event of this kind, in bytes.
     pub most: u64,
     /// Limit of the memory that the rank may hold for tasks, in bytes, if there is a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,10 +82,10 @@ pub struct TaskWait {
     /// Cause for which the task waited.
     #[serde(rename = "for")]
     pub waited_for: WaitedFor,
-    /// If the task waited until its inputs were computed: the task that computed the last input.
+    /// Task that computed the last missing input, if the task waited until its inputs were computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// Duration of the wait in seconds.
+    /// Duration in seconds of the task's wait on its rank.
     #[serde(with = "figure")]
     pub seconds: f64,
 }
@@ -107,17 +108,17 @@ pub enum WaitedFor {
 /// An attempt of a workflow's task ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskEnded {
-    /// Name of the task.
+    /// Name of the task whose attempt ended.
     pub task: String,
     /// Duration of the attempt in seconds.
     #[serde(with = "figure")]
     pub seconds: f64,
-    /// Size of the task's value in bytes.
+    /// Size in bytes of the value that the task computed.
     pub bytes: u64,
     /// Peak memory of a command's processes in bytes; `None` for a task that is no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// Reason of the failure, if the attempt failed.
+    /// Reason of the failure, if this attempt of the task failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -129,7 +130,7 @@ pub struct ValueCame {
     pub task: String,
     /// Rank that sent the value.
     pub from: usize,
-    /// Size of the value in bytes.
+    /// Size in bytes of the task's value.
     pub bytes: u64,
 }
 
@@ -138,14 +139,14 @@ pub struct ValueCame {
 pub struct ValueOnDisk {
     /// Name of the task that computed the value.
     pub task: String,
-    /// Size of the value in bytes.
+    /// Size in bytes of the task's value.
     pub bytes: u64,
 }
 
 /// The run of a workflow ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowEnd {
-    /// Number of completed tasks.
+    /// Number of tasks of the workflow that were completed.
     pub tasks: u64,
     /// Number of tasks that failed, or that were not run because they depend on a failed task.
     pub failed: u64,

@@ -20,16 +20,16 @@ const FEWEST_PARTS: u64 = 2;
 /// has about `n` times this constant blocks. The constant approximates the logarithm of the quotient of the
 /// number of units and the smallest block size.
 const BLOCKS_OF_PARTS: f64 = 3.0;
-/// Minimum duration of a block at the end of a pass, as a multiple of the kernel's fixed cost per block.
+/// Minimum duration of a block at the end of a pass, as a multiple of the fixed cost that the kernel (user code of the loop) has per block.
 const DEAR: f64 = 4.0;
-/// Weight of a new block in the estimate of the time of a unit.
+/// Weight of the last block (units of one call of user code) in the estimate of the time of a unit.
 const SHARE: f64 = 0.25;
-/// Maximum fraction of a block's time that the kernel's fixed cost per block may take.
+/// Maximum fraction of a block's time that the fixed cost per block of the kernel (user code of the loop) may take.
 const WORTH: f64 = 0.03;
 /// Number of rounds of trials before the first choice of a block size. Each round tries every size once, so that a temporary slowdown of the machine
 /// affects all sizes. The fastest of the blocks of a size counts, because other programs can only slow a block down.
 const ROUNDS: u32 = 3;
-/// Number of blocks between the first choice of a block size and the next round of trials. The number doubles with each choice.
+/// Number of blocks between the first choice of a block size and the next round of trials. It doubles with each choice.
 const REVIEW: u64 = 64;
 
 /// Chooses the block size from the measured times of blocks.
@@ -39,33 +39,33 @@ const REVIEW: u64 = 64;
 /// rarely, to correct a choice that was made while the machine was slow.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
-    /// Block size set by the user.
+    /// Block size (units per call of user code) that the user has set.
     set: Option<u64>,
     size: u64,
-    /// Block sizes that were tried, in ascending order.
+    /// Block sizes (units per call of user code) that were tried, in ascending order.
     candidates: Vec<Candidate>,
     /// Index of the block size that is tried now; `None` between rounds of trials.
     trying: Option<usize>,
-    /// Number of rounds of trials that remain before the next choice of a block size.
+    /// Number of rounds of trials (each block size is tried once per round) that remain before the next choice of a block size.
     rounds: u32,
-    /// Number of blocks since the last choice, and number of blocks after which the next round of trials begins.
+    /// Number of blocks computed since the block size was last chosen, and number of blocks after which sizes are tried again.
     done: u64,
     review: u64,
-    /// Block size that was chosen last.
+    /// Block size (units per call of user code) that was chosen last.
     chosen: Option<u64>,
-    /// Latest estimate of the seconds per unit; `None` before the first block.
+    /// Latest estimate of the seconds that a unit (row or index) takes; `None` before the first block.
     unit: Option<f64>,
-    /// Fixed cost of a block in seconds, in addition to the time of its units, as estimated at the last choice.
+    /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units, as estimated at the last choice of a block size.
     fixed: f64,
-    /// Largest number of units that the rank has ever had left to compute.
+    /// Largest number of units (rows or indices) that the rank has ever had left to compute.
     most: u64,
 }
 
-/// Block size that was tried, with the times that its blocks took.
+/// Block size (units per call of user code) that was tried, with the measured times of its last blocks.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds per unit in each of the last blocks of this size.
+    /// Seconds per unit (row or index) in each of the last blocks of this size.
     unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -80,19 +80,19 @@ impl Candidate {
         self.next = (self.next + 1) % self.unit_times.len();
     }
 
-    /// Returns the seconds per unit in the fastest of the last blocks of this size.
+    /// Returns the seconds per unit (row or index) in the fastest of the last blocks of this size.
     fn unit(&self) -> f64 {
         self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the seconds of a block of this size at the speed of the fastest recent block.
+    /// Returns the seconds that a block of this size takes at the speed of the fastest of its last blocks.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }
 }
 
 impl BlockSize {
-    /// Creates the choice of a block size. A size `set` by the user stays fixed.
+    /// Creates the choice of a block size (units per call of user code). A size `set` by the user stays fixed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -114,7 +114,7 @@ impl BlockSize {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// Returns the size of the next block of a rank that has `left` units left.
+    /// Returns the number of units in the next block, for a rank that has `left` units left to compute.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -122,8 +122,7 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // A block of the size to be tried next would be more than the permitted fraction of the rank's
-            // units, so the round of trials ends.
+            // A block of the size to be tried next would have more than the permitted fraction of the rank's units, so the round of trials ends.
             self.end_round();
         }
         let least =
@@ -140,7 +139,7 @@ impl BlockSize {
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
-    /// Adds a measured block of `units` units, which took the time `took`.
+    /// Records that the rank has computed a block of `units` units in the time `took`.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
         if self.set.is_some() || units == 0 {
             return;
@@ -169,7 +168,7 @@ impl BlockSize {
         }
     }
 
-    /// Adds a block of the size that is being tried, with `unit` seconds per unit, and selects the next size.
+    /// Records a block of the size that is being tried, which took `unit` seconds per unit, and selects the size to try next.
     fn record_unit_time(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
@@ -203,7 +202,7 @@ impl BlockSize {
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
     }
 
-    /// Chooses the best of the block sizes that were tried.
+    /// Chooses the best of the block sizes (units per call of user code) that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
         // The time of a block is a linear function of its size. The fixed cost, its intercept, is estimated from short blocks, because in long blocks
@@ -236,7 +235,7 @@ impl BlockSize {
     }
 }
 
-/// Returns the number of units of `unit` seconds each that take `seconds` seconds together, at least 1.
+/// Returns the number of units (rows or indices) that take `seconds` seconds together, at `unit` seconds each; at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
     // If a unit takes no time, the quotient is infinity, which converts to the largest number.
     (seconds / unit) as u64 | u64::from(seconds < unit)
@@ -246,7 +245,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Simulates `blocks` blocks of a kernel that takes `fixed` seconds for each block and `unit` seconds for each unit.
+    /// Simulates `blocks` calls of user code that each take `fixed` seconds, and `unit` seconds for each unit in addition.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
-        // The rank has 500 units of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
+        // The simulated rank has 500 units of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -300,7 +299,7 @@ mod tests {
         assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
     }
 
-    /// The kernel packs a matrix for each block, which is a fixed cost, on a machine whose speed varies by a third.
+    /// The simulated user code packs a matrix for each block, which is a fixed cost, on a machine whose speed varies by a third.
     #[test]
     fn block_cost_is_estimated_despite_noise() {
         let mut random = 1_u64;

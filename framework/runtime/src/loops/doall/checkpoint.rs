@@ -21,17 +21,17 @@ use crate::session::Config;
 /// rank reads up to one surplus piece at each end of its range of units.
 const PIECES: u64 = 16;
 
-/// One rank's part in the checkpoints of a loop.
+/// One rank's part in writing the checkpoints of a DOALL loop.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
-    /// Schedule and records of the checkpoints, on rank 0. The coordinator takes them when a run begins.
+    /// On rank 0, the schedule of the checkpoints and the records of their written parts. The coordinator takes this value when a run begins.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Number of passes that an earlier start of the job has done.
     pub(super) before: u64,
 }
 
-/// Looks for a checkpoint of the loop. If there is one, returns this rank's units (those of `range`) from it.
+/// Looks for a checkpoint of the loop. If there is one, reads from it the units (rows or indices) of `range`, which this rank is to hold.
 ///
 /// # Errors
 /// The errors of [`starting_point`] and [`load`].
@@ -54,7 +54,7 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Returns the units of `range` from pieces of a checkpoint. The pieces cover at least this range.
+/// Returns the units (rows or indices) of `range` from the loaded pieces of a checkpoint. The pieces contain at least this range.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {

@@ -14,7 +14,7 @@ type Counts = (Rows<u64>, Vec<String>);
 const UNITS: u64 = 23;
 const PASSES: u64 = 400;
 
-/// Body of a loop whose values depend on the number of passes.
+/// User code of a loop whose values depend on the number of passes.
 struct Counter {
     /// Directory of checkpoints. User code fails on purpose as soon as the directory holds a checkpoint.
     killed: Option<PathBuf>,

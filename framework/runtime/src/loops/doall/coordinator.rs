@@ -13,19 +13,19 @@ use crate::loops::metrics::Sample;
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::Progress;
 
-/// State of a rank as rank 0 knows it, from the rank's reports.
+/// State of a rank as rank 0 knows it from the rank's reports of measurements.
 #[derive(Clone, Debug, Default)]
 struct WorkerState {
     /// Number of the last directive that the rank had carried out when it sent its last report.
     round: Option<u64>,
-    /// Number of units that the rank has computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units (rows or indices) that the rank has done in this pass.
     done: u64,
-    /// Estimated number of computations of units that the rank still has to do in this pass.
+    /// Estimated number of computations of units (rows or indices) that the rank still has to do in this pass.
     undone: u64,
     held: u64,
-    /// Units per second that the rank computes.
+    /// Number of units (rows or indices) that the rank computes per second.
     rate: Option<f64>,
-    /// Time on rank 0's clock, in seconds, for which `done`, `undone` and `rate` hold: that of the last report, or of the last extrapolation.
+    /// Time on rank 0's clock, in seconds, for which `done`, `undone` and `rate` hold: that of the rank's last report, or of the last extrapolation.
     at: f64,
     /// Seconds by which rank 0's clock is ahead of the rank's clock: the smallest difference so far between the receipt and the sending of a report.
     /// Larger differences include the time that a report waits until rank 0 has finished a block.
@@ -38,7 +38,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Returns the seconds that the rank still has to compute at time `now`, if it keeps its rate.
+    /// Returns the seconds that the rank still has to compute at time `now`, if its rate (units per second) stays the same.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -57,7 +57,7 @@ impl WorkerState {
     }
 }
 
-/// Coordinator of a DOALL loop. It sends no messages itself.
+/// Coordinator of a DOALL loop, on rank 0. It turns reports of the ranks into directives, and sends no messages itself.
 pub(super) struct DoAllCoordinator {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
@@ -69,18 +69,18 @@ pub(super) struct DoAllCoordinator {
     /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
-    /// True if rank 0 waits for a report of every rank about the last directive, even of ranks without units to compute.
+    /// True if rank 0 waits until every rank, even one without units to compute, has reported that it has carried out the last directive.
     all_answer: bool,
-    /// True if a rank has run out of units since the last decision about movements.
+    /// True if a rank has run out of units to compute since the last decision about movements of units.
     starved: bool,
     /// True if ranks that still compute were asked to report soon, because another rank has no units left.
     report_soon: bool,
-    /// True if ranks report after every block.
+    /// True if ranks report their measurements after every block (call of user code).
     eager: bool,
 }
 
 impl DoAllCoordinator {
-    /// Creates the coordinator for `passes` passes, in each of which a unit is computed `times` times.
+    /// Creates the coordinator for `passes` passes, in each of which each unit (row or index) is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         DoAllCoordinator {
@@ -115,7 +115,7 @@ impl DoAllCoordinator {
         self.of_run.controller.on_report(rank, report.sample);
     }
 
-    /// Returns the directive that is due now, if there is one.
+    /// Returns the directive to all ranks that is due now, if there is one.
     ///
     /// # Errors
     /// If the balancer cannot use the measurements.
@@ -207,7 +207,7 @@ impl DoAllCoordinator {
         Ok(instruction)
     }
 
-    /// Returns the ranks whose reports rank 0 needs for a decision and does not have.
+    /// Returns the ranks whose reports of measurements rank 0 still needs for a decision about movements of units.
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -310,7 +310,7 @@ impl DoAllCoordinator {
     /// Returns the progress of the run. `before` is the number of passes of earlier runs. In a loop until convergence, `at_most` is the maximum
     /// number of passes of all runs together.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // Number of computations of units in `passes` passes; saturating.
+        // Number of computations of units (rows or indices) in `passes` passes; saturating.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -327,7 +327,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// Returns the work statistics of each rank in the run. The time from a rank's last report to the end of the run counts as waiting.
+    /// Returns the work statistics of each rank in the run. The time between a rank's last report and the end of the run counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -337,7 +337,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of a loop of `passes` passes, and the state for the next run. `block` is the final block size.
+    /// Returns the summary of a loop of `passes` passes, and what the next run needs. `block` is the final block size (units per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

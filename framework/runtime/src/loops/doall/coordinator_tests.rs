@@ -50,12 +50,12 @@ fn progress_since_the_last_report_is_extrapolated() {
         coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(heard));
         coordinator.step(Duration::from_secs_f64(heard)).unwrap()
     };
-    // The clock of rank 1 started two seconds before the clock of rank 0.
+    // In this test, the clock of rank 1 started two seconds before the clock of rank 0.
     assert_eq!(on_message(1, 2.1, 0.1, report(0, 100, 400, 100.0, 0.1, 0)), None);
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // By extrapolation rank 1 has computed all its units, but it counts as busy until it reports that itself.
+    // At the extrapolated rate, rank 1 has computed all its units by now, but it counts as busy until it reports that itself.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
     assert!(coordinator.waits_for().contains("rank 1 (200 units left)"), "{}", coordinator.waits_for());
 }
@@ -135,7 +135,7 @@ fn remaining_nowait_passes_are_redistributed() {
     assert_eq!(on_message(1, NOW, report(1, 202, 800, 2.0, 0.01, 1)), None);
     let directive = on_message(0, NOW, report(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the end of the run the remaining computations are counted exactly, and even the last one moves away from the slow rank.
+    // At the end of the run the remaining computations of units are counted exactly, and even the last unit moves away from the slow rank.
     let late = 2 * NOW;
     assert_eq!(on_message(1, late, report(2, 1_001, 1, 2.0, 0.5, 1)), None);
     let directive = on_message(0, late, report(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();

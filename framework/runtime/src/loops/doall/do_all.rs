@@ -51,7 +51,7 @@ pub struct DoAllLoop<L: DoAll> {
 }
 
 impl<L: DoAll> DoAllLoop<L> {
-    /// Creates a loop over `units` units.
+    /// Creates a loop over `units` units (rows or indices).
     pub fn new(name: &str, units: u64, body: L) -> Self {
         let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::default()) };
         DoAllLoop { body, rank_loop }
@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // Gathers the residuals. No rank computes units meanwhile, because all ranks have finished the pass.
+            // Gathers the residuals of all ranks. No rank computes units meanwhile, because all ranks have finished the pass.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;
@@ -192,7 +192,7 @@ impl<L: DoAll> DoAllLoop<L> {
         self.rank_loop.run(endpoint, config, passes, (&mut self.body, 0))
     }
 
-    /// Creates this rank's units, unless it has its units already.
+    /// Creates this rank's units (rows or indices with their data), unless the rank has its units already.
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };
@@ -232,7 +232,7 @@ impl<L: DoAll> DoAllLoop<L> {
         &self.body
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`DoAll`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut L {
         &mut self.body
     }

@@ -33,8 +33,8 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // Checks that rank 0's own units can be encoded. They are not sent here, but another rank might hold them
-    // in the next run, so the error must not depend on the rank.
+    // Checks that rank 0's own units could be sent. They stay on rank 0 here, but another rank might hold them in the next run, so the error must not
+    // depend on the rank.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();

@@ -28,7 +28,7 @@ pub(in crate::loops) fn sample() -> Sample {
     }
 }
 
-/// Returns a report of a rank whose fields all have different values.
+/// Returns a report of a rank to the coordinator whose fields all have different values.
 pub(in crate::loops) fn report() -> RankReport {
     RankReport {
         units: 2.5,

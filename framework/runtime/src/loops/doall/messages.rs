@@ -23,49 +23,49 @@ messages! {
         /// Units sent to rank 0, which gathers all units.
         Gather = 51,
     }
-    /// Message from a worker to the coordinator.
+    /// Message from a worker to the coordinator: a report of measurements, or the pieces that the worker has written to a checkpoint.
     pub(super) enum ToCoordinator {
-        /// Report of the worker about its computing.
+        /// Report of a worker's measurements and of its remaining work in this pass.
         Report(report: Report) = 24,
         /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which its units were in
         /// that state.
         Saved(pass: u64, written: Written) = 52,
     }
-    /// Message to a worker.
+    /// Message to a worker: a directive of rank 0, or units from another worker.
     pub(super) enum ToWorker<U: Infallible => Body> {
-        /// Directive of the coordinator to all workers.
+        /// Directive (decision of rank 0) to all workers.
         Directive(directive: Directive) = 48,
-        /// [Units](UnitMigration) from another worker, which a directive has moved.
+        /// [Units](UnitMigration) of the loop (rows or indices) that another worker sends, because a directive of rank 0 moves them.
         Units(units: U) = 49 raw,
     }
 }
 
-/// Report of a rank to the coordinator.
+/// Report of a rank to the coordinator: its units, its computations in this pass, and its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Time of the report, in seconds of the sender's clock.
+    /// Time at which the rank sent this report, in seconds on the rank's clock.
     pub(super) at: f64,
-    /// Number of the last directive that the rank has carried out.
+    /// Number of the last directive of rank 0 that the rank has carried out.
     pub(super) round: u64,
-    /// Number of units that the rank has computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units (rows or indices) that the rank has done in this pass over the units.
     pub(super) done: u64,
-    /// Number of units on the rank, computed or not.
+    /// Number of units (rows or indices of the loop) that the rank holds, whether it has computed them in this pass or not.
     pub(super) held: u64,
-    /// Measurements since the rank's last report. The field `held` of the measurements is the number of
-    /// computations of units that the rank still has to do in this pass.
+    /// Measurements since the rank's last report. Their field `held` is the number of computations of units (rows or indices) that the rank still has
+    /// to do in this pass.
     pub(super) sample: Sample,
     /// Statistics of the rank's work in the whole run; sent once the rank has run out of units.
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0 about a DOALL loop, which all ranks receive.
+/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units move, and whether a pass begins or the run ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
-    /// Transfers of units between ranks.
+    /// Transfers of units (rows or indices of the loop) between ranks.
     pub(super) moves: Vec<Transfer>,
-    /// Seconds until a rank sends its next report.
+    /// Seconds until each rank sends its next report of measurements.
     pub(super) period: f64,
     /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in the checkpoint
     /// have completed.
@@ -74,41 +74,42 @@ pub(super) struct Directive {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Ranks continue with the present pass.
+    /// Ranks continue with the present pass over the units (rows or indices) of the loop.
     Continue,
-    /// Ranks report after their present block, because another rank has run out of units. Unlike other directives, this one has the same number as
-    /// the directive before it.
+    /// Each rank reports after its present block (units of one call of user code), because another rank has run out of units. Unlike other
+    /// directives, this one has the same number as the directive before it.
     ReportSoon,
-    /// Ranks begin the next pass.
+    /// Ranks begin the next pass over the units (rows or indices) of the loop.
     BeginPass,
-    /// Ranks end the run.
+    /// Ranks end the run of the loop.
     End,
 }
 
-/// Transfer of units from one rank to another.
+/// Transfer of units (rows or indices of the loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
     /// Amount of work to transfer, as a number of computations of units: a unit that is still to be computed in three passes counts three times.
     pub(super) units: u64,
-    /// Number of computations that the sender still had to do when rank 0 decided. If the sender has fewer left, it transfers proportionally fewer.
+    /// Number of computations of units that the sender still had to do when rank 0 decided. If fewer are left, the sender transfers proportionally
+    /// fewer.
     pub(super) of: u64,
 }
 
 impl Transfer {
-    /// Returns the number of computations to transfer if the sender still has to do `left` of them.
+    /// Returns the number of computations of units to transfer if the sender still has to do `left` of them.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
         }
         let part = u128::from(self.units) * u128::from(left) / u128::from(self.of.max(1));
-        // The sender cannot transfer more than it has left, even if rank 0 has overestimated its remaining work.
+        // The sender cannot transfer more computations than it has left, even if rank 0 has overestimated its remaining work.
         u64::try_from(part).unwrap_or(u64::MAX).min(left)
     }
 }
 
-/// Message with units that move between two ranks, and number of the directive that orders the movement. It may contain no units.
+/// Units (rows or indices of the loop) that one rank sends to another, possibly none, and the number of the directive that orders this.
 #[derive(Debug)]
 pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,

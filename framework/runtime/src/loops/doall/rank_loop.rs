@@ -16,7 +16,7 @@ use crate::loops::units::Units;
 use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
-/// DOALL loop on one rank, for all its runs.
+/// DOALL loop on one rank: what is kept from one run of the loop to the next.
 pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
@@ -26,13 +26,13 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) has_units: bool,
     /// Number of runs of the loop that this rank has begun.
     pub(super) runs: u64,
-    /// True if a unit's next pass may begin before all other units have finished the present one.
+    /// True if a unit (row or index) may be computed again before all other units have been computed in the present pass.
     pub(super) nowait: bool,
     /// This rank's checkpoint writer, if the loop has checkpoints. Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
     /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
-    /// Mean duration of a block on this rank in the previous run.
+    /// Mean duration of a block (call of user code) on this rank in the previous run.
     pub(super) usual: Option<Duration>,
     /// In a loop until convergence: the number of passes before this run, and the options of the whole loop.
     pub(super) until: Option<(u64, Until)>,
@@ -181,7 +181,7 @@ impl<U: Units> RankLoop<U> {
         if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) }
     }
 
-    /// Returns copies of this rank's units, as a message.
+    /// Returns copies of this rank's units (rows or indices with their data), as a message.
     pub(in crate::loops) fn copies(&self) -> UnitMigration<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         UnitMigration { round: 0, segments: self.worker.unit_queue.segments().map(copy).collect() }

@@ -75,15 +75,15 @@ impl<U: Units> RankLoop<U> {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = driver.run(endpoint, &mut Running::new(self, &mut run));
-            // A failure is reported to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user
-            // code for a long time.
+            // A failure is reported to the other ranks before the thread scope ends. Its end waits for the compute thread, which may be in user code
+            // for a long time.
             result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
         })?;
         let summary = self.end(run);
         endpoint.check_run_stopped().map(|()| summary)
     }
 
-    /// Ends the run; returns its summary on rank 0.
+    /// Ends the run of the loop, and returns its summary on rank 0.
     pub(in crate::loops) fn end(&mut self, run: Run) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;

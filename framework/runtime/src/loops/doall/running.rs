@@ -1,4 +1,5 @@
-//! A rank in one run of a DOALL loop: messages, results of user code, reports and decisions.
+//! A rank in one run of a DOALL loop: processes messages and results of user code, sends reports of measurements, and on rank 0 decides whether units
+//! move.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -30,23 +31,23 @@ pub(in crate::loops) struct Run {
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
     pub(super) passes: u64,
-    /// Range of the units that this rank must create before it does anything else.
+    /// Range of the units (rows or indices) whose data this rank must create before it does anything else.
     to_make: Option<Range<u64>>,
-    /// Task (create units or compute a block) that user code is running. Meanwhile user code has the data of the units.
+    /// Task that user code is running: it creates units or computes a block of them. Meanwhile user code has the data of the units.
     in_hand: Option<InHand>,
-    /// Messages for this rank's worker that arrived while user code had the data of the units, with their senders.
+    /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units.
     waiting: VecDeque<(usize, ToWorker)>,
-    /// Time since which the rank has had nothing to do.
+    /// Time since which this rank has had no unit to compute and no message to process.
     idle_since: Option<Duration>,
     /// Time that this rank has spent so far on sending and receiving units in the present movement.
     moving: Duration,
-    /// On rank 0, true if a report has arrived since the coordinator last checked whether a directive is due.
+    /// On rank 0, true if a report of measurements has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,
-    /// Request of a program that gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
+    /// What the program asks for next, if it gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
     caller_request: Option<CallerRequest>,
 }
 
-/// Task that user code is running.
+/// Task that user code is running: creating the units of a range, or computing a block of units.
 #[derive(Clone, Debug)]
 enum InHand {
     Units(Range<u64>),
@@ -57,10 +58,10 @@ enum InHand {
 /// the framework.
 #[derive(Clone, Debug)]
 pub(in crate::loops) enum CallerRequest {
-    /// The program waits for the next block.
+    /// The program waits for the next block, which is a range of indices to process.
     Next,
-    /// The program is at the first index of this range, which is the rest of its present block, and asks which part of the range it still has to
-    /// process. The other part has moved to other ranks.
+    /// The program is at the first index of this range, the rest of the indices that it received last, and asks which part of the range it still has
+    /// to process. The other part has moved to other ranks.
     Rest(Range<u64>),
 }
 
@@ -103,8 +104,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Running { of, run, code: PhantomData }
     }
 
-    /// Creates the protocol for a program that processes ranges of indices itself. If the program asks for
-    /// the rest of its present block, the indices before that rest count as processed.
+    /// Creates the protocol of a rank whose program processes ranges of indices itself. If the program asks for the rest of its present range, the
+    /// indices before that rest count as processed.
     pub(in crate::loops) fn caller_request(
         of: &'l mut RankLoop<U>,
         run: &'l mut Run,
@@ -129,7 +130,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Saved(pass, written), at, out)
     }
 
-    /// Sends a message to the coordinator, which may be on this rank.
+    /// Sends a message of this rank's worker to the coordinator, which may be on this rank.
     fn send(&mut self, message: ToCoordinator, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.run.coordinator.is_some() {
             return self.on_coordinator_message(0, message, at);
@@ -137,8 +138,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message)
     }
 
-    /// Sends a report if one is due, and lets the coordinator (on rank 0) decide about movements of units and the end of the pass. Returns true if
-    /// there was anything to do.
+    /// Sends a report of measurements if one is due. On rank 0, the coordinator then decides whether units move and whether the pass ends. Returns
+    /// true if there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -211,7 +212,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.run.in_hand.is_some() || self.run.to_make.is_some()
     }
 
-    /// Processes a message for this rank's worker; `begin` is the time at which its processing began.
+    /// Processes a message for this rank's worker; `begin` is the time at which this processing began.
     fn take(
         &mut self,
         from: usize,
@@ -267,7 +268,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         !worker.has_finished() && !worker.is_idle()
     }
 
-    /// Returns the next block of units to compute, if there is one.
+    /// Returns the next block of units that user code must compute, if there is one.
     fn block(&mut self) -> Option<UnitBlock> {
         if !self.has_work() {
             return None;
@@ -280,7 +281,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         worker.next(self.of.block_size.next(left))
     }
 
-    /// Ends the rank's wait, if it was idle, and adds its duration to the metrics.
+    /// Ends the rank's wait, if it was idle, and adds the duration of the wait to the measurements.
     fn end_idle(&mut self, at: &Moment) {
         if let Some(since) = self.run.idle_since.take() {
             self.run.metrics.waited(at.now().saturating_sub(since));

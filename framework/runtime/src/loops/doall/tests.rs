@@ -23,7 +23,7 @@ pub(super) fn noise(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// Body of a loop whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each other.
+/// User code of a loop whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each other.
 struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),

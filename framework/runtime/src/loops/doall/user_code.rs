@@ -44,21 +44,21 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for the user code of a DOALL loop.
+/// Task for the user code of a DOALL loop: creating units, or computing a block of them.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
-    /// Create the units of this range.
+    /// Create the data of the units (rows or indices) of this range.
     Create(Range<u64>),
-    /// Compute a block of units. `units` is the storage of the segment to which the block belongs; the block begins at index `at` in it. `pass` is
-    /// the number of the pass, if the run has several.
+    /// Compute a block of units. `units` is the data of the segment (sequence of consecutive units) that contains the block, which begins at index
+    /// `at` in it. `pass` is the number of the pass, if the run has several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
-/// Result of a task of user code.
+/// Result of a task of user code: created units, or a computed block of units.
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// Range of the computed units, storage of the segment to which they belong, and duration of the block.
+    /// Range of the computed units, data of the segment (sequence of consecutive units) that contains them, and duration of the call.
     Block(Range<u64>, U, BlockTime),
 }
 
@@ -66,10 +66,10 @@ pub(in crate::loops) enum Done<U> {
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
-    /// Computes the units in `range`. Their data begin at index `at` in `units`.
+    /// Computes the units (rows or indices) in `range`. Their data begin at index `at` in `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
-    /// Returns the unit in which user code failed, if it is known.
+    /// Returns the number of the unit (row or index) in which user code failed, if it is known.
     fn failed_in(&self) -> Option<u64> {
         None
     }
@@ -91,7 +91,7 @@ impl<L: DoAll> Body<L::Units> for L {
 pub(super) struct LoopCode<'l, U> {
     pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
-    /// Number of the loop's first unit, for error messages.
+    /// Number of the first unit (row or index) of the loop, for error messages.
     pub(in crate::loops) base: u64,
 }
 
@@ -202,7 +202,7 @@ pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     })
 }
 
-/// Adds the numbers of the units and of the pass to an error of user code. `base` is the number of the loop's first unit.
+/// Adds the numbers of the units (rows or indices) and of the pass to an error of user code. `base` is the number of the loop's first unit.
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

@@ -1,4 +1,5 @@
-//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives, and determines when the rank reports.
+//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives of rank 0, and determines when the rank reports its
+//! measurements.
 
 use std::time::Duration;
 
@@ -7,52 +8,52 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until the first report of a rank: long enough to determine its rate, short enough for an early decision.
+/// Seconds until a rank first reports its measurements: enough to determine how fast it computes, and short enough for an early decision about units.
 const FIRST_PERIOD: f64 = 0.02;
 
-/// Movement of units that is still in progress on this rank: units for this rank have not all arrived.
+/// Movement of units between ranks, as long as not all units that this rank is to receive have arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks whose units have not arrived on this rank.
+    /// Ranks that send units to this rank in the movement, and whose units have not arrived yet.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Counts of the units that this rank has sent and received in a movement, once it has sent and received all of them.
+/// Numbers of units that this rank has sent and received in a movement, once the rank has sent and received all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Units to send, after the number of the rank that receives them.
+/// Rank that is to receive units, and the message with these units.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
-/// State of the worker on one rank. It has no clock and sends no messages.
+/// State of a DOALL loop's worker on one rank. It has no clock and sends no messages.
 #[derive(Debug)]
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// Number of the last directive that this rank has carried out.
+    /// Number of the last directive of rank 0 that this rank has carried out.
     round: u64,
-    /// Number of the present pass, from 1.
+    /// Number of the present pass over the units of the loop, from 1.
     pass: u64,
     /// Number of times that a unit is computed in each pass: one, or more if several passes without barriers between them are combined to one.
     times: u64,
-    /// Number of units that this rank has computed in this pass; a unit that was computed several times counts each time.
+    /// Number of computations of units (rows or indices) that this rank has done in this pass.
     done: u64,
-    /// True if the rank has reported since it carried out the last directive.
+    /// True if the rank has reported its measurements since it carried out the last directive of rank 0.
     reported: bool,
-    /// True if the rank has computed a block since its last report.
+    /// True if the rank has computed a block (units of one call of user code) since its last report to rank 0.
     worked: bool,
-    /// Value of `done` (computations in this pass) when the rank last reported that it had run out of units.
+    /// Value of `done` (number of computations in this pass) when the rank last reported that it had no units left to compute.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Units that arrived before the directive that moves them, with their senders.
+    /// Units that arrived before the directive of rank 0 that moves them, each with the rank that sent them.
     early: Vec<(usize, UnitMigration<U>)>,
     has_finished: bool,
 }
@@ -88,13 +89,13 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(times);
     }
 
-    /// Adds units that were created after the run had begun.
+    /// Adds this rank's first units (rows or indices), which were created after the run had begun.
     pub(super) fn take_initial(&mut self, units: Segment<U>) {
         self.unit_queue.receive(units);
         self.unit_queue.begin(self.times);
     }
 
-    /// Carries out a directive of the coordinator and returns the units that this rank must send.
+    /// Carries out a directive of rank 0, and returns the units that this rank must send to other ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the directive does not follow the one before.
@@ -124,7 +125,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that has already reported itself idle does not report again after a directive that gives it no units.
+        // A rank that has already reported itself idle does not report again after a directive of rank 0 that gives it no units.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -190,20 +191,19 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Records that a movement is complete on this rank, if all units for this rank have arrived.
+    /// Records that this rank's part of a movement of units is complete, if all units that the rank is to receive have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the counts of units sent and received in a movement, if this rank has sent and received all of
-    /// them since the last call.
+    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part in the movement since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
 
-    /// Returns the next block to compute, of at most `most` units.
+    /// Returns the next block to compute in one call of user code, of at most `most` units.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         self.unit_queue.next(most)
     }
@@ -215,8 +215,8 @@ impl<U: Units> Worker<U> {
         self.unit_queue.finished(block);
     }
 
-    /// Returns true if a report is due, given the time `since` the last report. A busy rank reports once per directive, so that rank 0 is never
-    /// flooded. A rank that becomes idle reports at once, but not while units are in transit to it.
+    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that rank
+    /// 0 is never flooded. A rank that becomes idle reports at once, but not while units are in transit to it.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -224,7 +224,8 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.has_finished && self.reported_idle != Some(self.done);
         }
-        // A busy rank reports only after it has computed a block. Otherwise ranks could report and move units forever without computing.
+        // A busy rank reports only after it has computed a block (call of user code). Otherwise ranks could report and move units forever without
+        // computing.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
@@ -243,7 +244,7 @@ impl<U: Units> Worker<U> {
         self.has_finished
     }
 
-    /// Returns the number of the last directive that this rank has carried out.
+    /// Returns the number of the last directive of rank 0 that this rank has carried out.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -253,7 +254,7 @@ impl<U: Units> Worker<U> {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of units that this rank has computed in this pass; a unit that was computed several times counts each time.
+    /// Returns the number of computations of units (rows or indices) that this rank has done in this pass.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
@@ -273,7 +274,7 @@ impl<U: Units> Worker<U> {
     }
 }
 
-/// Returns the error for units that no directive has moved to this rank.
+/// Returns the error for units that have arrived although no directive of rank 0 moves them to this rank.
 fn unordered(from: usize, round: u64) -> Error {
     let text = format!("rank {from} sent units for directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)

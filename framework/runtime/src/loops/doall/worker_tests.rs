@@ -62,7 +62,7 @@ fn reports_are_sent_once_per_round_and_when_idle() {
 fn units_migrate_only_by_directives() {
     let mut worker = worker();
     work(&mut worker, 4);
-    // Rank 2 has received the directive earlier than rank 1, so its units arrive on rank 1 before the directive.
+    // Rank 2 has received the directive of rank 0 that moves units earlier than rank 1, so rank 2's units arrive on rank 1 before the directive.
     worker.accept(2, migration(1, 30, 5)).unwrap();
     assert_eq!(worker.unit_queue.undone(), 6);
     let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];
@@ -116,7 +116,7 @@ fn units_may_arrive_before_their_directives() {
     }
 }
 
-/// The run consists of two passes without a barrier between them.
+/// The run consists of two passes over the units, without a barrier between them.
 #[test]
 fn nowait_units_repeat_without_directives() {
     let mut worker = worker();

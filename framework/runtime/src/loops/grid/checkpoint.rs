@@ -11,7 +11,7 @@ use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 /// earlier job, and the writer of new checkpoints.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// Schedule and records of the checkpoints; set on rank 0.
+    /// Schedule of the checkpoints, and records of their written parts; set on rank 0 only.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,
@@ -28,7 +28,7 @@ pub(super) enum LastSaved {
     Now(ToCoordinator),
     /// A part of the rank's rows is still being written.
     Later,
-    /// All rows for checkpoints have been written and reported to the coordinator.
+    /// All rows that belong to checkpoints have been written to files, and the coordinator has been told so.
     Nothing,
 }
 

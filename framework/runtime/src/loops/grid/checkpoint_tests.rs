@@ -15,7 +15,7 @@ const SWEEPS: u64 = 3000;
 /// last sweep, even if other processes use the disk.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// Body of a loop that fails as soon as there is a checkpoint.
+/// User code of a loop that fails as soon as there is a checkpoint on the disk.
 struct KilledAt {
     dir: PathBuf,
 }
@@ -32,7 +32,7 @@ impl DoAcross for KilledAt {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        // Slows the loop down, so that a checkpoint is complete before the last sweep.
+        // User code sleeps, so that a checkpoint is complete before the last sweep.
         std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())
@@ -77,7 +77,7 @@ fn job_resumes_from_its_checkpoint_on_any_rank_count() {
         let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&grid, &expected), "{before} ranks, then {after}");
         assert!(summary.passes < SWEEPS, "{summary}");
-        // The restarted job has written a later checkpoint, from which another start of the job continues.
+        // The restarted job has written a later checkpoint, from which the job continues when it is started once more.
         let (again, last) = resume(1, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&again, &expected) && last.passes <= summary.passes);
     }
@@ -110,7 +110,7 @@ fn checkpoint_belongs_to_one_run_of_one_loop() {
     assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not the first run"));
 }
 
-/// Stencil that fails as soon as there is a checkpoint.
+/// Stencil whose user code fails as soon as there is a checkpoint on the disk.
 struct KilledHeat {
     dir: PathBuf,
 }

@@ -23,10 +23,10 @@ pub(super) struct UntilDone<'j> {
 pub(super) struct Checks<'d> {
     until: Until,
     mine: OwnResidual,
-    /// Number of sweeps before this run; `sweeps` is the number of sweeps of this run.
+    /// Number of sweeps that the loop has done before this run; `sweeps` is the number of sweeps of this run.
     before: u64,
     sweeps: u64,
-    /// On rank 0, the residuals received for the present check, and the user's condition.
+    /// On rank 0, the residuals that ranks have sent for the present convergence check, and the user's condition.
     collected: Option<(Vec<Option<f64>>, IsDone<'d>)>,
     last: Option<CheckResult>,
 }
@@ -52,12 +52,12 @@ impl<'d> Checks<'d> {
             && self.last.is_none_or(|last| last.passes != passes)
     }
 
-    /// Returns true if all sweeps of the run are done before sweep `sweep`.
+    /// Returns true if the run is over when sweep `sweep` would begin, because all its sweeps are done.
     pub(super) fn is_end(&self, sweep: u64) -> bool {
         sweep == self.sweeps
     }
 
-    /// Returns this rank's residual since the last check and resets it.
+    /// Returns this rank's residual since the last convergence check, and begins a new one.
     pub(super) fn take(&self) -> f64 {
         self.mine.take()
     }
@@ -82,7 +82,7 @@ impl<'d> Checks<'d> {
         self.last = Some(check_result);
     }
 
-    /// On rank 0, returns the ranks whose residuals are missing for the present check.
+    /// On rank 0, returns the ranks that have not sent their residual for the present convergence check.
     pub(super) fn missing(&self) -> Vec<usize> {
         let all = self.collected.as_ref().map_or(&[][..], |(all, _)| &all[..]);
         (0..all.len()).filter(|&rank| all[rank].is_none()).collect()

@@ -16,7 +16,7 @@ use crate::rank::blocked_ranks::ranks_of;
 /// State of rank 0's coordinator in a run over a grid.
 pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
-    /// Number of rows of each rank that has any, as it will be after all movements that rank 0 has ordered.
+    /// Number of rows of each rank that has any, as it will be after all movements of rows that rank 0 has ordered.
     held: Vec<u64>,
     /// Number of sweeps of the run, which is smaller than planned after an early end.
     sweeps: u64,
@@ -29,19 +29,19 @@ pub(super) struct GridCoordinator {
     is_ending: bool,
     /// For tests: true if rows move at random, as often as possible.
     eager: bool,
-    /// Time at which rank 0 began the sweep that it is in.
+    /// Time at which rank 0 began its present sweep.
     sweep_began: Option<Duration>,
-    /// Sweep before which rank 0 last issued a directive that asks ranks for reports, and the time at which it did.
+    /// Sweep before which rank 0 last asked the ranks for reports of measurements by a directive, and the time at which it did.
     requested: (u64, Duration),
     totals: Vec<Option<RankReport>>,
-    /// Number of sweeps that each rank has done, as last reported. In a simulator ranks report no progress.
+    /// Number of sweeps that each rank has done, as it last reported. In a simulator ranks do not report their progress.
     done: Vec<Option<f64>>,
-    /// First sweep covered by the next reports, which ranks send after sweep `report_after`.
+    /// First sweep that the next reports of measurements cover. Ranks send them after sweep `report_after`.
     report_from: u64,
     report_after: u64,
     /// Block size (columns of a strip) in the present sweep.
     grain: u64,
-    /// Sweeps in which the block size changed. A sweep is removed when the ranks have reported about it.
+    /// Sweeps in which the block size (columns of a strip) changed. A sweep is removed when all ranks have reported their measurements of it.
     regrained: Vec<u64>,
 }
 
@@ -104,12 +104,12 @@ impl GridCoordinator {
         self.of_run.kept(before + self.sweeps, before + self.planned, what)
     }
 
-    /// Returns the ranks that have not sent their final report, which follows their last sweep.
+    /// Returns the ranks that have not sent their final report, which they send after their last sweep.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
-    /// Returns true if rank `rank` has sent its final report, which follows its last sweep.
+    /// Returns true if rank `rank` has sent its final report, which it sends after its last sweep.
     pub(super) fn is_done(&self, rank: usize) -> bool {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
@@ -125,7 +125,7 @@ impl GridCoordinator {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// Records the block size of `sweep`.
+    /// Records the block size (columns of a strip) of sweep `sweep`.
     pub(super) fn use_grain(&mut self, sweep: u64, grain: u64) {
         if std::mem::replace(&mut self.grain, grain) != grain && sweep > 0 {
             self.regrained.push(sweep);
@@ -146,7 +146,7 @@ impl GridCoordinator {
         reported.iter().any(|&sweep| sweep > from).then(|| self.of_run.controller.discard_reports())
     }
 
-    /// Records in the event log that a block size was finally chosen.
+    /// Records in the event log that a block size (columns of a strip) was chosen at the end of the trials.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
@@ -170,7 +170,8 @@ impl GridCoordinator {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
-        // All reports were made with the present distribution of rows, so the last movement is complete, and its cost is recorded.
+        // All ranks have reported measurements of the present distribution of rows, so the last movement of rows is complete, and its cost is
+        // recorded.
         self.of_run.controller.close_movement();
         let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
@@ -179,13 +180,14 @@ impl GridCoordinator {
         };
         let (last, when) = std::mem::replace(&mut self.requested, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // Number of sweeps until the next reports: as many as take about the time `period`, at least one and at most the sweeps of the run.
+        // Number of sweeps until ranks report measurements next: as many as take about the time `period`, at least one and at most the sweeps of the
+        // run.
         let count = match period / seconds {
             _ if self.eager => 1,
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // The sweeps until the next reports are counted from a sweep that no rank can end before this directive reaches it.
+        // The sweeps until ranks report measurements next are counted from a sweep that no rank can end before this directive reaches it.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
@@ -203,7 +205,7 @@ impl GridCoordinator {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// Sets the number of sweeps that an earlier job has done, and the name of the sweeps for users.
+    /// Sets the number of sweeps that an earlier job has done, and the word that users see for sweeps, such as "panels".
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
         GridCoordinator { earlier: (what, before), ..self }
     }
@@ -232,7 +234,7 @@ impl GridCoordinator {
         Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
-    /// Returns the summary of the run on `size` ranks, and the state for the next run. `block` is the final block size.
+    /// Returns the summary of the run on `size` ranks, and what the next run needs. `block` is the final block size (columns of a strip).
     pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);

@@ -10,11 +10,11 @@ use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
 use crate::session::{Balance, Config};
 
-/// Number of rows of each of the two simulated ranks.
+/// Number of rows of each of the two ranks that the tests simulate.
 const HELD: u64 = 50;
 
-/// Returns a coordinator with two simulated ranks that decides after a single report of each rank. Sweeps take 0.1 s, and ranks report after every
-/// second sweep.
+/// Returns a coordinator with two simulated ranks that decides about movements of rows after a single report of each rank. Sweeps take 0.1 s, and
+/// ranks report after every second sweep.
 fn coordinator() -> GridCoordinator {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let settings = Settings::new().quantum(Duration::from_millis(20));
@@ -33,8 +33,8 @@ fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.use_grain(sweep, grain);
 }
 
-/// Adds a report of each rank, which took `seconds` to compute its rows twice, and begins sweep `sweep`. Returns true if the coordinator orders rows
-/// to move.
+/// Adds a report of each rank, in which computing its rows twice took `seconds`, and begins sweep `sweep`. Returns true if the coordinator orders
+/// rows to move.
 fn moves(coordinator: &mut GridCoordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
@@ -87,7 +87,7 @@ fn rates_are_discarded_after_a_block_size_change() {
 #[test]
 fn long_sweep_reports_progress_while_it_runs() {
     let mut chain = coordinator().after("panels", 1_000);
-    // An earlier start of the job has filled 1,000 panels, and rank 1 reports that it has filled 7¼ panels in this run.
+    // The job was started before and had filled 1,000 panels (of columns of a table). Rank 1 now reports that it has filled 7¼ panels in this run.
     chain.on_message(1, ToCoordinator::Done(7.25), Duration::ZERO).unwrap();
     let progress = chain.progress((4, 0.5), false);
     assert_eq!(

@@ -10,28 +10,28 @@ pub(super) struct Directive {
     pub(super) sweep: u64,
     /// Sweep after which ranks report their measurements to rank 0; [`NEVER`] if this directive ends the loop early.
     pub(super) report_after: u64,
-    /// Movement of rows, if there is one.
+    /// Movement of rows between ranks that this directive orders, if there is one.
     pub(super) movement: Option<Movement>,
     /// Sweep before which ranks write their rows to a checkpoint, if one is due.
     pub(super) save_before: Option<u64>,
 }
 
-/// Value of [`Directive::report_after`] in a directive that ends the loop before the ranks report again.
+/// Value of [`Directive::report_after`] in a directive that ends the loop before ranks report measurements again.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {
-    /// Creates the directive that ends the loop before sweep `before`.
+    /// Creates the directive of rank 0 that ends the loop before sweep `before`.
     pub(super) fn stop(sweep: u64, before: u64) -> Self {
         Directive { sweep, report_after: NEVER, movement: None, save_before: Some(before) }
     }
 }
 
-/// Movement of rows between two sweeps.
+/// Movement of rows between ranks, which takes place between two sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Movement {
     /// Sweep before which the rows move.
     pub(super) before: u64,
-    /// Rows to move, in rounds: a rank that receives rows and passes them on sends them in a later round.
+    /// Rows to move, in rounds. A rank that passes received rows on sends them in a later round than it receives them.
     pub(super) rounds: Vec<Vec<BlockMove>>,
 }
 

@@ -104,7 +104,7 @@ pub trait DoAcross: Send {
 #[must_use = "a loop does nothing until it is run"]
 pub struct DoAcrossLoop<U: DoAcross> {
     pub(super) grid_loop: GridLoop<U::Value>,
-    /// On rank 0, the state of the choice of a strip width, which is kept for the next run.
+    /// On rank 0, the state of the choice of a strip width (columns of a strip), which is kept for the next run.
     strip_width: Option<StripWidth>,
     user: U,
 }
@@ -218,7 +218,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// Runs the loop; `after` is called after each call of user code in a sweep.
+    /// Runs the loop. `after` is called each time user code has computed a part of a sweep.
     pub(super) fn run_passes(
         &mut self,
         session: &mut Session,
@@ -261,7 +261,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         &self.user
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`DoAcross`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }

@@ -39,7 +39,7 @@ impl Findings {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Returns the stored results of user code in the form of a piece of a checkpoint with zero rows.
+    /// Returns the stored results of user code in the form of a checkpoint piece that contains no rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())

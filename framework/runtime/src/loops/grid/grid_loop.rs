@@ -31,7 +31,7 @@ pub(super) struct GridLoop<T> {
     local: Option<LocalRows<T>>,
 }
 
-/// User code that prepares a rank before the first sweep.
+/// User code, and the functions that prepare a rank for it before the first sweep.
 pub(super) struct Begin<'u, U, R, S> {
     pub(super) user: &'u mut U,
     /// Function that computes the initial values of a row that is not read from a checkpoint.
@@ -120,7 +120,7 @@ fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     Some(&piece.data[at..at + bytes])
 }
 
-/// Calls the user code that fills row `index`, and describes its errors.
+/// Calls the user code that fills row `index`, and adds the number of the row to its errors.
 fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
     let position = |error: Error| {
         Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)

@@ -19,15 +19,16 @@ pub(super) struct Task {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
     pub(super) sweep: u64,
-    /// Duration of an earlier piece of a sweep, if it was measured after the last task was created. It decides on which thread user code runs.
+    /// New measurement of how long a piece of a sweep takes, if there is one since the last piece was given to user code. It decides on which thread
+    /// user code runs.
     pub(super) usual: Option<Duration>,
 }
 
-/// Piece of a sweep that user code has computed, with the rows that were lent to it.
+/// Piece of a sweep that user code has computed, with the rows in which it has computed it.
 pub(super) struct Done {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
-    /// Duration of the piece if it was computed on a compute thread; `None` if it was computed on the thread that communicates.
+    /// Duration of this piece of a sweep if a compute thread computed it; `None` if the thread that communicates did.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
 }
@@ -36,7 +37,7 @@ pub(super) struct Done {
 /// values; the range selects the piece.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
-/// User code of a loop over a grid.
+/// User code of a loop over a grid, as the framework calls it for each piece of a sweep.
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,

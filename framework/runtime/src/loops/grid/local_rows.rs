@@ -90,13 +90,13 @@ impl<T: Pod> LocalRows<T> {
         (self.rows.end - self.rows.start) as usize
     }
 
-    /// Returns the position in memory of the values of row `row` of this rank; number 0 is the upper halo row.
+    /// Returns the position of row `row` of this rank in its memory, as a range of values; number 0 is the upper halo row.
     fn position(&self, row: usize) -> Range<usize> {
         let begin = (self.reserve + row) * self.width;
         begin..begin + self.width
     }
 
-    /// Returns the position in memory of the values of some rows of this rank; number 0 in `rows` is the upper halo row.
+    /// Returns the position of some rows of this rank in its memory, as a range of values; number 0 in `rows` is the upper halo row.
     fn several(&self, rows: Range<usize>) -> Range<usize> {
         (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
@@ -234,7 +234,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Copies the rows to new memory with space for `front` more rows before them, `back` more rows after them, and a reserve at either end.
+    /// Copies the rows to new memory with space for `front` more rows before them and `back` more rows after them, and for further rows at both ends.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let reserve = ((count + front + back) / ROOM).max(front + back);
@@ -261,7 +261,7 @@ impl<T: Pod> Clone for LocalRows<T> {
 mod tests {
     use super::*;
 
-    /// Returns rows whose values encode their row and column.
+    /// Returns rows for the tests, whose values are made from the numbers of their row and column.
     fn local(rows: Range<u64>) -> LocalRows<u64> {
         LocalRows::create(3, rows, |row, values| {
             values.copy_from_slice(&[row, row + 100, row + 200]);
@@ -318,11 +318,11 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // Six rows fit before and after the ten rows of the rank without a copy.
+        // In this test there is memory for six more rows before and after the ten rows of the rank, so adding six rows at each end copies nothing.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // After a copy, the memory has space for as many further rows as have just arrived.
+        // These rows no longer fit. All rows are copied to new memory, which has space for as many further rows, at each end, as arrive now.
         b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.append_back(local(72..78).all(false));

@@ -25,7 +25,7 @@ messages! {
         /// [`Rows`] of a rank, sent to rank 0, which gathers the whole grid.
         Gather = 51,
     }
-    /// Message to the rank that holds the next rows above or below. `V` holds row values, which the sender borrows and the receiver owns.
+    /// Message to the rank that holds the next rows above or below. `V` holds the values of rows, which the sender borrows and the receiver owns.
     pub(super) enum ToNeighbour<V: &[u8] => Bytes> {
         /// Values of the sender's first or last row, which is next to the receiver's rows.
         HaloRow(row: HaloRow<V>) = 50 raw,
@@ -35,36 +35,36 @@ messages! {
         WrapRow(row: HaloRow<V>) = 55 raw,
         /// Directive of the coordinator, forwarded from rank to rank.
         Directive(directive: Directive) = 48,
-        /// Announces that the next message contains rows that move to the receiver.
+        /// Announces that the next message to the receiver contains rows that move to it.
         RowsComing = 56,
-        /// Rows that move to the receiver.
+        /// Rows of the grid that move from the sender to the receiver.
         Rows(rows: Rows) = 49 raw,
-        /// The sender of this message waits for rows that the receiver of the message has announced, and cannot continue without them.
+        /// The sender of this message cannot continue without rows that the receiver of the message has announced to it.
         Wanted = 53,
     }
-    /// Message to or from the coordinator.
+    /// Message to or from the coordinator: a report, a verdict about convergence, or the end of the run.
     pub(super) enum Coordination {
         Report(report: ToCoordinator) = 24,
         /// Verdict of rank 0 about convergence, for all ranks with rows.
         CheckResult(check_result: CheckResult) = 54,
-        /// End of the run, for ranks without rows.
+        /// The run has ended; this message is for ranks without rows.
         Finish = 23,
     }
 }
 
-/// Report of a rank with rows to the coordinator.
+/// Report of a rank with rows to the coordinator: measurements, rows written to a checkpoint, statistics of the run, a residual, or progress.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToCoordinator {
-    /// Measurements of the rank since its last report to the coordinator.
+    /// Measurements of the rank's work since its last report of measurements to the coordinator.
     Sample(Sample),
     /// Pieces of a checkpoint that the rank has written, or why it could not write them, with the number of passes after which its rows were in that
     /// state.
     Saved(u64, Written),
     /// Statistics of the rank's work in the whole run, sent after its last sweep.
     Total(RankReport),
-    /// Sweep before which a convergence check takes place, and residual of the rank since the last check.
+    /// Sweep before which a convergence check takes place, and residual of the rank since the check before.
     Residual(u64, f64),
-    /// Number of sweeps that the rank has done. The fraction is its progress in the present sweep.
+    /// Number of sweeps that the rank has done, including the finished fraction of its present sweep.
     Done(f64),
 }
 
@@ -77,7 +77,7 @@ header! {
     /// Header of a message with a halo row.
     struct HaloRowHeader {
         sweep: u64,
-        /// First column whose value is sent.
+        /// First column of the row whose value is sent.
         start: u64,
     }
 }
@@ -202,7 +202,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // Values that are not aligned in the received bytes are copied, because they cannot be used in place.
+        // If the received values are not aligned in memory, they cannot be used in place and are copied.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }

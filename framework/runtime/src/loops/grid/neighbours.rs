@@ -48,7 +48,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Creates the message queues of the rank at position `position` in the chain.
+    /// Creates empty queues for the messages that neighbours send to the rank at position `position`.
     pub(super) fn of(position: Position) -> Self {
         Neighbours { position, above: Queue::new(), below: Queue::new() }
     }

@@ -1,4 +1,5 @@
-//! Protocol of a rank that has rows: calls the worker's state machine and user code, sends reports, and on rank 0 makes decisions.
+//! Protocol of a rank that holds rows of the grid: calls the worker's state machine and user code, sends reports of measurements, and on rank 0
+//! decides whether rows move.
 
 mod checking;
 mod reports;
@@ -40,7 +41,7 @@ struct PushOut {
     since: Option<Duration>,
 }
 
-/// Phase of a rank with rows in a run.
+/// Phase of a run on a rank that holds rows of the grid.
 enum Phase {
     /// Rank 0 measures the latency and bandwidth of messages to the rank below.
     Probing(LinkProbe),
@@ -48,9 +49,9 @@ enum Phase {
     Sweeping,
     /// The rank waits for rank 0's verdict about convergence before the sweep with this number.
     Checking(u64),
-    /// Rank 0 processes reports and decides about movements of rows before the sweep with this number.
+    /// Rank 0 processes reports of measurements and decides whether rows move before the sweep with this number.
     Deciding(u64),
-    /// The rank has done all its sweeps and ends the run, since this time.
+    /// The rank has done all its sweeps and has been ending the run since this time.
     Ending(Duration),
 }
 
@@ -60,7 +61,7 @@ pub(super) struct Participant<'w, 'd> {
     clock: Clock,
     position: Position,
     size: usize,
-    /// Maximum time that a disk may take to write the last checkpoint.
+    /// Maximum time that the rank's disk may take to write the last checkpoint.
     peer_limit: Duration,
     /// True if the transport delivers messages although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
@@ -119,7 +120,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next of the messages whose times are measured, or begins the sweeps if all have been answered.
+    /// Sends the next of the messages by which the link to the rank below is measured, or begins the sweeps if all of them have been answered.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -163,8 +164,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Continues in the rank's present phase (measuring messages, computing, checking convergence, deciding, ending). Returns what the driver must
-    /// do next, such as running user code or waiting.
+    /// Continues in the rank's present phase (measuring the link to the rank below, computing, checking convergence, deciding, ending). Returns what
+    /// the driver must do next, such as running user code or waiting.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -181,8 +182,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Before sweep `sweep`, sends a report and writes rows to a checkpoint if these are due, and begins a convergence check. On rank 0 a decision
-    /// about movements of rows follows.
+    /// Before sweep `sweep`, sends a report of measurements and writes rows to a checkpoint if these are due, and begins a convergence check. On rank
+    /// 0 a decision about movements of rows follows.
     fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.times.end_wait();
         let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;
@@ -217,7 +218,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// On rank 0, processes the reports received and decides about movements of rows before sweep `sweep`. Returns `None` when the sweep can begin.
+    /// On rank 0, processes the reports of measurements that have arrived and decides whether rows move before sweep `sweep`. Returns `None` when the
+    /// sweep can begin.
     fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
         if at.computed_since_poll {
             return Ok(Some(Next::PollAgain));
@@ -238,7 +240,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(None)
     }
 
-    /// Sends a report to the coordinator, which may be on this rank.
+    /// Sends a report of this rank to the coordinator, which may be on this rank.
     fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
         match (&mut self.coordinator, message) {
             (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
@@ -247,8 +249,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         }
     }
 
-    /// Ends the run after the last sweep, which ended at the time `since`: waits for the checkpoint writer and sends the final report. Rank 0 then
-    /// waits for the final reports of the other ranks.
+    /// Ends the run after the last sweep, which ended at the time `since`: waits until the checkpoint is written and sends the final report. Rank 0
+    /// then waits for the final reports of the other ranks.
     fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         while let Some(checkpoints) = &mut self.checkpoints {
             match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {

@@ -14,7 +14,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Driver as Choice;
 
-/// Action of the simulated rank: computing a piece, or polling for the end of a send.
+/// Action of the simulated rank: computing a piece of a sweep, or polling whether a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Computed,
@@ -76,7 +76,7 @@ impl Transport for Slow {
     }
 }
 
-/// Worker that computes `left` pieces of a sweep. If `awaits_results` is true, it waits once before it ends.
+/// Worker that computes `left` pieces of a sweep. If `awaits_results` is true, it waits for a message once before it ends.
 struct Pieces {
     left: u32,
     awaits_results: bool,

@@ -213,7 +213,7 @@ fn error_names_the_rows_of_a_periodic_grid() {
 
 #[test]
 fn periodic_rows_are_refused_by_other_loops() {
-    /// Body of a stencil that computes nothing.
+    /// User code of a stencil that computes nothing.
     struct Nothing;
     impl DoAcross for Nothing {
         type Value = u8;

@@ -11,11 +11,12 @@ use super::view::Grid;
 /// Size in bytes of a *band*, the rows that user code computes per call: large enough to make the cost of the call negligible, and small enough that
 /// the first-level cache also holds the cache lines of the next band, which are being fetched.
 const BAND: usize = 1 << 10;
-/// Number of bands (calls of user code) by which prefetches are ahead, so that the cache lines have arrived when they are used.
+/// Number of bands of rows (one call of user code each) by which prefetches are ahead, so that the cache lines have arrived when they are used.
 const AHEAD: usize = 2;
-/// Width of a strip in bytes from which on the processor's own prefetcher detects the access pattern, so that bands are not needed.
+/// Width in bytes of a strip of columns from which on the processor's own prefetcher detects the access pattern, so that bands of rows are not
+/// needed.
 const WIDE: usize = 2 << 10;
-/// Size in bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that bands are not needed.
+/// Size in bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that computing in bands of rows is not needed.
 const SMALL: usize = 128 << 10;
 /// Size of a cache line in bytes.
 const LINE: usize = 64;

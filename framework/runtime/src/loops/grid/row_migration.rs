@@ -10,7 +10,7 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// Step of a rank in a movement: rows to send to a neighbour, or to receive from one.
+/// Step of a rank in a movement of rows between ranks: rows to send to a neighbour, or to receive from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
@@ -20,7 +20,7 @@ enum Task {
 /// One rank's part of a movement of rows: the rows that it sends and receives, in order.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// Steps of the rank, in the order of the movement's rounds; in each round it sends before it receives.
+    /// Steps of this rank in a movement of rows. In each round of the movement the rank sends before it receives.
     tasks: Vec<Task>,
     next: usize,
     /// True if a neighbour has announced the rows that this rank receives next.
@@ -41,8 +41,8 @@ impl RowMigration {
         RowMigration { tasks, next: 0, is_announced: false, sent: 0, received: 0 }
     }
 
-    /// Sends and receives rows until a message is missing. Returns true when the rank has sent and received all its rows. A directive in front of
-    /// the rows stays in the queue, and the caller must process it first.
+    /// Sends and receives rows until a message is missing. Returns true when the rank has sent and received all its rows. If a directive of rank 0
+    /// arrives before the rows, it stays in the queue, and the caller must process it first.
     pub(super) fn advance<T: Pod + Send>(
         &mut self,
         position: Position,
@@ -66,7 +66,8 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // The announcement tells the receiver when the transfer begins, so that it does not count earlier waiting as transfer time.
+                    // This message announces the rows. It tells the receiver when their transfer begins, so that earlier waiting does not count as
+                    // transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -76,8 +77,8 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
-                        // The caller processes a directive that arrives before the rows. The sender of the rows may forward directives while it
-                        // still waits for rows that it has to pass on.
+                        // The caller processes a directive of rank 0 that arrives before the rows. The sender of the rows may forward directives
+                        // while it still waits for rows that it has to pass on.
                         Some(directive @ ToNeighbour::Directive(_)) if !self.is_announced => {
                             queue.push_front(directive);
                             return Ok(false);
@@ -127,7 +128,7 @@ impl RowMigration {
     }
 }
 
-/// Returns the numbers of the rows that are the units `units`.
+/// Converts numbers of units to numbers of rows, which are counted from the row above unit 0.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
 }
@@ -152,8 +153,8 @@ mod tests {
         }
     }
 
-    /// A rank that waits for announced rows sends `Wanted` to their sender, once. Before the announcement it sends nothing, because the sender may
-    /// be busy with a sweep.
+    /// A rank that waits for rows which their sender has announced sends it the message `Wanted`, once. Before the announcement it sends nothing,
+    /// because the sender may be busy with a sweep.
     #[test]
     fn receiver_requests_announced_rows_once() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };

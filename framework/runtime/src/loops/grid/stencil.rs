@@ -189,7 +189,7 @@ impl<U: Stencil> StencilLoop<U> {
         self.run_passes(session, until.passes, job, move |user| user_side.add(residual(user)))
     }
 
-    /// Runs the loop; `after` is called after each piece of a step.
+    /// Runs the loop. `after` is called each time user code has computed some rows of a step.
     fn run_passes(
         &mut self,
         session: &mut Session,
@@ -217,7 +217,7 @@ impl<U: Stencil> StencilLoop<U> {
         &self.user
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`Stencil`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.user
     }

@@ -37,7 +37,7 @@ impl<T: Pod + Send> Storage for OldAndNew<T> {
     }
 }
 
-/// One rank's part of a stencil loop.
+/// One rank's part of a stencil loop: its rows before and after a sweep, and its state.
 #[derive(Debug)]
 pub(super) struct StencilStep<T> {
     position: Position,
@@ -181,14 +181,15 @@ impl<T: Pod + Send> StencilStep<T> {
         }
     }
 
-    /// Sends and receives the rows of a movement. Returns the numbers of rows sent and received, or `None` if the rank has to wait for rows.
+    /// Sends and receives the rows that move between this rank and its neighbours. Returns the numbers of rows sent and received, or `None` if the
+    /// rank has to wait for rows.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
         let migrated = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Processes directives that arrived before the rows.
+            // Directives of rank 0 that arrived before the rows are processed first.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -198,8 +199,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Neighbours with which rows were exchanged get their halo rows now, and not at the end of the sweep, because the movement has changed the
-        // first or last row.
+        // Neighbours with which rows were exchanged get their halo rows now, and not at the end of the sweep, because the first or last row of this
+        // rank has changed.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -257,8 +258,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The halo rows of the neighbours are sent as soon as the first and the last row are computed: after piece 1, or after piece 0 if the rank
-        // has a single row.
+        // The halo rows of the neighbours are sent as soon as this rank's first and last rows are computed, which are pieces 0 and 1 of a sweep, or
+        // piece 0 if the rank has a single row.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }

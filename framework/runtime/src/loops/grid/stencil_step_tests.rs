@@ -143,8 +143,8 @@ fn late_directive_is_refused() {
     assert_eq!(stencil_step.waiting_for(), "for the halo row of sweep 0 from rank 2");
 }
 
-/// In a grid with periodic rows on two ranks, the rank at the other end is also the neighbour of rank 0. Rows for the two borders must not be
-/// confused.
+/// In a grid with periodic rows on two ranks, rank 1 is both the neighbour below rank 0 and the rank at the opposite end. Rank 0 must not confuse the
+/// rows that it receives from rank 1 in these two roles.
 #[test]
 fn wrapped_rows_are_distinguished_from_neighbour_rows() {
     let local = LocalRows::<f64>::create(3, 1..3, |_, _| Ok(())).unwrap().between(Edges::Periodic(6));

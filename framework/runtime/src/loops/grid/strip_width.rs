@@ -9,18 +9,19 @@ use crate::observe::number_format::seconds;
 const NARROW: u64 = 16;
 /// Minimum number of sweeps from which the median time for a strip width is taken; with three, one slow sweep has no effect.
 const LEAST: usize = 3;
-/// Maximum number of sweeps from which the median time for a strip width is taken. It limits the sorting of times when sweeps are very short.
+/// Maximum number of sweeps from which the median time for a strip width is taken. Without it, many times would have to be sorted if sweeps are very
+/// short.
 const MOST: usize = 48;
-/// Total time in seconds of the sweeps that are enough to judge a strip width: in experiments, widths that differ by one or two per cent could be
-/// told apart.
+/// Total time in seconds of the sweeps that are enough to judge a strip width (columns per strip): in experiments, widths whose times differed by one
+/// or two per cent could be told apart.
 const LONG: f64 = 24e-3;
-/// Factor of the median times of two strip widths from which on the slower one is rejected after the minimum number of sweeps. In experiments no
+/// Factor between the median times of two strip widths from which on the slower one is rejected after the minimum number of sweeps. In experiments no
 /// median of three sweeps was wrong by this factor.
 const HOPELESS: f64 = 1.15;
-/// Factor of the median times up to which two strip widths count as equally good, because medians cannot tell them apart. The narrowest of the
-/// equally good widths is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
+/// Factor between the median times of two strip widths up to which they count as equally good, because medians cannot tell them apart. The narrowest
+/// of the equally good widths is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
 const ALIKE: f64 = 1.01;
-/// Ratio of neighbouring strip widths in the last and finest comparison.
+/// Ratio between the best strip width and the widths next to it that are tried in the last and finest comparison.
 const FINE: f64 = std::f64::consts::SQRT_2;
 /// Strip widths that are tried are multiples of this number of columns (a vector register of doubles). Exceptions are widths below it and the full
 /// width.
@@ -36,23 +37,23 @@ pub(super) struct StripWidth {
     shift: Option<ShiftCost>,
     width: u64,
     candidates: Vec<Candidate>,
-    /// Times in seconds of the sweeps with the present strip width.
+    /// Times in seconds of the measured sweeps with the present strip width.
     sweeps: Vec<f64>,
     /// True if the next sweep is not measured, because its time also depends on the strip width or the movement of rows before it.
     skips: bool,
     settled: bool,
 }
 
-/// Strip width that was tried.
+/// Strip width (number of columns) that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     width: u64,
-    /// Median time of a sweep in seconds.
+    /// Median time in seconds of the sweeps with this strip width.
     seconds: f64,
 }
 
 impl StripWidth {
-    /// Creates the choice of the strip width for `columns` columns on `ranks` ranks. A `fixed` width is not changed.
+    /// Creates the choice of the strip width for a grid of `columns` columns on `ranks` ranks. A `fixed` width is not changed.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -88,7 +89,8 @@ impl StripWidth {
         self.skips = true;
     }
 
-    /// Tries strip widths again after a change of the loop, beginning with the present width and those near it.
+    /// Tries strip widths again after the loop has changed, such as its largest number of rows per rank; begins with the present width and those near
+    /// it.
     pub(super) fn restart(&mut self) {
         if self.candidates.len() > 1 {
             self.disturb();
@@ -185,11 +187,11 @@ mod tests {
     fn best_width_is_found_within_three_percent() {
         let costs: [fn(u64) -> f64; 4] = [
             sor,
-            // Cost function of a loop in which a message takes 50 µs.
+            // Seconds of a sweep in a loop in which a message takes 50 µs.
             |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
-            // Cost function of a loop in which the strip width has no effect.
+            // Seconds of a sweep in a loop in which the strip width has no effect.
             |_| 1e-3,
-            // Cost function of a loop whose sweep takes 0.1 s, and in which fewer strips are better.
+            // Seconds of a sweep in a loop in which it takes 0.1 s, and fewer strips are better.
             |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
         ];
         for cost in costs {

@@ -63,7 +63,7 @@ pub trait Table: Send {
 
 /// Neighbouring columns of neighbouring rows of a [`Table`], to be filled row by row.
 pub struct Cells<'c, T> {
-    /// Values of the rows, row by row, including the row above and columns that are not filled now.
+    /// Values of the stored rows, row by row, including the row above the rows to fill, and columns that are not filled in this call.
     values: &'c mut [T],
     width: usize,
     /// Column, within the stored rows, of the value to the left of the first value to fill.
@@ -126,10 +126,10 @@ impl<T> fmt::Debug for Line<'_, T> {
 pub(super) struct Panels<U> {
     pub(super) user: U,
     columns: u64,
-    /// Number of the present panel, from 0. `width` is the number of columns of a panel.
+    /// Number of the present panel of columns, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// End of the columns that have been filled in the present panel, counted as stored columns; 0 if none has been filled.
+    /// Stored column at which the filled columns of the present panel end; 0 if none has been filled.
     until: usize,
 }
 
@@ -138,13 +138,14 @@ impl<U: Table> Panels<U> {
         Panels { user, columns: columns as u64, panel: 0, width: 0, until: 0 }
     }
 
-    /// Begins to fill the table from the first panel, with panels of `width` columns. Returns the number of panels.
+    /// Begins to fill the table from the first panel, with `width` columns per panel. Returns the number of panels.
     pub(super) fn begin(&mut self, width: usize) -> u64 {
         (self.panel, self.width, self.until) = (0, width, 0);
         self.columns.div_ceil(width.max(1) as u64)
     }
 
-    /// Continues after `panels` panels that an earlier job has filled. `found` are results of user code (findings) that ranks of that job had saved.
+    /// Continues after `panels` panels of columns that an earlier job has filled. `found` are results of user code (findings) that ranks of that job
+    /// had saved.
     pub(super) fn resume(&mut self, panels: u64, found: Vec<Vec<u8>>) -> Result<(), BoxError> {
         self.panel = panels;
         found.iter().try_for_each(|saved| self.user.restore(saved))
@@ -178,7 +179,7 @@ impl<U: Table> DoAcross for Panels<U> {
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Column of the table that is stored as column 1; column 0 holds the values to the left of the panel.
+        // Column of the table that is stored as column 1; column 0 of the stored columns holds the values to the left of the present panel.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
         // The last panel may have fewer columns than the others, so a strip may contain no column to fill.

@@ -40,7 +40,7 @@ impl Table for Kept {
             if dir.join("manifest").exists() {
                 return Err("enough".into());
             }
-            // Slows the loop down, so that a checkpoint is complete before the last panel.
+            // User code sleeps, so that a checkpoint is complete before the last panel of columns is filled.
             std::thread::sleep(PAUSE);
         }
         self.mixed.fill(cells)
@@ -99,7 +99,7 @@ fn table_resumes_from_its_checkpoint_on_any_rank_count() {
         let (total, summary) = resume(after, SHAPE, &settings).unwrap();
         assert_eq!(total, expected, "{before} ranks, then {after}");
         assert!(summary.passes < 200, "{summary}");
-        // The restarted job has written a later checkpoint, from which another start of the job continues.
+        // The restarted job has written a later checkpoint, from which the job continues when it is started once more.
         let (again, last) = resume(2, SHAPE, &settings).unwrap();
         assert!(again == expected && last.passes <= summary.passes, "{last}");
     }

@@ -137,7 +137,7 @@ impl<U: Table> TableLoop<U> {
         &self.sweeps.body().user
     }
 
-    /// Returns the body of the loop for changes between runs.
+    /// Returns the value that implements [`Table`], the body of the loop, for changes between runs.
     pub fn body_mut(&mut self) -> &mut U {
         &mut self.sweeps.body_mut().user
     }

@@ -8,7 +8,7 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
-/// Body of a loop for successive over-relaxation, which can fail on purpose.
+/// User code of a loop for successive over-relaxation, which can fail on purpose.
 pub(super) struct Sor {
     /// Sweep and row in which user code fails; the last value is true if it panics.
     fails: Option<(u64, u64, bool)>,
@@ -174,7 +174,7 @@ fn random_migrations_keep_the_serial_result() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
-/// Body of a loop that takes long for the lower half of the rows.
+/// User code of a loop that takes long for the rows in the lower half of the grid.
 struct Slow;
 
 impl DoAcross for Slow {
@@ -252,7 +252,7 @@ fn errors_and_panics_name_rows_and_columns() {
     }
 }
 
-/// Body of a loop that fails to create row 7.
+/// User code of a loop that fails to create row 7.
 struct Holey;
 
 impl DoAcross for Holey {
@@ -277,7 +277,7 @@ fn row_initialisation_error_ends_the_job() {
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
 
-/// Body of a stencil for the heat equation.
+/// User code of a stencil for the heat equation.
 pub(super) struct Heat;
 
 pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {

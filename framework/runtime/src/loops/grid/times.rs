@@ -10,7 +10,7 @@ use crate::observe::Tally;
 /// Maximum number of pieces of a sweep that are computed between two polls for messages, even if they take almost no time.
 const MOST: u32 = 1 << 14;
 
-/// Times of this rank in a movement of rows in progress.
+/// This rank's part in a movement of rows that is in progress: start and waiting times.
 struct Moving {
     since: Duration,
     /// Time in which this rank waited for ranks that had not begun to send rows.
@@ -25,11 +25,11 @@ struct Stretch {
     pieces: u32,
 }
 
-/// Wait of the rank in progress, for messages of other ranks.
+/// Wait of this rank for a message of another rank, which has not ended.
 struct Wait {
     since: Duration,
-    /// True if the rank waits for rows that are being sent to it, which counts as cost of the movement. Any other wait counts as waiting for other
-    /// ranks.
+    /// True if the rank waits for moved rows that are being sent to it, which counts as cost of the movement. Any other wait counts as waiting for
+    /// other ranks.
     is_transfer: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Times {
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Number of units computed since the last call of [`tally`](Times::tally), and the time that they took, for the event log.
+    /// Number of units (rows) computed since the last call of [`tally`](Times::tally), and the time that they took, for the event log.
     untallied: (f64, Duration),
 }
 
@@ -64,7 +64,7 @@ impl Times {
         }
     }
 
-    /// Adds to `tally`, for the event log, the units computed since the last call, and the time of the pieces that are still being timed.
+    /// Adds to `tally`, for the event log, the rows computed since the last call, and the time of the pieces of a sweep that are being timed now.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -83,8 +83,8 @@ impl Times {
         self.piece_time
     }
 
-    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns the duration of an earlier piece, if it was measured
-    /// since the last call.
+    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns how long a piece takes, if that was measured since the
+    /// last call.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
         if !is_inline {
@@ -95,7 +95,7 @@ impl Times {
         self.piece_time.filter(|_| std::mem::take(&mut self.is_new_time))
     }
 
-    /// Ends a piece of a sweep with `units` units; `time` is its duration if a compute thread computed it.
+    /// Ends a piece of a sweep that is equivalent to `units` whole rows; `time` is its duration if a compute thread computed it.
     #[inline]
     pub(super) fn end_piece(&mut self, units: f64, time: Option<BlockTime>) {
         if let Some(time) = time {
@@ -109,13 +109,13 @@ impl Times {
         }
     }
 
-    /// Returns true if the next piece of a sweep is to be computed and timed in the same stretch as the last one, without a poll for messages.
+    /// Returns true if the next piece of a sweep is to be computed and timed together with the last one, without a poll for messages in between.
     #[inline]
     pub(super) fn is_within_stretch(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
-    /// Ends the measurement of the present stretch of pieces, if the stretch has its full number of pieces.
+    /// Ends the joint measurement of pieces of a sweep, if as many pieces as planned have been computed.
     #[inline]
     pub(super) fn end_full_stretch(&mut self) {
         if self.stretch.as_ref().is_some_and(|stretch| stretch.pieces >= self.pieces) {
@@ -123,8 +123,8 @@ impl Times {
         }
     }
 
-    /// Ends the measurement of the present stretch of pieces. The number of pieces in the next stretch is chosen so that it takes about the time
-    /// between two polls.
+    /// Ends the measurement of the pieces of a sweep that are timed together. The number of pieces timed together next is chosen so that they take
+    /// about the time between two polls for messages.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
@@ -150,7 +150,7 @@ impl Times {
         }
     }
 
-    /// Returns true while the rank waits for other ranks or for rows.
+    /// Returns true while this rank waits for messages of other ranks, with rows or without.
     pub(super) fn waits(&self) -> bool {
         self.wait.is_some()
     }
@@ -165,8 +165,8 @@ impl Times {
         }
     }
 
-    /// Adds the time `took` in which the rank has polled until its sent rows were transferred. During a movement that time already counts as cost of
-    /// the movement.
+    /// Adds the time `took` in which the rank has polled until the rows that it had sent were transferred. During a movement of rows, that time
+    /// already counts as cost of the movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
             self.metrics.waited(took);

@@ -24,7 +24,7 @@ const SEGMENTS: usize = 4;
 /// Strip widths are tried again when the largest number of rows of a rank has changed by this factor, because another width may then be best.
 const MUCH: f64 = 1.5;
 
-/// One rank's part of a DOACROSS loop.
+/// One rank's part of a DOACROSS loop: its rows, and its state within a sweep.
 #[derive(Debug)]
 pub(super) struct Wavefront<T> {
     position: Position,
@@ -34,17 +34,17 @@ pub(super) struct Wavefront<T> {
     sweeps: u64,
     sweep: u64,
     phase: Phase<()>,
-    /// Choice of the strip width, which only rank 0 makes.
+    /// Choice of the strip width (columns of a strip), which only rank 0 makes.
     pub(super) strip_width: StripWidth,
-    /// Largest number of rows of a rank when the strip width was chosen; 0 before the first sweep.
+    /// Largest number of rows of any rank when the strip width was last chosen; 0 before the first sweep.
     most: u64,
-    /// True if rows have moved since the strip width was last adapted.
+    /// True if rows have moved between ranks since the strip width was last adapted.
     has_new_rows: bool,
     /// Number of strips of columns that are done in this sweep.
     done: u64,
-    /// First column that is not yet computed in this sweep.
+    /// First column that this rank has not yet computed in this sweep.
     column: usize,
-    /// Column at which the present strip ends.
+    /// Column at which the strip ends that this rank computes now.
     end: usize,
     /// First column of the upper halo row whose value for this sweep has not been received.
     above_until: usize,
@@ -293,7 +293,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }
-        // A directive changes how a sweep is done, so it must arrive before the rank begins the sweep.
+        // A directive of rank 0 changes how a sweep is done, so it must arrive before the rank begins the sweep.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
             return Err(unexpected(0, &text, "a directive before the sweep begins"));

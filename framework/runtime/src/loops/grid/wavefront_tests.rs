@@ -65,7 +65,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);
             if rank == 0 && is_last {
-                // Sets another strip width for the next sweep.
+                // Sets another strip width (columns of a strip) for the next sweep.
                 worker.strip_width = strip_width(1 + widths.below(shape.inner().len()));
             }
         });

@@ -11,17 +11,17 @@ use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
-/// Next step of a rank in the loop, as its worker determines it.
+/// Next step of a rank in a loop over a grid, as its worker determines it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// User code computes this piece of a sweep in the rows that [`Worker::lend`] returns. The rows are then returned by [`Worker::take_back`], and
     /// [`Worker::computed`] is called.
     Compute(Range<usize>),
-    /// The sweep with this number is about to begin. The rank sends a report if one is due, and rank 0 may issue a directive.
+    /// The sweep with this number is about to begin. The rank reports its measurements if that is due, and rank 0 may issue a directive.
     Boundary(u64),
-    /// The rank begins to send and receive rows of a movement.
+    /// The rank begins to send and receive the rows that move between ranks.
     Moving,
-    /// The rank has sent and received all its rows of a movement; the fields are the numbers of rows.
+    /// The rank has sent and received all its rows in a movement; the fields are the numbers of these rows.
     MovementDone { sent: u64, received: u64 },
     /// The rank can do nothing before a message arrives.
     Wait,
@@ -32,11 +32,11 @@ pub(super) enum Step {
 /// Phase of the worker of a rank with rows. `S` is the worker's state within a sweep.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
-    /// The rank is between two sweeps, and may receive a directive that moves rows before the next one.
+    /// The rank is between two sweeps, and may receive a directive of rank 0 that moves rows before the next one.
     Between,
     /// The rank sends and receives the rows that move before the next sweep.
     Moving(RowMigration),
-    /// The rank has sent and received its rows of a movement and next begins a sweep.
+    /// The rank has sent and received its rows in a movement of rows, and begins a sweep next.
     MovementDone,
     /// The rank computes a sweep.
     Sweeping(S),
@@ -62,7 +62,7 @@ fn of_another_type() -> Error {
     Error::new(ErrorKind::Panic, "in the framework itself: rows of another type")
 }
 
-/// Box in which rows are passed to user code and back. It is reused, so that a call of user code costs no allocation.
+/// Reused heap memory (a `Box`) in which rows are passed to user code and back, so that a call of user code costs no allocation.
 #[derive(Debug)]
 pub(super) struct Carrier<S>(Option<Box<S>>);
 
@@ -78,7 +78,7 @@ impl<S: Storage> Carrier<S> {
         carrier
     }
 
-    /// Returns the rows that come back from user code, for moving them out of the box.
+    /// Returns the rows that come back from user code. The caller moves them out of their `Box`, which stays here.
     #[inline]
     pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
         let storage: Box<dyn Any> = storage;
@@ -90,30 +90,30 @@ impl<S: Storage> Carrier<S> {
 /// Worker: a rank's part in a loop over a grid, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is
 /// the part of a sweep that user code computes in one call: a range of rows or of columns.
 pub(super) trait Worker {
-    /// Returns the next step of the rank, after all work that needs no user code, such as receiving halo rows.
+    /// Returns the next step of the rank, after the worker has done all work that needs no user code, such as receiving halo rows.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
 
-    /// Lends the rows to user code, which computes a piece in them. The worker keeps the numbers of the rows, but not their values.
+    /// Lends the rows to user code, which computes a piece of a sweep in them. The worker keeps the numbers of the rows, but not their values.
     fn lend(&mut self) -> Box<dyn Storage>;
 
-    /// Takes back the rows that were lent to user code, and keeps their box for the next piece.
+    /// Takes back the rows that were lent to user code, and keeps their `Box` for the next piece of a sweep.
     fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
-    /// Continues after user code has computed a piece: sends halo rows and advances to the next piece or sweep.
+    /// Continues after user code has computed a piece of a sweep: sends halo rows and advances to the next piece or sweep.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
     /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// On rank 0, issues a directive before a sweep begins. On other ranks, processes a directive of rank 0. Either way it is sent to the rank
-    /// below.
+    /// Carries out a directive before a sweep begins: on rank 0 one that it issues, on other ranks one that has arrived. Either way it is sent to the
+    /// rank below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank waits for rows that a neighbour has to send in a movement and has not begun
-    /// to send. This wait is no cost of the movement.
+    /// Returns true if the rank waits for rows that are to move to it and that the neighbour has not begun to send. This wait is no cost of the
+    /// movement.
     fn awaits_sender(&self) -> bool;
 
-    /// Returns the sweep after which the rank reports its measurements.
+    /// Returns the number of the sweep after which the rank reports its measurements to rank 0.
     fn report_after(&self) -> u64;
 
     /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
@@ -165,7 +165,7 @@ pub(super) trait Worker {
     /// Returns the number of the present sweep.
     fn sweep(&self) -> u64;
 
-    /// Returns the fraction of the present sweep that is done, less than 1; 0 if the worker does not count it.
+    /// Returns the fraction of the present sweep that this rank has done, less than 1; 0 if the worker does not measure this fraction.
     fn part_done(&self) -> f64 {
         0.0
     }

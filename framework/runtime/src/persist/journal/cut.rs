@@ -36,7 +36,7 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
 }
 
 fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
-    /// Kind of the error with which `check_zero` reports a byte other than zero.
+    /// Kind of the error by which `check_zero` reports that a byte is not zero.
     const FOUND: io::ErrorKind = io::ErrorKind::AlreadyExists;
     let check_zero = |_, piece: &[u8]| match piece.iter().all(|&byte| byte == 0) {
         true => Ok(()),

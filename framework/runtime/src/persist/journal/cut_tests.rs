@@ -29,7 +29,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     }
     assert_eq!(fs::read(name(2)).unwrap(), [2; 5]);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    // If there are 100 copies already, opening the damaged journal fails, and the journal stays unchanged.
+    // If there are 100 copies of damaged ends already, opening the damaged journal fails, and the journal stays unchanged.
     let torn = [&bytes[..], b"torn"].concat();
     fs::write(&path, &torn).unwrap();
     let error = open(&path).unwrap_err();

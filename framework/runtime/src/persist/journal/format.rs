@@ -64,7 +64,7 @@ header! {
         length: u32,
         /// Checksum of the record and of its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Number of the task whose result is the payload.
+        /// Number of the task whose result is the payload of the record.
         task: u64,
     }
 }

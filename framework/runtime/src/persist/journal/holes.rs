@@ -10,10 +10,10 @@ use crc32fast::Hasher;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Size in bytes of one read from the file.
+/// Number of bytes that are read from the file at once.
 const PIECE: usize = 1 << 20;
 
-/// Passes the data of `range` of a file to `each`, in blocks with their offsets; holes are skipped. Changes the position of the file.
+/// Passes the data of `range` of a file to `each`, in blocks of bytes with their offsets; holes are skipped. Changes the position of the file.
 pub(super) fn data(
     file: &File,
     range: Range<u64>,

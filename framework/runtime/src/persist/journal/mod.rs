@@ -50,7 +50,7 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// Lowest number of the records that are notes about deaths of ranks; records with results have lower numbers.
+/// Lowest number of the records that are notes about deaths of ranks. Records with results of tasks have lower numbers.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
 /// Identity of the job whose results a journal holds.
@@ -100,7 +100,7 @@ pub struct Recovery {
     pub tasks: u64,
     /// Number of records that were skipped because an earlier record holds a result of the same task.
     pub duplicates: u64,
-    /// Damaged data that was cut off the end, if the journal did not end with a whole record.
+    /// Damaged data that was cut off the end of the journal, if the journal did not end with a whole record.
     pub cut: Option<Cut>,
 }
 
@@ -108,13 +108,13 @@ pub struct Recovery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cut {
-    /// Start of the damaged end, in bytes from the start of the file.
+    /// Start of the damaged end, in bytes from the start of the journal.
     pub at: u64,
     /// Size of the damaged end in bytes.
     pub bytes: u64,
-    /// Number of records that were recognised after the damage. These records are not trusted: their tasks are computed again.
+    /// Number of records that were recognised after the start of the damage. They are not trusted: their tasks are computed again.
     pub records: u64,
-    /// File in the journal's directory that holds a copy of the damaged end; `None` if all of its bytes are zero.
+    /// File that holds a copy of the damaged end, in the same directory as the journal; `None` if all bytes of the damaged end are zero.
     pub copy: Option<PathBuf>,
 }
 
@@ -132,12 +132,12 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// Creates an error of the file system about a journal.
+/// Creates the error for a failed file operation on a journal.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
 }
 
-/// Creates the error that a journal must not be used, or that a job cannot have a journal.
+/// Creates the error which states that a journal must not be used, or that a job cannot have one.
 fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
 }

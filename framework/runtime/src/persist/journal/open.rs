@@ -51,7 +51,7 @@ pub(super) fn open(
     Ok((file, scan))
 }
 
-/// Passes the whole records of the journal at `path`, which this process has open for writing, to `each`.
+/// Passes the whole records of the journal at `path` to `each`. This process has the journal open for writing.
 pub(super) fn read(
     path: &Path,
     identity: &Identity,
@@ -100,7 +100,7 @@ pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> R
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
 }
 
-/// Checks that the file begins with the header of a journal of this job.
+/// Checks that the file begins with the header of a journal of this job, and not of another.
 fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()> {
     let io = |error| io_error("read", path, &error);
     file.seek(SeekFrom::Start(0)).map_err(io)?;

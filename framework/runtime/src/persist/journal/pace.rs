@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Schedule of the syncs of a file: at most one sync per period, and one at a time.
+/// Schedule of the syncs (`fsync`) of a journal's file: at most one sync per period, and one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) period: Duration,
@@ -24,7 +24,7 @@ impl Pace {
         self.running = false;
     }
 
-    /// Returns true, and records the start of a sync, if a sync is due at time `now`.
+    /// Returns true if a sync (`fsync`) of the journal is due at time `now`, and then records that it starts.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let rested = self.last.is_none_or(|last| now.saturating_sub(last) >= self.period);
         let begin = self.unsynced && !self.running && rested;
@@ -34,7 +34,7 @@ impl Pace {
         begin
     }
 
-    /// Returns true if data was written to the file and no sync has started since.
+    /// Returns true if data was written to the journal's file after the last sync (`fsync`) had started.
     pub(super) fn unsynced(&self) -> bool {
         self.unsynced
     }

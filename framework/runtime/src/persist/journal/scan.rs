@@ -13,7 +13,7 @@ use super::format::Head;
 use super::holes;
 use super::{Cut, Recovery};
 
-/// Size in bytes of one read from the journal. A longer payload may contain holes, which are not read.
+/// Number of bytes that are read from the journal at once. A longer payload may contain holes (ranges that were never written), which are not read.
 const PIECE: usize = 1 << 20;
 /// After damage in a journal, whole records are counted until this number of records in a row are not whole. Only the message to the user states the
 /// count. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
@@ -33,7 +33,7 @@ pub(super) struct Scan {
     pub(super) recovery: Recovery,
     /// End of the last whole record of the journal, in bytes from the start of the file.
     pub(super) end: u64,
-    /// Checksum of the last whole record, or of the header if there is no record, on which the checksum of the next record depends.
+    /// Checksum of the last whole record, or of the journal's header if there is no record. The checksum of the next record depends on it.
     pub(super) chain: u32,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn scan(
 /// Reader of a journal, record by record.
 struct Records<'f> {
     file: BufReader<&'f File>,
-    /// Current offset of the reader from the start of the file, in bytes.
+    /// Offset up to which the journal was read, in bytes from the start of the file.
     at: u64,
     size: u64,
 }
@@ -90,7 +90,7 @@ impl<'f> Records<'f> {
     /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         match self.rescan(before) {
-            // Another process has truncated the file in the meantime, so no record is left.
+            // Another process has truncated the journal in the meantime, so no record is left.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             other => other,
         }

@@ -17,7 +17,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
-        // A capacity of one is enough for the channels to and from the thread, because one sync runs at a time.
+        // A capacity of one is enough for the channels to and from the syncing thread, because one sync runs at a time.
         let (request_sender, requests) = sync_channel(1);
         let (reply, answers) = sync_channel(1);
         std::thread::Builder::new().name("journal".into()).spawn(move || {
@@ -30,13 +30,13 @@ impl Syncer {
         Ok(Syncer { request_sender, answers })
     }
 
-    /// Starts a sync of the file. The result of the previous sync must have been received.
+    /// Starts a sync of the file on the syncing thread. The caller must have received the result of the previous sync.
     pub(super) fn begin(&self) {
-        // The request cannot be sent only if the thread has ended after a panic, which the next call of `answer` or `wait` reports.
+        // Sending the request fails only if the syncing thread has ended after a panic. The next call of `answer` or `wait` reports that.
         let _ = self.request_sender.try_send(());
     }
 
-    /// Returns the result of the running sync, if the sync has ended.
+    /// Returns the result of the sync (`fsync`) of the file that was started last, if it has ended.
     pub(super) fn answer(&self) -> Option<io::Result<()>> {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
@@ -45,7 +45,7 @@ impl Syncer {
         }
     }
 
-    /// Waits until the running sync ends, for at most `limit`.
+    /// Waits until the sync (`fsync`) of the file that was started last ends, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

@@ -34,7 +34,7 @@ pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     Ok((journal, recovery, found))
 }
 
-/// Writes a journal with `results`. Returns the offsets at which the header and each record end.
+/// Writes a journal with `results`. Returns the offsets in the file at which the header and each record end.
 pub(super) fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
     let (mut journal, recovery, found) = open(path).unwrap();
     assert_eq!((recovery, found.len()), (Recovery::default(), 0));
@@ -66,7 +66,7 @@ fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     }
 }
 
-/// Returns the results whose records end at or before the offset `byte` in the journal.
+/// Returns the results whose records in the journal end at or before the offset `byte`.
 fn before(results: &Results, ends: &[usize], byte: usize) -> Results {
     results.iter().zip(&ends[1..]).filter(|(_, end)| **end <= byte).map(|(r, _)| r.clone()).collect()
 }
@@ -350,7 +350,7 @@ proptest! {
         let ends = written(&path, &unique);
         let bytes = fs::read(&path).unwrap();
         let mut damaged = bytes.clone();
-        // Only journals with records are damaged here; damaged headers are tested separately.
+        // Only journals with records are damaged in this test; damaged headers are tested separately.
         for (at, byte) in damage.iter().filter(|_| bytes.len() > ends[0]) {
             damaged[ends[0] + at.index(bytes.len() - ends[0])] = *byte;
         }

@@ -34,13 +34,13 @@ const CLOSE: Duration = Duration::from_secs(60);
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Checksum of the last appended record, on which the checksum of the next record depends.
+    /// Checksum of the last appended record. The checksum of the next record depends on it.
     chain: u32,
     buffer: Vec<u8>,
     pace: Pace,
     syncer: Syncer,
     failed: Option<Error>,
-    /// Number of notes about deaths of ranks in the journal.
+    /// Number of notes about deaths of ranks that are in the journal.
     annotations: u64,
 }
 
@@ -66,8 +66,8 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
-    /// Passes the results in the file of a journal that this process has open to `each`, as [`open`](Journal::open) does: of several records of a
-    /// task only the first.
+    /// Reads the file of a journal that this process has open, and passes its results to `each`, as [`open`](Journal::open) does: of several records
+    /// of a task only the first.
     pub(crate) fn read(
         path: &Path,
         identity: &Identity,
@@ -225,7 +225,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Writes the buffered records to the file, without waiting for the disk.
+    /// Writes the records in memory to the journal's file, without waiting for the disk.
     fn drop(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.write()

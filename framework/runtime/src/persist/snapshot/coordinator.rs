@@ -28,9 +28,9 @@ messages! {
 /// Route by which rank 0's message about the checkpoint from which the job resumes reaches the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Rank 0 sends the message about the checkpoint to each rank.
+    /// Rank 0 sends each of the other ranks the message about the checkpoint.
     Star,
-    /// Each rank sends the message about the checkpoint to the next rank.
+    /// Each rank forwards the message about the checkpoint to the next rank.
     Chain,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn starting_point(
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     schedule: Schedule,
-    /// Start time of the checkpoint that is being written, if there is one.
+    /// Time at which the present checkpoint was started, if one is being written.
     started: Duration,
     ranks: usize,
     /// Number of passes of the loop that earlier runs have completed.
@@ -109,7 +109,8 @@ pub(crate) struct SnapshotCoordinator {
 }
 
 impl SnapshotCoordinator {
-    /// Starts the schedule at time `now` for a run with `ranks` ranks that have units of the loop, after `before` passes of earlier runs.
+    /// Starts the schedule of checkpoints at time `now`, for a run with `ranks` ranks that have units of the loop, after `before` passes of earlier
+    /// runs.
     pub(crate) fn new(
         store: SnapshotStore,
         (checkpoint, config): (&Checkpoint, &Config),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Prefix of the names of directories with data of a checkpoint.
 const START: &str = "pass-";
 
-/// Identity of one start of a job: sixteen hexadecimal digits that differ for each start.
+/// Text of sixteen hexadecimal digits that identifies one start of a job, and differs for each start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Attempt(String);
@@ -24,7 +24,7 @@ impl Attempt {
     }
 }
 
-/// Checks the identity of a start of the job that a manifest states, because it becomes part of a path.
+/// Checks that a text from a manifest is sixteen hexadecimal digits, because it becomes part of a path.
 impl TryFrom<String> for Attempt {
     type Error = String;
 
@@ -34,7 +34,7 @@ impl TryFrom<String> for Attempt {
     }
 }
 
-/// Directory with the units of a loop as they are after `pass` passes.
+/// Directory with the data of the units (rows or indices) of a loop as they are after `pass` passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) pass: u64,
@@ -53,13 +53,13 @@ impl Folder {
         dir.join(format!("{START}{}-{}", self.pass, self.attempt.0))
     }
 
-    /// Returns the path of the file with the data of a rank.
+    /// Returns the path of the file with the data that rank `rank` has written for the checkpoint.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.path(dir).join(file_name(rank))
     }
 
-    /// Creates the file for the data of a rank, and its directory if no other rank has created it. Existing files are not overwritten, and links
-    /// are not followed. Returns the file and the directory.
+    /// Creates the file for the checkpoint data of a rank, and its directory if no other rank has created it. Existing files are not overwritten, and
+    /// links are not followed. Returns the file and the directory.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -74,7 +74,7 @@ impl Folder {
         Ok((file.into(), folder.into()))
     }
 
-    /// Removes the directory and its files. A failure is only logged, because the remaining files only occupy disk space.
+    /// Removes the directory of a checkpoint's data and its files. A failure is only logged, because the remaining files only occupy disk space.
     pub(super) fn remove(&self, dir: &Path) {
         if let Err(error) = fs::remove_dir_all(self.path(dir)) {
             log::debug!("{} stays: {error}", self.path(dir).display());

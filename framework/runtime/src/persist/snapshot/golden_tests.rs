@@ -59,7 +59,7 @@ fn checkpoint_format_is_unchanged() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
     let written = write(&new);
-    // The test uses a copy of the golden checkpoint, because a job also writes to the directory from which it resumes.
+    // The test uses a copy of the golden checkpoint (the one in the repository), because a job also writes to the directory from which it resumes.
     for name in files() {
         check_file(&format!("checkpoint/{name}"), &new.join(&name));
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();

@@ -19,7 +19,7 @@ pub(crate) struct LoadedPiece {
 }
 
 impl Checkpoint {
-    /// Creates the error that the checkpoint must not be used, with the reason.
+    /// Creates the error which states that a checkpoint must not be used, and why.
     pub(crate) fn refused(&self, why: &str) -> Error {
         refused(&self.dir, why)
     }
@@ -94,7 +94,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // The buffer grows while the file is read, because the file may be shorter than its manifest states.
+    // The buffer grows while the rank's file is read, because the file may be shorter than the manifest of the checkpoint states.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// Version of the manifest's format that this program reads and writes.
 const VERSION: u32 = 2;
-/// Maximum size of a manifest in bytes; the description of a rank's pieces takes some two kilobytes.
+/// Maximum size of a manifest in bytes. The descriptions of the pieces that one rank has written take some two kilobytes.
 const LONGEST: u64 = 256 << 20;
 /// File name of the manifest of the newest checkpoint.
 pub(super) const NAME: &str = "manifest";
@@ -36,7 +36,7 @@ pub(crate) struct Saved {
     pub(crate) first: u64,
     /// Number of units (rows or indices of the loop) in the piece.
     pub(crate) count: u64,
-    /// Offset of the piece in the rank's checkpoint file, in bytes.
+    /// Start of the piece in the rank's checkpoint file, in bytes.
     pub(crate) at: u64,
     /// Size in bytes of the piece of the rank's checkpoint file.
     pub(crate) bytes: u64,
@@ -87,12 +87,12 @@ impl Manifest {
         Folder { pass: self.pass, attempt: self.attempt.clone() }
     }
 
-    /// Returns the path of the file with the data of a rank.
+    /// Returns the path of the file with the checkpoint data of rank `rank`.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the pieces contain each unit (row or index) of the loop exactly once.
+    /// Checks that the pieces written by all ranks contain each unit (row or index) of the loop exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);

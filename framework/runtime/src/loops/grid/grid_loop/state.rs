@@ -65,7 +65,7 @@ pub(super) struct Run<'d> {
     pub(super) position: Position,
     /// Number of sweeps that this run has to do, without those that an earlier job has done.
     pub(super) sweeps: u64,
-    /// True if the run has nothing to compute: no sweep, row or column.
+    /// True if the run has nothing to compute, because the number of sweeps, rows or columns is zero.
     pub(super) is_empty: bool,
     pub(super) resumed: Resumed,
     passes: Passes<'d>,
@@ -218,8 +218,8 @@ impl LoopState {
                 Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
-            // A failure is reported to the other ranks before the end of the scope, which waits for the compute thread: that thread may be in user
-            // code for a long time.
+            // A failure is reported to the other ranks before the thread scope ends. Its end waits for the compute thread, which may be in user code
+            // for a long time.
             result.inspect_err(|error| endpoint.report(error))?;
             let (coordinator, piece_time, last, block_size) = participant.finish();
             self.piece_time = piece_time;

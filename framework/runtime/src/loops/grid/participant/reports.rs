@@ -1,4 +1,4 @@
-//! Reports of a rank with rows about its progress and its state.
+//! Reports of a rank with rows to rank 0 about its progress and its state.
 
 use std::time::Duration;
 
