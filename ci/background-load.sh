@@ -181,7 +181,7 @@ verdict() {
     "$(ratio "$kept" "$live") times as fast"
   # A difference below a twentieth cannot be distinguished from noise in a single run.
   if [ $((20 * kept)) -lt $((21 * live)) ]; then
-    echo "    Nothing was gained this time, with $3 changes of mapping."
+    echo "    Nothing was gained this time; the number of changes of the mapping was $3."
     [ "$RANKS" -le "$cores" ] || echo "    If ranks share cores, the operating system itself moves them to less loaded cores."
   fi
 }

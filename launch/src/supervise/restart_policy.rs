@@ -95,7 +95,8 @@ impl RestartPolicy {
         if ended.timed_out {
             return Next::Exit(TIMED_OUT, None);
         }
-        if job_status.state == State::Stopped || (ended.code == STOPPED && !ended.by_us) {
+        let has_stopped = job_status.state == State::Stopped && !is_ended_by_launcher(ended, &job_status);
+        if has_stopped || (ended.code == STOPPED && !ended.by_us) {
             // The supervisor prints no message, because rank 0 has already told the user which
             // results are kept.
             return Next::Exit(STOPPED, None);
@@ -180,6 +181,13 @@ fn stop_request(ended: &Ended) -> Option<&'static str> {
         143 => Some("SIGTERM"),
         _ => None,
     }
+}
+
+/// Returns true if the ranks have stopped only because their launcher ended them after the death of a rank. The launcher sends them SIGTERM, which they
+/// take for a request to stop, and reports the signal that killed the rank.
+fn is_ended_by_launcher(ended: &Ended, job_status: &JobStatus) -> bool {
+    let is_asked = ended.signal.is_some() || ended.warning.is_some() || stop_request(ended).is_some();
+    is_of_a_signal(ended) && !is_asked && job_status.kept.starts_with("stopped by SIGTERM")
 }
 
 /// Returns true if the launcher reports that a signal ended a rank: as 128 plus the signal, as a shell does, or as the bare number, as
@@ -372,6 +380,20 @@ mod tests {
         exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
         exits(3, &ended(85, State::Running), 85, None);
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
+    }
+
+    /// Without recovery, the launcher ends the other ranks when a rank was killed.
+    #[test]
+    fn job_whose_launcher_ended_the_ranks_after_a_death_is_restarted() {
+        let by = |cause: &str| {
+            with(ended(137, State::Stopped), |v| {
+                v.kept = format!("stopped by {cause} after 2.1 s; 9 tasks are kept")
+            })
+        };
+        assert!(matches!(RestartPolicy::new(3).decide(&by("SIGTERM")), Next::Restart(_)));
+        exits(3, &by("the file stop"), 85, None);
+        exits(3, &Ended { warning: Some(10), ..by("SIGTERM") }, 85, None);
+        exits(3, &Ended { code: 143, ..by("SIGTERM") }, 85, None);
     }
 
     #[test]

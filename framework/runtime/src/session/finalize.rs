@@ -41,8 +41,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
             // This text explains the exit code of the launcher. It is printed, because log messages may be off.
             let text = format!(
-                "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The job has done all its \
-                 work, but its launcher may report a failure\n"
+                "armature: rank(s) {lost:?} have not returned, so MPI cannot be finalised. The other ranks have ended in \
+                 order, but the launcher may report a failure\n"
             );
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
