@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// What is wrong with the value, and which value was expected.
+    /// Description of the error in the value, and of the expected value.
     pub wrong: String,
 }
 

@@ -240,6 +240,21 @@ fn restarted_job_executes_only_missing_tasks() {
     assert!((10..6_000).contains(&known), "{outcome}");
 }
 
+/// Without recovery, the launcher ends the job when a worker is killed, although the farm could continue. The ranks take the SIGTERM of Open MPI's
+/// launcher for a request to stop, which must not count as the wish of a user.
+#[test]
+fn job_that_its_launcher_ends_after_a_death_is_restarted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = dir.path().join("journal");
+    let job = job(3).through([ARMATURE, "run", "--restarts", "1"]).env("ARMATURE_TEST_TASKS", "3000");
+    let running = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text")).start();
+    running.wait_for("farm under way");
+    running.kill_rank(2);
+    let outcome = running.wait();
+    assert!(outcome.stderr.contains("restart 1 of 1"), "{outcome}");
+    assert_completed(&outcome, "");
+}
+
 /// A rank that hangs in a task is excluded from the farm but stays until the end of the job and finalises MPI with the
 /// other ranks, because a launcher may treat an early exit as a failure.
 #[test]

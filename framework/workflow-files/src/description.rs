@@ -59,7 +59,7 @@ pub struct Task {
     pub done: bool,
 }
 
-/// What a task runs.
+/// Command, shell line or closure that a task runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {

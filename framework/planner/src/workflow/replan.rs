@@ -167,7 +167,7 @@ mod tests {
         let unequal = cluster.with_speeds(&[1.0, 0.5]).unwrap();
         let Replanned { plan, kept } = replan(&graph, &unequal, &first, &situation, 0.1).unwrap();
         assert!(!kept && plan.makespan < 1.6 * first.makespan, "{}", plan.makespan);
-        // Of a pair of writers, one may have written its file before replanning. The other writer and the reader may then run on the other processor,
+        // One writer of a pair may have written its file before replanning. The other writer and the reader may then run on the other processor,
         // which requires sending files.
         assert!(plan.sent_bytes(&graph) <= 2 * 16 && plan.evicted_bytes(&graph) == 0, "{plan:?}");
     }

@@ -34,7 +34,7 @@ pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
 
-/// What a rank has been doing since the last reading of its clock.
+/// Activity of a rank since the last reading of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// User code had a call to run on the compute thread.

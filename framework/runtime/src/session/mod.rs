@@ -261,7 +261,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a rank needs before its session is opened: the process for its commands, and the number of this start of the job.
+/// Resources that a rank needs before its session is opened: the process for its commands, and the number of this start of the job.
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,

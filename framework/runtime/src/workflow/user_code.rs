@@ -23,7 +23,7 @@ use crate::rank::flight_recorder::{FlightRecordLocation, FlightRecorder, MIN_REC
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// What the executor of a rank has to do in a workflow, such as a closure, planning or a disk operation, on the communicating thread or on a compute
+/// Work for the executor of a rank in a workflow, such as a closure, planning or a disk operation, on the communicating thread or on a compute
 /// thread.
 #[derive(Debug)]
 pub(super) enum Job {

@@ -82,7 +82,7 @@ pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated:
 /// first line of the MPI library's version text.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
-    // Of `library` only the text before the first comma is shown to the user: the rest of Open MPI's line names its packager.
+    // Only the text of `library` before the first comma is shown to the user: the rest of Open MPI's line names its packager.
     let library = library.split(',').next().unwrap_or(library);
     let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
         if library.contains("Open MPI") {

@@ -26,7 +26,7 @@ pub(super) struct Outbox {
     at_once: AtOnce,
 }
 
-/// What to do with an MPI send right after its start: test whether it is complete, or wait for it.
+/// Action that follows the start of an MPI send at once: a test for completion, or a wait.
 pub(super) enum AtOnce {
     /// Test a send of at most this number of bytes for completion, because most short sends are complete at once.
     Test(usize),

@@ -43,7 +43,7 @@ pub(in crate::loops) struct Run {
     moving: Duration,
     /// On rank 0, true if a report of measurements has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,
-    /// What the program asks for next, if it gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
+    /// Next request of the program, if it gets ranges of indices by [`Ranges`](crate::loops::Ranges) and processes them itself.
     caller_request: Option<CallerRequest>,
 }
 
