@@ -51,7 +51,7 @@ impl Squaring {
     /// Continues with `square`, the square of [`matrix`](Squaring::matrix).
     ///
     /// # Errors
-    /// The purity is still too small after the maximum number of squarings.
+    /// The purity (sum of the squared eigenvalues, at most 1) is still too small after the maximum number of squarings.
     pub fn step(&mut self, mut square: Symmetric) -> Result<Step, String> {
         let purity = square.trace();
         square.divide(purity);

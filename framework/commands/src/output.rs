@@ -71,7 +71,7 @@ impl Piece {
     }
 }
 
-/// Fields of a header between the magic number and the checksum.
+/// Fields in the header of a piece of a command's output, between the magic number and the checksum.
 impl Wire for Piece {
     fn put(&self, to: &mut Vec<u8>) {
         let stream: u32 = match self.stream {

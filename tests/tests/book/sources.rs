@@ -32,7 +32,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Indexes the repository.
+    /// Collects the names that the files of the repository define.
     ///
     /// # Panics
     /// If a file cannot be read.

@@ -18,7 +18,7 @@ struct Sent {
     /// Messages that were sent since the last call of [`take`](Recorder::take): number, receiver and content.
     new: Vec<(u64, usize, Frame)>,
     count: u64,
-    /// Numbers of the messages that the transport reports as not sent yet.
+    /// Numbers, in the order of sending, of the messages that the transport reports as not sent yet.
     leaving: Vec<u64>,
 }
 

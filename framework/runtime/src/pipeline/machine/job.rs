@@ -101,8 +101,8 @@ pub(crate) struct Consumed {
     pub(crate) items: usize,
     /// Number of items of a source batch, if all its output has reached the sink with this batch; 0 if more of its output follows.
     pub(crate) done: u32,
-    /// Number of source items from which the items of the batch were made: the result of [`Batch::sources`]. `ended` is the result of
-    /// [`Batch::ended`].
+    /// Number of source items from which the items of the batch were made ([`Batch::sources`]). `ended` is the number of stages whose output for one
+    /// input batch ends with this batch ([`Batch::ended`]).
     pub(crate) sources: usize,
     pub(crate) ended: usize,
     /// If the batch is a piece of an expanding stage's output, the number of items that the stage put into it.

@@ -102,7 +102,8 @@ fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// Offers moves that add a host to block `b`, also one that is removed from another block, or that remove a host from block `b`.
+/// Lets the search evaluate moves that add a host to block `b` (consecutive stages on the same hosts), also one that is removed from another block, or
+/// that remove a host from block `b`.
 fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     add_replicas(search, state, b, edit);
     let stages = &state.pieces[b].stages;
