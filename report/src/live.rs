@@ -10,7 +10,7 @@ use armature_text::{line, shown};
 use crate::account::{KINDS, Shares, shares};
 use crate::diagnosis::diagnosis_of_part;
 use crate::pace::{self, Pace};
-use crate::run::{Arrangement, Rank, Run, Skeleton, call_text};
+use crate::run::{Arrangement, Rank, Run, call_text};
 use crate::tables::{bytes_text, short_count};
 
 /// The display shows means over the latest part of the run, which has at least this length in
@@ -282,13 +282,7 @@ fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
 }
 
 fn heading(run: &Run) -> String {
-    let what = match run.skeleton {
-        Skeleton::Pipeline => "Pipeline",
-        Skeleton::Farm => "Farm",
-        Skeleton::Loop => "Loop",
-        Skeleton::Workflow => "Workflow",
-        Skeleton::Unknown => "Run",
-    };
+    let what = run.skeleton.word();
     let mut text = what.to_string();
     if !run.name.is_empty() {
         text += &format!(" {}", shown(&run.name));

@@ -11,7 +11,7 @@ use crate::charts;
 use crate::diagnosis::diagnosis;
 use crate::durations::{Durations, durations};
 use crate::efficiency::{Extent, tree};
-use crate::run::{Run, Skeleton};
+use crate::run::Run;
 use crate::svg::MARKS;
 use crate::tables::{
     EfficiencyRow, RankRow, Traffic, efficiency_row, lines, rank_row, short_count, shown_of, traffic,
@@ -191,13 +191,7 @@ fn section((id, runs): (usize, usize), run: &Run, heading: String, room: usize) 
 
 /// Returns the heading of a run. `is_one` is true if its attempt has no other run.
 fn heading(run: &Run, is_one: bool) -> String {
-    let what = match run.skeleton {
-        Skeleton::Pipeline => "Pipeline",
-        Skeleton::Farm => "Farm",
-        Skeleton::Loop => "Loop",
-        Skeleton::Workflow => "Workflow",
-        Skeleton::Unknown => "Run",
-    };
+    let what = run.skeleton.word();
     let name = if run.name.is_empty() { String::new() } else { format!(" {}", run.name) };
     let number = if is_one { String::new() } else { format!(" (run {})", run.number + 1) };
     format!("{what}{name}{number}")

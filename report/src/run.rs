@@ -27,6 +27,19 @@ pub enum Skeleton {
     Unknown,
 }
 
+impl Skeleton {
+    /// Returns the word with which the heading of a run begins.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Skeleton::Pipeline => "Pipeline",
+            Skeleton::Farm => "Farm",
+            Skeleton::Loop => "Loop",
+            Skeleton::Workflow => "Workflow",
+            Skeleton::Unknown => "Run",
+        }
+    }
+}
+
 /// Run of a pipeline, farm, loop or workflow. Times are in seconds since rank 0 began the run.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
