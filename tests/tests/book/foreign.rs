@@ -12,7 +12,8 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("Cargo", &["--open", "--git", "--bin"]),
     ("crates that are not used", &["zune-jpeg"]),
     ("clang-sys", &["LIBCLANG_PATH"]),
-    ("readers", &["lyapunov", "lyapunov.tsv", "job.sh"]),
+    ("readers", &["lyapunov", "lyapunov.tsv", "job.sh", "armature-runs/lyapunov-1"]),
+    ("zsh", &["compinit", "fpath", "zshrc"]),
     ("mount options of file systems", &["nolock", "local_lock", "localflock"]),
     (
         "pegasus-mpi-cluster",
