@@ -197,10 +197,12 @@ impl RunFiles {
         self.run_folder.path(&format!("come-{rank}")).is_file()
     }
 
-    /// Checks that the effect of each task exists, and nothing else.
+    /// Checks that the folder of the effects contains the right effect of each task, and no other
+    /// files.
     ///
     /// # Errors
-    /// If an effect is missing or wrong, with the first such task, or if there are additional effects.
+    /// If an effect is missing or wrong, with the first such task, or if there are additional
+    /// effects.
     pub fn check(&self, kill_run: KillRun) -> Outcome {
         for (task, expected) in numbers(&kill_run.parents()).into_iter().enumerate() {
             let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;

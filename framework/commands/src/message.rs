@@ -48,7 +48,7 @@ pub(crate) trait Wire: Sized {
     fn take(from: &mut Body<'_>) -> Option<Self>;
 }
 
-/// Appends a frame with a message.
+/// Appends `message` as a frame (length and body) to the buffer `to`.
 pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     let start = to.len();
     0_u32.put(to);

@@ -78,8 +78,9 @@ struct Growing<'a> {
     /// For each fork (vertex from which tasks start), the total weight of the edges that are laid along the path to
     /// it and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that has its open edges,
-    /// or another fork that leads to this vertex. All other forks have their own number.
+    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that
+    /// took over its open edges, or another removed fork whose entry leads there in turn; for all
+    /// other forks, the fork itself.
     moved_forks: Vec<usize>,
 }
 
@@ -115,7 +116,8 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Adds a task whose parents have been visited to the graph.
+    /// Adds a task to the visited part of the graph. The parents of the task must have been
+    /// visited.
     fn visit(&mut self, task: usize) {
         let block = self.block;
         let mut inputs: Vec<(usize, Open)> = block
