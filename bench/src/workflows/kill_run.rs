@@ -33,7 +33,7 @@ const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
-/// Parameters of a workflow.
+/// Parameters of a workflow whose ranks are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRun {
     /// Number of tasks, without the last task, which adds up the numbers of all others.

@@ -45,9 +45,9 @@ pub struct Simulated<'a> {
 pub struct Run {
     /// Duration of the simulated run, converted to the plan's time scale.
     pub seconds: f64,
-    /// Size of the data that ranks sent to each other, in units of the plan.
+    /// Size of the data that ranks sent to each other, in the plan's unit of file sizes.
     pub sent: f64,
-    /// Size of the data written to disk, in units of the plan.
+    /// Size of the data that ranks wrote to disk, in the plan's unit of file sizes.
     pub spilled: f64,
 }
 

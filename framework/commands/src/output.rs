@@ -45,7 +45,7 @@ pub enum Stream {
 pub struct OutputKey {
     /// Number of the command's request.
     pub id: u64,
-    /// Number of the attempt.
+    /// Number of the attempt to run the command.
     pub attempt: u32,
 }
 

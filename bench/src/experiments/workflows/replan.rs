@@ -98,7 +98,7 @@ struct Counts {
     replanned: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,
-    /// Number of new plans in each run.
+    /// Number of new plans that each run with replanning adopted.
     fresh: Vec<f64>,
 }
 

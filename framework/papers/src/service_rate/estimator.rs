@@ -114,7 +114,8 @@ impl RateEstimator {
         self.period
     }
 
-    /// Adds the sample of one period. Returns the rate of the server when the estimate has converged, and then begins the next estimate with the
+    /// Adds the number of items that passed in one sampling period. Returns the rate of the server when the estimate has
+    /// converged, and then begins the next estimate with the
     /// samples of the current window.
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;

@@ -116,7 +116,8 @@ impl Processor {
         (turn - into).min(self.next_switch() - start)
     }
 
-    /// Returns the seconds of the load's turn on the processor, which ends early if the load stops. The rank then gets a whole turn.
+    /// Returns the seconds of the load's turn on the processor, which ends early if the load stops.
+    /// The next turn of the rank has its full length.
     fn other(&mut self, start: f64, turn: f64) -> f64 {
         self.turn_left = turn;
         turn.min(self.next_switch() - start)

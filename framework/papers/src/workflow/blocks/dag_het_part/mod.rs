@@ -16,7 +16,7 @@ use super::placement::{Placed, plan};
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, partition};
 
-/// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
+/// Parameters that limit the search of [`dag_het_part`], but not the kind of plan that it may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DagHetPart {
     /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks of tasks are tried up to the
