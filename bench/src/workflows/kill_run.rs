@@ -126,7 +126,8 @@ fn script(task: usize, parents: &[usize], time: Duration) -> String {
 }
 
 impl RunFiles {
-    /// Clears the folder for a first run.
+    /// Removes all files of earlier runs from the folder, and creates an empty folder for the
+    /// effects of the tasks.
     ///
     /// # Errors
     /// If the folder cannot be created.

@@ -66,7 +66,8 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the first frame. Returns the message and the number of its bytes; `None` if the frame is incomplete.
+/// Decodes the frame at the beginning of `bytes`. Returns its message and the length of the frame
+/// in bytes; `None` if the frame is incomplete.
 pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     let damaged = |what: String| Error::new(ErrorKind::Protocol, format!("a message is damaged: {what}"));
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };

@@ -19,8 +19,8 @@ pub struct PeriodOptions {
     /// Number of bad periods (blocked or not of the requested length), as a multiple of k, after which a length is
     /// rejected; k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper
-    /// of Beard and Chamberlain.
+    /// Relative increase of the period from one tried length to the next. The period always grows
+    /// by at least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
     pub growth: f64,
     /// Maximum length of a period, in multiples of the clock latency.
     pub longest: u64,

@@ -150,7 +150,8 @@ impl RateEstimator {
         self.last.or_else(|| self.running())
     }
 
-    /// Returns the current estimate of the rate, which has not converged yet; `None` if there is no quantile since the last estimate.
+    /// Returns the current estimate of the rate, which has not converged yet; `None` if no quantile
+    /// has been computed since the last converged estimate.
     pub fn running(&self) -> Option<RateEstimate> {
         (self.quantiles.count() > 0).then(|| RateEstimate {
             rate: self.quantiles.mean() / self.period,

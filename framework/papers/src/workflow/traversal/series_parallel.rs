@@ -241,13 +241,15 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Returns the edge from the source to a task, if the task has no parents, or reads files of other blocks that need memory.
+/// Returns the edge from the source to a task that has no parents or reads files of other blocks
+/// that need memory; `None` for other tasks.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// Returns the edge from a task to the sink, if the task has no children, or writes files for other blocks that need memory.
+/// Returns the edge from a task that has no children, or writes files for other blocks that need
+/// memory, to the sink; `None` for other tasks.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })
