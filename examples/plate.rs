@@ -34,7 +34,7 @@ impl Stencil for Plate {
     }
 }
 
-/// Returns true if a value is in the cold block.
+/// Returns true if the value at this row and column is in the cold block of the plate.
 fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
     (shape.rows / 4..shape.rows / 3).contains(&row)
         && (shape.columns / 4..shape.columns / 3).contains(&column)

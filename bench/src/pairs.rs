@@ -78,18 +78,18 @@ pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outco
 }
 
 impl Rounds {
-    /// Returns the names and samples in the order of the contestants.
+    /// Returns the name and the samples of each alternative, in the order of measurement.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[f64])> {
         self.names.iter().map(String::as_str).zip(self.samples.iter().map(Vec::as_slice))
     }
 
-    /// Returns the samples of a contestant, or `None` if it did not take part.
+    /// Returns the samples of the alternative `name`, or `None` if it was not measured.
     pub fn of(&self, name: &str) -> Option<&[f64]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, samples)| samples)
     }
 
-    /// Returns the median ratio of two contestants over the rounds, with its interval, or `None` if one did not take
-    /// part.
+    /// Returns the ratio of the samples of two alternatives, as the median over the rounds with its interval; `None` if
+    /// one of them was not measured.
     pub fn ratio(&self, numerator: &str, denominator: &str) -> Option<Interval> {
         Some(median_interval(&paired_ratios(self.of(numerator)?, self.of(denominator)?)))
     }

@@ -16,8 +16,8 @@ use crate::Outcome;
 
 /// Speeds of the slowest and of the fastest host that can be drawn, relative to a reference machine.
 const SPEEDS: (f64, f64) = (0.1, 2.0);
-/// Range of the ratio between the fastest and the slowest host of a cluster: at least half of the largest possible
-/// ratio.
+/// Range from which the ratio between the fastest and the slowest host of a cluster must be: from
+/// half of the largest ratio that [`SPEEDS`] permits to all of it.
 const SPREAD: (f64, f64) = (10.0, 20.0);
 /// Bandwidths of the slowest and of the fastest link in bytes per second: 100 Mbit/s and 1 Gbit/s Ethernet.
 const BANDWIDTHS: (f64, f64) = (12.5e6, 125e6);

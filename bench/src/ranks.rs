@@ -26,7 +26,7 @@ use crate::{
 /// Text in the error message of a program that exceeded its time limit; the limit follows the text.
 pub const STOPPED: &str = "stopped after";
 
-/// Names and values of one result line.
+/// Names and values of one line `result NAME VALUE …` that a rank prints.
 pub type Values = BTreeMap<String, f64>;
 
 /// Runs the rank program with the given name, or returns `None` if no such program exists.

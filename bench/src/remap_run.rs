@@ -25,7 +25,7 @@ pub struct Job {
     pub pipeline: String,
     /// Number of items.
     pub items: u64,
-    /// Mapping in its text form, or `auto`.
+    /// Mapping in its text form, or `auto` if the framework plans the mapping.
     pub mapping: String,
     /// Dispatch of items to replicas.
     pub dispatch: Dispatch,
@@ -34,7 +34,8 @@ pub struct Job {
     /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
     /// pinned.
     pub cores: Vec<usize>,
-    /// File that is written when a third of the items has reached the sink.
+    /// File that is written when a third of the items has reached the sink, so that the experiment
+    /// can then start a competing load.
     pub third: Option<PathBuf>,
     /// Number of items between two changes of the mapping, and the mapping to which the first, third, … change leads; the changes in
     /// between lead back to `mapping`.
@@ -180,8 +181,8 @@ impl Run {
 pub fn main(arguments: &[String]) -> Outcome {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
-    // Items are so large that each batch has a single item, and the number of batches in flight is the number
-    // of items.
+    // An item takes so long that each batch has a single item, and the number of batches in flight
+    // is the number of items in flight.
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| job.rank(session))?)
 }

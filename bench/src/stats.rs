@@ -84,7 +84,8 @@ pub fn mean_interval(samples: &[f64]) -> Interval {
 /// Returns the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5; error within 1 % for three or more
 /// degrees of freedom).
 fn student_975(degrees: f64) -> f64 {
-    // One and two degrees of freedom have exact values, because the series expansion is not precise enough for them.
+    // For one and two degrees of freedom the exact quantiles are returned, because the series
+    // expansion is too imprecise there.
     match degrees {
         d if d < 1.5 => return 12.706,
         d if d < 2.5 => return 4.303,

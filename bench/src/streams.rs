@@ -81,8 +81,8 @@ pub struct Watch {
 
 impl Watch {
     fn new(app: App) -> Outcome<Self> {
-        // The options are those of the experiment `rate-estimator`: with periods of busy time the heuristic needs
-        // fewer periods than with periods of wall-clock time.
+        // The tolerance is that of the experiment `rate-estimator`: the estimate needs fewer
+        // periods of busy time, as used here, than of wall-clock time.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
         Ok(Watch {
             rank: 0,

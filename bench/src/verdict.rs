@@ -7,7 +7,7 @@ use crate::table::significant;
 /// Value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Best estimate: a median or a mean.
+    /// Estimate of the measured quantity: the median or the mean of its samples, or an exact value.
     pub value: f64,
     /// Lower end of the interval.
     pub low: f64,

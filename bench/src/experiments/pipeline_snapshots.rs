@@ -105,7 +105,8 @@ fn cost(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Seconds and checksum of a job that is killed at a random time, unless `kill_at` is `None`, and started until it ends.
+/// Runs the job until it ends, and returns its seconds and its checksum. With `kill_at`, all ranks
+/// are killed after this number of seconds, and the job is started again.
 fn killed(run_folder: &RunFolder, job: &Job, kill_at: Option<f64>) -> Outcome<(f64, String)> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(RANKS) };
     let (arguments, start) = (job.arguments(), Instant::now());

@@ -135,8 +135,8 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     Ok(ranks)
 }
 
-/// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the time per item with the
-/// declared costs.
+/// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the time
+/// per item with the costs that `rabin-karp` declares to the simulator.
 fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);

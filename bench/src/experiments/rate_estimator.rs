@@ -41,7 +41,7 @@ const RUN: f64 = 4.0;
 const PARTIAL: f64 = 0.15;
 /// Fraction of the batches for which too many items are seen, up to twice their number.
 const OUTLIERS: f64 = 0.01;
-/// Maximum relative error of an estimated rate.
+/// Maximum relative error with which an estimated rate counts as right.
 const BOUND: f64 = 0.20;
 /// Time of a short batch in nanoseconds; the runtime does not time shorter batches individually.
 const SHORT_BATCH: f64 = 20_000.0;
@@ -123,8 +123,9 @@ impl Server {
     }
 }
 
-/// Returns the options of the heuristic. Blocking does not disturb busy time, and a period takes milliseconds, so the
-/// heuristic needs fewer periods than with periods of microseconds, and the tolerance can be larger.
+/// Returns the options of the heuristic. Periods of busy time last milliseconds and are not
+/// disturbed by blocking, so the estimate needs fewer of them than of the usual periods of
+/// microseconds, and the tolerance can be larger than the default.
 fn rate_options() -> RateOptions {
     RateOptions { tolerance: 1e-5, ..RateOptions::default() }
 }
@@ -238,7 +239,8 @@ fn errors(report: &mut Report, seeds: u64) -> Outcome {
     Ok(())
 }
 
-/// Measures the busy seconds from a change of the rate until an estimator stays within the bound of the new rate.
+/// Measures the busy seconds from a change of a server's rate until the estimates stay within
+/// [`BOUND`] of the new rate.
 fn changes(report: &mut Report, seeds: u64) -> Outcome {
     const UTILISATION: f64 = 0.4;
     let mut table = Table::new(&[

@@ -34,7 +34,8 @@ struct Environment {
     ranks: usize,
     /// Function that runs a program with the given number of ranks and arguments, and returns its output.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
-    /// True if run times are exactly reproducible, so that one run is enough.
+    /// True if a repeated run takes exactly the same time, as on simulated ranks, so that one run
+    /// is enough.
     repeats: bool,
     /// Number of text segments in each half of the text.
     halves: [u64; 2],

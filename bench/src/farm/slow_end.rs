@@ -62,8 +62,7 @@ impl Tasks {
         if is_slow { time * SLOWNESS } else { time }
     }
 
-    /// Returns the list of tasks of each rank in the distribution that is made with the knowledge of all
-    /// times.
+    /// Returns the list of tasks of each rank, planned with the known times of all tasks.
     fn lists(&self) -> Vec<Vec<u64>> {
         let mut lists = vec![(Duration::ZERO, Vec::new()); RANKS];
         for task in 0..self.count {

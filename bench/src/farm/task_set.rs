@@ -44,7 +44,7 @@ impl TaskSet {
     }
 }
 
-/// Runs task `number`.
+/// Runs task `number`, which advances its generator by `steps` steps, and returns its result.
 pub fn work(number: u64, steps: u64) -> u64 {
     advance(number, steps)
 }

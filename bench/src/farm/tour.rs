@@ -1,4 +1,5 @@
-//! Shortest tour through towns by branch and bound on ranks that share their incumbent, or that have one bound each.
+//! Shortest tour through towns by branch and bound. The ranks share the length of the best tour
+//! found so far, or each rank knows only the best tour that it has found itself.
 
 use armature::farm::{Farm, Incumbent};
 use armature::{Config, Progress};

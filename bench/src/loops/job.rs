@@ -72,8 +72,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Creates a loop over `size` rows and columns with equal halves, strips of a whole row, no pinning, and no
-    /// warm-up.
+    /// Creates a loop over `size` rows and columns without warm-up and without pinning. Rank 0 of
+    /// two ranks has half of the rows; a strip is a whole row.
     pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
         Job {
             kernel,

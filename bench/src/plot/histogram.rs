@@ -25,7 +25,7 @@ impl Histogram {
         self.samples.push((name.into(), values));
     }
 
-    /// Returns the plot as SVG. The y axis counts values.
+    /// Returns the plot as SVG. The y axis shows the number of values in each bin.
     ///
     /// # Errors
     /// If there is nothing to draw.

@@ -33,7 +33,7 @@ const MAX_PARENT_DISTANCE: usize = 20;
 /// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
-/// Parameters of a workflow.
+/// Parameters of a workflow whose ranks are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRun {
     /// Number of tasks, without the last task, which adds up the numbers of all others.
@@ -126,7 +126,8 @@ fn script(task: usize, parents: &[usize], time: Duration) -> String {
 }
 
 impl RunFiles {
-    /// Clears the folder for a first run.
+    /// Removes all files of earlier runs from the folder, and creates an empty folder for the
+    /// effects of the tasks.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -197,10 +198,12 @@ impl RunFiles {
         self.run_folder.path(&format!("come-{rank}")).is_file()
     }
 
-    /// Checks that the effect of each task exists, and nothing else.
+    /// Checks that the folder of the effects contains the right effect of each task, and no other
+    /// files.
     ///
     /// # Errors
-    /// If an effect is missing or wrong, with the first such task, or if there are additional effects.
+    /// If an effect is missing or wrong, with the first such task, or if there are additional
+    /// effects.
     pub fn check(&self, kill_run: KillRun) -> Outcome {
         for (task, expected) in numbers(&kill_run.parents()).into_iter().enumerate() {
             let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;

@@ -10,7 +10,7 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Operations per unit of work.
+/// Operations of a simulated processor per unit of work of a task.
 const OPERATIONS: f64 = 1e9;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-workflow";
@@ -43,11 +43,11 @@ pub struct Simulated<'a> {
 /// Results of a run, in the units of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Seconds of the run, in seconds of the plan.
+    /// Duration of the simulated run, converted to the plan's time scale.
     pub seconds: f64,
-    /// Size of the data that ranks sent to each other, in units of the plan.
+    /// Size of the data that ranks sent to each other, in the plan's unit of file sizes.
     pub sent: f64,
-    /// Size of the data written to disk, in units of the plan.
+    /// Size of the data that ranks wrote to disk, in the plan's unit of file sizes.
     pub spilled: f64,
 }
 

@@ -14,7 +14,7 @@ use crate::{Outcome, deaths::RunFolder};
 /// Time for which a task sleeps, in addition to the handling of its values.
 const TASK_TIME: Duration = Duration::from_millis(1);
 
-/// Parameters of a workflow.
+/// Parameters of a workflow of closures with values of a given size.
 #[derive(Clone, Copy, Debug)]
 pub struct Valued {
     /// Number of tasks.

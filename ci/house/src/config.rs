@@ -38,7 +38,8 @@ pub(crate) struct Config {
 pub(crate) struct Calls {
     pub(crate) name: String,
     patterns: Vec<String>,
-    /// True if the measure is the number of calls, false if it is the number of files with such calls.
+    /// True if the measure is the number of matching calls, false if it is the number of files that
+    /// contain a matching call.
     #[serde(default)]
     pub(crate) each: bool,
     /// Files and directories that are searched, below the directory that the key `layered` names; all crates if the

@@ -129,7 +129,8 @@ fn files(root: &Path, places: &[PathBuf], extension: &str) -> Result<Vec<PathBuf
     Ok(found)
 }
 
-/// Returns the comments of a Rust source with the number of their first line: neighbouring comment lines of one kind, without code blocks.
+/// Returns the comments of a Rust source, each with the number of its first line. Adjacent lines
+/// with the same marker (`//`, `///` or `//!`) are one comment. Code blocks are left out.
 fn comments(source: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut last, mut is_code) = ("", false);

@@ -1,4 +1,4 @@
-//! Number of lines of code.
+//! Counts the lines of code of a source file.
 
 use std::collections::BTreeSet;
 

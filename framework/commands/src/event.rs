@@ -119,9 +119,10 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Returns the last line of a text that is not blank, cut and without control characters.
+/// Returns the last line of `text` that is not blank. Control characters are replaced, and a long
+/// line is cut.
 pub(crate) fn last_line(text: &[u8]) -> String {
-    /// Maximum number of characters of a line that is not cut.
+    /// Maximum number of characters of the returned line; a longer line is cut.
     const LONGEST: usize = 200;
     let text = String::from_utf8_lossy(text);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

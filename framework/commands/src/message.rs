@@ -48,7 +48,7 @@ pub(crate) trait Wire: Sized {
     fn take(from: &mut Body<'_>) -> Option<Self>;
 }
 
-/// Appends a frame with a message.
+/// Appends `message` as a frame (length and body) to the buffer `to`.
 pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     let start = to.len();
     0_u32.put(to);
@@ -66,7 +66,8 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the first frame. Returns the message and the number of its bytes; `None` if the frame is incomplete.
+/// Decodes the frame at the beginning of `bytes`. Returns its message and the length of the frame
+/// in bytes; `None` if the frame is incomplete.
 pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     let damaged = |what: String| Error::new(ErrorKind::Protocol, format!("a message is damaged: {what}"));
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };

@@ -45,7 +45,7 @@ pub enum Stream {
 pub struct OutputKey {
     /// Number of the command's request.
     pub id: u64,
-    /// Number of the attempt.
+    /// Number of the attempt to run the command.
     pub attempt: u32,
 }
 
@@ -103,7 +103,8 @@ pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if writing has failed before. Only the first failure is reported; later output is written again if possible.
+    /// True if a write to the file has failed. Later failures are not reported; later output is
+    /// still written if possible.
     has_failed: bool,
 }
 

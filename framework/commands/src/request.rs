@@ -20,7 +20,7 @@ pub struct Request {
     /// Number chosen by the caller, such as that of a task. Two commands that wait or run at the same time must not have the same number,
     /// because it identifies their output.
     pub id: u64,
-    /// Number of the attempt. The output of each attempt is kept separately.
+    /// Number of the attempt to run the command. The output of each attempt is kept separately.
     pub attempt: u32,
     /// Program or shell line that is run.
     pub program: Program,
@@ -48,7 +48,7 @@ pub struct Request {
 pub enum Program {
     /// A program and its arguments, without a shell. A name without `/` is searched in the `PATH`.
     Program {
-        /// Name or path. A relative path is resolved in the command's directory.
+        /// Name or path of the program. A relative path is resolved in the command's directory.
         program: OsString,
         /// Arguments, without the program.
         arguments: Vec<OsString>,

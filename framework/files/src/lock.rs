@@ -141,7 +141,7 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 
 /// Returns the description that the holder of a lock has written into the lock file, if it is a line of text.
 fn read_holder(mut file: &File) -> Option<String> {
-    /// Maximum length in bytes of a description: two names and a number.
+    /// Maximum length in bytes of the holder's description: two names and a number.
     const LONGEST: u64 = 500;
     let mut text = String::new();
     file.rewind().ok()?;

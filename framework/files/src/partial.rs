@@ -41,7 +41,7 @@ pub struct PartialOutput {
     destination: PathBuf,
     /// Permissions of the file that exists at the destination.
     mode: Option<u32>,
-    /// Number of bytes written so far.
+    /// Number of bytes of the output written so far.
     length: u64,
 }
 

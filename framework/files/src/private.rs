@@ -44,7 +44,8 @@ impl PrivateDir {
             let opened = open_with(&at, OpenOptions::new().write(true).create_new(true), Links::Refused);
             match opened.and_then(|file| {
                 let locked = lock(&file, 1, |_| ());
-                // On a file system without locks, the directory is used without one, and directories of dead processes are not removed.
+                // If the file system has no locks, the directory is used without a lock, and
+                // directories of dead processes are not removed.
                 let is_locked =
                     locked.map_or_else(|error| error.kind() == io::ErrorKind::Unsupported, |()| true);
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))

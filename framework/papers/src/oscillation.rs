@@ -33,22 +33,22 @@ pub struct Oscillation {
 /// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until the balancer begins to move units of the loop (t_c in the paper of
+    /// Seconds from the end of the load until the balancer begins to move rows or indices of the loop (t_c in the paper of
     /// Siegell and Steenkiste).
     pub to_off: f64,
-    /// Seconds that the movement of units of the loop takes after the end of the load (t_d in the paper of Siegell
+    /// Seconds that the movement of rows or indices of the loop takes after the end of the load (t_d in the paper of Siegell
     /// and Steenkiste).
     pub move_back: f64,
-    /// Seconds from the beginning of the load until the balancer begins to move units of the loop (t_f in the paper
+    /// Seconds from the beginning of the load until the balancer begins to move rows or indices of the loop (t_f in the paper
     /// of Siegell and Steenkiste).
     pub to_on: f64,
-    /// Seconds that the movement of units of the loop takes after the beginning of the load (t_g in the paper of
+    /// Seconds that the movement of rows or indices of the loop takes after the beginning of the load (t_g in the paper of
     /// Siegell and Steenkiste).
     pub move_away: f64,
 }
 
 impl Oscillation {
-    /// Returns the efficiency, relative to a run without any load, if the units of the loop are redistributed
+    /// Returns the efficiency, relative to a run without any load, if the rows or indices of the loop are redistributed
     /// optimally whenever the load starts or stops.
     pub fn balanced(&self, reaction: &Reaction) -> f64 {
         let (p, capacity) = (self.ranks as f64, self.capacity());
@@ -59,12 +59,12 @@ impl Oscillation {
         done / self.available()
     }
 
-    /// Returns the efficiency if all ranks keep equal numbers of units of the loop for the whole run.
+    /// Returns the efficiency if all ranks keep equal numbers of rows or indices of the loop for the whole run.
     pub fn unbalanced(&self) -> f64 {
         self.ranks as f64 * (self.off + self.share * self.on) / self.available()
     }
 
-    /// Returns the efficiency if each rank keeps the number of units of the loop that is optimal while the load is
+    /// Returns the efficiency if each rank keeps the number of rows or indices of the loop that is optimal while the load is
     /// on.
     pub fn unchanged(&self) -> f64 {
         self.capacity() * (self.off + self.on) / self.available()

@@ -70,7 +70,8 @@ struct Tree<'a> {
     options: &'a PlanOptions,
     best: Mapping,
     best_time: f64,
-    /// Chosen blocks of stages, each with its set of processors as a bit mask.
+    /// Blocks of stages on the current branch of the search, each with its set of processors as a
+    /// bit mask.
     chosen: Vec<(Block, u32)>,
     evaluations: usize,
     tried: usize,
@@ -121,8 +122,9 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Compares the chosen mapping with the best mapping. With on-demand dispatch, mappings are skipped in which two
-    /// replicated blocks of stages have some of their processors in common, but not all.
+    /// Computes the time of the mapping that the search has built (`chosen`), and keeps the mapping
+    /// if it is the best so far. With on-demand dispatch, mappings are skipped in which two
+    /// replicated blocks of stages share some of their processors, but not all.
     fn evaluate(&mut self) -> Result<()> {
         self.evaluations += 1;
         let replicated =

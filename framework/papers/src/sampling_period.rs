@@ -4,8 +4,8 @@ use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Parameters of the search for a sampling [`Period`]. The available text of the paper of Beard and Chamberlain lacks k, j and ε; the default values
-/// are ours.
+/// Parameters of the search for a sampling [`Period`]. The available text of the paper of Beard and
+/// Chamberlain does not give the values of k, j and ε; the default values are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
@@ -19,8 +19,8 @@ pub struct PeriodOptions {
     /// Number of bad periods (blocked or not of the requested length), as a multiple of k, after which a length is
     /// rejected; k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the period from one tried length to the next, which is at least one clock latency longer. 0 gives the step of the paper
-    /// of Beard and Chamberlain.
+    /// Relative increase of the period from one tried length to the next. The period always grows
+    /// by at least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
     pub growth: f64,
     /// Maximum length of a period, in multiples of the clock latency.
     pub longest: u64,
@@ -185,8 +185,8 @@ mod tests {
 
     const LATENCY: f64 = 1e-6;
 
-    /// Searches the sampling period. `turn` maps the number of a period and its requested length to its actual length and true if the server was
-    /// blocked.
+    /// Runs the search for a sampling period to its end. `turn` maps the number of a period and its
+    /// requested length to its actual length, and to true if the server was blocked in the period.
     fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
         let mut period = Period::new(LATENCY, options).unwrap();
         for i in 0..1_000_000 {

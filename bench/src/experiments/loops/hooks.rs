@@ -39,9 +39,9 @@ const RUNS: u64 = 20_000;
 const RUN: f64 = 50e-6;
 /// Number of blocks in one measurement of the hook (the framework's call between two blocks) alone.
 const BLOCKS: u64 = 200_000;
-/// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log. In a run of this
-/// length all jobs and messages are written to the log, which is not the case in longer runs. The time includes the
-/// opening of the log.
+/// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log.
+/// In a run of this length every computed strip and every message is written to the log, in
+/// longer runs only some of them. The time includes the opening of the log.
 const LOGGED_STRIPS: u64 = 2000;
 /// Number of measurements with an event log, each paired with a measurement without it.
 const LOGGED_PAIRS: usize = 40;

@@ -97,8 +97,9 @@ impl Instance {
         self.scaled(&cluster, self.max_task_memory() as f64 / part / cluster.largest_memory() as f64)
     }
 
-    /// Returns the workflow in which each task writes one value that all its readers share, as the ranks run it,
-    /// instead of one file per reader.
+    /// Returns the instance with a workflow in which each task writes a single value for all its
+    /// readers instead of one file per reader, because the ranks of the framework pass values in
+    /// this way.
     pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }

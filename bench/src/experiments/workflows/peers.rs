@@ -96,7 +96,8 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
     write_table(report, steps, &rounds)
 }
 
-/// Measures the seconds of a run, which starts without any results and must produce all of them.
+/// Returns an alternative whose samples are the seconds that a program takes for the whole
+/// workflow, without any outputs of earlier runs.
 fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -> Contestant<'a> {
     let program = command.get_program().to_owned();
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();

@@ -37,7 +37,7 @@ const WORKFLOW: &str = "workflow";
 const SHELLS: &str = "two shells";
 /// Target for commands: minimum ratio of the workflow's commands per second to those of two shells.
 const OF_SHELLS: f64 = 0.9;
-/// Time limit of the run of two shells, with which workflows of commands are compared.
+/// Time limit for the two shells that start commands for comparison.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

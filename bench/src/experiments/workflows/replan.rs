@@ -88,15 +88,17 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 struct Counts {
     /// Number of possible runs: those that finish with the fixed plan, or for which a plan by the real weights exists.
     possible: usize,
-    /// Number of possible runs that finish within the memory of the processors with replanning.
+    /// Number of possible runs, as in the field `possible`, that finish within the memory of the
+    /// processors with replanning.
     reached: usize,
     /// Number of runs that finish within the memory of the processors with the fixed plan.
     kept: usize,
-    /// Number of runs, possible or not, that finish within the memory of the processors with replanning.
+    /// Number of all runs that finish within the memory of the processors with replanning,
+    /// including those that do not count as possible.
     replanned: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,
-    /// Number of new plans in each run.
+    /// Number of new plans that each run with replanning adopted.
     fresh: Vec<f64>,
 }
 

@@ -52,8 +52,9 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         instances.push((instance.with_one_value_a_task()?, REAL));
     }
     if smoke {
-        // The shortest form of the experiment uses a workflow that begins with one task, a workflow that ends with one task, and a real
-        // one.
+        // The shortest form of the experiment uses three workflows: one that begins with a single
+        // task, one that ends with a single task, and one with weights that were measured in a real
+        // run.
         instances = instances.into_iter().step_by(5).collect();
     }
     let mut table = Table::new(&[

@@ -91,7 +91,8 @@ impl Watch {
         is_due.then_some(signal)
     }
 
-    /// Stops the command at the time `now`. If it is being stopped already, the first reason stays.
+    /// Stops the command at the time `now`. If the command is being stopped already, the first
+    /// reason for the stop is kept.
     pub(super) fn stop(&mut self, why: Stopped, now: Instant) {
         self.stopped.get_or_insert((why, now));
     }

@@ -13,7 +13,7 @@ pub(super) struct Convergence {
     /// Last two standard errors, the older one first. The field `seen` is the number of standard errors so far.
     last: [f64; 2],
     seen: u64,
-    /// Number of consecutive filtered errors within the tolerance.
+    /// Number of consecutive filtered standard errors that are within the tolerance.
     row: usize,
 }
 

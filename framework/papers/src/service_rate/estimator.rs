@@ -114,7 +114,8 @@ impl RateEstimator {
         self.period
     }
 
-    /// Adds the sample of one period. Returns the rate of the server when the estimate has converged, and then begins the next estimate with the
+    /// Adds the number of items that passed in one sampling period. Returns the rate of the server when the estimate has
+    /// converged, and then begins the next estimate with the
     /// samples of the current window.
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;
@@ -149,7 +150,8 @@ impl RateEstimator {
         self.last.or_else(|| self.running())
     }
 
-    /// Returns the current estimate of the rate, which has not converged yet; `None` if there is no quantile since the last estimate.
+    /// Returns the current estimate of the rate, which has not converged yet; `None` if no quantile
+    /// has been computed since the last converged estimate.
     pub fn running(&self) -> Option<RateEstimate> {
         (self.quantiles.count() > 0).then(|| RateEstimate {
             rate: self.quantiles.mean() / self.period,

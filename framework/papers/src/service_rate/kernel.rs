@@ -4,7 +4,8 @@ use std::f64::consts::PI;
 
 use super::options::MOST_SAMPLES;
 
-/// Returns the weights of a Gaussian of standard deviation 1 at −radius … radius (Eq. 2), divided by their sum if `normalise`.
+/// Returns the weights of a Gaussian of standard deviation 1 at −radius … radius (equation 2 of
+/// Beard and Chamberlain 2015), divided by their sum if `normalise`.
 ///
 /// The weights beyond a radius of 40 are 0. A radius beyond 32,768, half of the largest window, is reduced to this limit.
 ///
@@ -22,7 +23,8 @@ pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
     weights
 }
 
-/// Returns the weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (Eq. 4); their mean is subtracted if
+/// Returns the weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (equation 4 of
+/// Beard and Chamberlain 2015); their mean is subtracted if
 /// `zero_sum`. Other values of `sigma` give no valid weights.
 ///
 /// ```

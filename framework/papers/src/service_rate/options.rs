@@ -9,31 +9,36 @@ pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
 /// Parameters of a [`RateEstimator`](super::RateEstimator).
 ///
-/// Numbers marked *lost* are missing in the text of the paper of Beard and Chamberlain that was available; the values are ours.
+/// Where the available text of the paper of Beard and Chamberlain gives no value, the default value
+/// is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// Number of samples in the sliding window (w in the paper of Beard and Chamberlain, where its value is lost); more than 2 · `radius` + 1, and at
-    /// most 65,536.
+    /// Number of samples in the sliding window (w in the paper of Beard and Chamberlain, whose
+    /// available text does not give its value); more than 2 · `radius` + 1, and at most 65,536.
     pub window: usize,
     /// Radius of the Gaussian that smooths the window (2 in the paper of Beard and Chamberlain).
     pub radius: usize,
     /// True if the weights of the Gaussian are divided by their sum. The weights as printed in the paper of Beard and Chamberlain sum to 0.9909,
     /// which lowers every estimate by 0.9 %.
     pub normalise: bool,
-    /// Number of standard deviations between the mean and the quantile that counts as the full rate (lost in the paper of Beard and Chamberlain;
-    /// 1.64485 gives the 95th percentile of a Gaussian).
+    /// Number of standard deviations between the mean and the quantile that counts as the full
+    /// rate; 1.64485 gives the 95th percentile of a Gaussian. The available text of the paper of
+    /// Beard and Chamberlain does not give its value.
     pub quantile: f64,
-    /// Standard deviation of the Laplacian of Gaussian for the convergence test (lost in the paper of Beard and Chamberlain).
+    /// Standard deviation of the Laplacian of Gaussian for the convergence test. The available text
+    /// of the paper of Beard and Chamberlain does not give its value.
     pub log_sigma: f64,
     /// True if the mean of the Laplacian kernel is subtracted from the kernel. The kernel as printed in the paper of Beard and Chamberlain sums to
     /// −0.6 and responds to the size of the standard error instead of its change, so that on an absolute scale the estimate never converges.
     pub zero_sum: bool,
     /// True if the standard error is divided by the mean, so that the tolerance has no unit.
     pub relative: bool,
-    /// Maximum absolute value of a filtered standard error that counts as converged (lost in the paper of Beard and Chamberlain).
+    /// Maximum absolute value of a filtered standard error that counts as converged. The available
+    /// text of the paper of Beard and Chamberlain does not give its value.
     pub tolerance: f64,
-    /// Number of consecutive converged values after which the estimate is complete (lost in the paper of Beard and Chamberlain).
+    /// Number of consecutive converged values after which the estimate is complete. The available
+    /// text of the paper of Beard and Chamberlain does not give its value.
     pub convergence_window: usize,
     /// Minimum number of quantiles of which an estimate is the mean; at least 2.
     pub min_quantiles: u64,

@@ -17,8 +17,8 @@ const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
 /// Numbers of independent copies of the workflow of a real run that are combined into one workflow. The smallest real
 /// run has eleven tasks.
 const COPIES: [usize; 4] = [1, 10, 100, 500];
-/// Fraction of the largest memory that the largest task needs in the runs with a tenth of the memory; with less
-/// memory there would be no plan at all.
+/// Fraction of the largest processor's memory that the largest task needs in the runs with a tenth
+/// of the cluster's memory. With still less memory there would be no plan at all.
 const FILLED: f64 = 0.9;
 const TENTH: f64 = 10.0;
 /// Number of tasks at which the paper of Kulagina et al. (2025) divides workflows into small and large.

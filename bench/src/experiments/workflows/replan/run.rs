@@ -1,4 +1,5 @@
-//! Run in the planner's event model with replanning.
+//! Simulated run of a workflow plan whose tasks differ from their estimates, with replanning during
+//! the run. Times are those of the planner's event model.
 
 use armature_planner::workflow::{Cluster, Plan, Situation, Workflow, plan_rest, replan, retrace};
 
@@ -107,7 +108,9 @@ impl Run<'_> {
         let situation = self.from.later(&self.known, &self.trace, now);
         // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
-        // A new plan sends the files that are in transfer again, while the current plan continues their transfers and may therefore end earlier.
+        // The times of the two plans differ in one respect: the new plan repeats the transfers in
+        // progress, but the current plan only completes them. The current plan may therefore end
+        // earlier although the tasks of the new plan are better placed.
         if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
             self.adopt(replanned.plan, situation);
         }

@@ -14,7 +14,7 @@ const SLOWEST: f64 = 0.01;
 #[derive(Debug, Default)]
 pub(super) struct Course {
     pub(super) movements: u64,
-    /// Total seconds during which units of the loop were being moved between ranks.
+    /// Total seconds during which rows or indices of the loop were being moved between ranks.
     pub(super) moving: f64,
     pub(super) decisions: Vec<LoopDecision>,
 }

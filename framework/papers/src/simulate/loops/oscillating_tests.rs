@@ -24,13 +24,13 @@ const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neigh
 const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
 
 /// Test case. `period` is the period of the competing load in seconds, of which the load is on in the second half;
-/// `moving` has the costs of moving units of the loop.
+/// `moving` has the costs of moving rows or indices of the loop.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ranks: usize,
     period: f64,
     moving: Moving,
-    /// Seconds of a pass over all units of the loop while the competing load is off.
+    /// Seconds of a pass over all rows or indices of the loop while the competing load is off.
     pass: f64,
     sharing: Sharing,
 }

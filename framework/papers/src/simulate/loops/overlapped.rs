@@ -57,7 +57,7 @@ struct State<'a> {
 /// Movement of rows or indices of the loop between ranks that is in progress.
 struct Movement {
     begin: f64,
-    /// Messages that carry units of the loop to another rank, each with its arrival time.
+    /// Messages that carry rows or indices of the loop to another rank, each with its arrival time.
     messages: Vec<(f64, Move)>,
 }
 
@@ -125,7 +125,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Starts to move units of the loop between ranks. The messages on a rank's link, in each direction, are sent one
+    /// Starts to move rows or indices of the loop between ranks. The messages on a rank's link, in each direction, are sent one
     /// after the other. The fixed part of the cost of a movement is computing time of the ranks that send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;

@@ -67,7 +67,7 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Simulates one pass over all units of the loop, which ends when the last rank has computed its units.
+    /// Simulates one pass over all rows or indices of the loop, which ends when the last rank has computed its units.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
@@ -81,7 +81,7 @@ impl State<'_> {
         self.now = end;
     }
 
-    /// Simulates an interaction: all ranks report to the balancer, and units of the loop move between ranks. Returns
+    /// Simulates an interaction: all ranks report to the balancer, and rows or indices of the loop move between ranks. Returns
     /// the number of passes until the next interaction.
     fn interact(&mut self, balancer: &mut LoopBalancer, phase: f64) -> Result<u64> {
         for (report, &held) in self.reports.iter_mut().zip(&self.held) {

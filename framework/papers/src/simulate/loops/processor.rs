@@ -5,7 +5,7 @@ use armature_planner::range::ROUNDING;
 use super::effort::Effort;
 use super::system::{Load, Sharing};
 
-/// Simulated processor of a rank. The calls must be in the order of simulated time.
+/// Simulated processor of a rank. Its methods must be called in the order of simulated time.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
     sharing: Sharing,
@@ -30,14 +30,14 @@ impl Processor {
         Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, own_share: 0.0, effort }
     }
 
-    /// Simulates `seconds` processor seconds of computing from `start` on, which must not be before the end of the previous call. Returns the end
-    /// of the computation.
+    /// Simulates `seconds` processor seconds of computing, and returns the simulated time of their
+    /// end. They begin at `start`, which must not be before the end of the previous computation.
     pub(super) fn compute(&mut self, start: f64, seconds: f64) -> f64 {
         self.compute_until(start, seconds, f64::INFINITY).0
     }
 
-    /// Returns the processor seconds that a rank has had at time `limit` if it computes from `start` on, which must not be before the end of the
-    /// previous call.
+    /// Returns the processor seconds that the rank has had at time `limit` if it computes from
+    /// `start` on. `start` must not be before the end of the previous computation.
     pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
         let most = limit - start;
         if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
@@ -94,7 +94,8 @@ impl Processor {
         }
     }
 
-    /// Returns the processor seconds that the load had until time `end`, which must not be before the end of the previous call.
+    /// Returns the processor seconds that the load had until time `end`, which must not be before
+    /// the end of the rank's last computation.
     pub(super) fn competing(&mut self, end: f64) -> f64 {
         let Some(Load { off, on, .. }) = self.load else { return 0.0 };
         let periods = (end / (off + on)).floor();
@@ -115,7 +116,8 @@ impl Processor {
         (turn - into).min(self.next_switch() - start)
     }
 
-    /// Returns the seconds of the load's turn on the processor, which ends early if the load stops. The rank then gets a whole turn.
+    /// Returns the seconds of the load's turn on the processor, which ends early if the load stops.
+    /// The next turn of the rank has its full length.
     fn other(&mut self, start: f64, turn: f64) -> f64 {
         self.turn_left = turn;
         turn.min(self.next_switch() - start)

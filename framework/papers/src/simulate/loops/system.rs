@@ -30,7 +30,7 @@ pub enum Sharing {
 pub struct LoopSystem {
     /// Number of units (rows or indices) of the loop, distributed equally at the beginning.
     pub units: u64,
-    /// Number of passes, in each of which all units of the loop are computed once.
+    /// Number of passes, in each of which all rows or indices of the loop are computed once.
     pub passes: u64,
     /// Seconds that a unit (row or index) of the loop takes on a rank of speed 1.
     pub unit: f64,
@@ -63,9 +63,9 @@ pub struct LoopRun {
     pub sequential: f64,
     /// Speed of each rank, and seconds for which its competing process had the processor.
     pub ranks: Vec<RankTime>,
-    /// Number of balancing decisions by which units of the loop moved between ranks.
+    /// Number of balancing decisions by which rows or indices of the loop moved between ranks.
     pub movements: u64,
-    /// Total seconds during which units of the loop were being moved between ranks.
+    /// Total seconds during which rows or indices of the loop were being moved between ranks.
     pub moving: f64,
     /// Number of units (rows or indices) of each rank at the end.
     pub held: Vec<u64>,

@@ -41,8 +41,9 @@ fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // An interaction of the ranks with the balancer costs 0.1 s and may take a twentieth of the run time:
-    // interactions occur after the first pass of the 50, then after every fourth pass.
+    // An interaction of the ranks with the balancer costs 0.1 s, and all interactions together may
+    // take a twentieth of the run time. They occur after the first of the 50 passes, then after
+    // every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));

@@ -23,7 +23,7 @@ pub(super) struct Worker {
     followed: f64,
     /// Time up to which the rank's computing has been simulated.
     until: f64,
-    /// Number of units of the loop that the rank computed since its last report. The field `seconds` is the computing
+    /// Number of rows or indices of the loop that the rank computed since its last report. The field `seconds` is the computing
     /// time since then, and `reported` the time of that report.
     units: f64,
     seconds: f64,
@@ -55,13 +55,13 @@ impl Worker {
         self.compute(now, self.held);
     }
 
-    /// Adds received units of the loop to the work of the current pass.
+    /// Adds received rows or indices of the loop to the work of the current pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);
     }
 
-    /// Removes units of the loop that the rank has not begun.
+    /// Removes rows or indices of the loop that the rank has not begun.
     pub(super) fn assign(&mut self, units: u64) {
         self.held -= units;
         self.work = (self.work - units as f64 * self.unit).max(self.followed);

@@ -133,8 +133,9 @@ impl Range {
     }
 }
 
-/// Maximum memory over the positions of an order of tasks; an amount can be added from any position on. Only values
-/// that are greater than all later values are stored, because the others can never become the maximum again.
+/// Memory at each position in an order of tasks, for the maximum over all positions. An amount can
+/// be added to all positions from a given one on. Only values greater than all later ones are
+/// stored, because the others can never become the maximum again.
 #[derive(Default)]
 struct Profile {
     /// Difference between the previous stored value and each stored value, by position in the order of tasks; 0 for

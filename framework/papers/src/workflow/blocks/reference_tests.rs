@@ -42,8 +42,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
     let makespan =
         |quotient: &Quotient<'_>, processor| quotient.makespan_if(Merged { blocks: &[0], processor });
-    // The bottom weights (time from the start of a block of tasks to the end of all blocks that depend on it) are 1,
-    // 5, 7 and 12. On a processor of twice the speed the first block takes 2 less.
+    // The bottom weights (time from the start of a block of tasks to the end of all blocks that
+    // depend on it) are 1, 5, 7 and 12. On a processor of twice the speed the first block takes 2 time units less.
     assert_eq!(makespan(&quotient, 0), Some(12.0));
     assert_eq!(makespan(&quotient, 1), Some(10.0));
     // Block 1 reads from block 0 and writes for block 2, so a merger of blocks 0 and 2 alone would cause a cycle.

@@ -28,7 +28,7 @@ pub struct RandomWorkflow {
     pub work: u64,
     /// Maximum memory of a task.
     pub memory: u64,
-    /// Maximum size of a file.
+    /// Maximum size of a file, in the same unit as the memory of a task.
     pub size: u64,
 }
 

@@ -28,8 +28,9 @@ impl Bisection {
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // Each level of the recursive bisection has the same relative slack, and the product of the slacks of all
-        // levels is the imbalance that the maximum weight `most` of a block of tasks permits.
+        // At each level of the recursive bisection, a half may exceed its share of the weight by
+        // the same factor (slack). The product of the slacks of all levels is the factor by which a
+        // block may exceed the mean weight.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {

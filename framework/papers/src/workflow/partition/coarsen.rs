@@ -38,7 +38,8 @@ pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random
     clusters.numbered()
 }
 
-/// Number of clusters of several vertices that contain a neighbour of a vertex on an adjacent level: none, one, or several.
+/// For a vertex, the number of clusters of several vertices that contain a neighbour of the vertex
+/// whose level differs by one from its own: none, one, or several.
 #[derive(Clone, Copy, PartialEq)]
 enum Adjacent {
     None,

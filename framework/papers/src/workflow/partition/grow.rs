@@ -17,7 +17,7 @@ impl Quality {
     /// Creates the quality of a cut from the weights of the halves, the maximum weights of the halves, and the total weight of the cut edges.
     pub(super) fn new(weights: [f64; 2], most: [f64; 2], cut: i64) -> Self {
         let excess = |half: usize| weights[half] / most[half] - 1.0;
-        // If a half has weight 0 and a maximum of 0, the quotient is NaN, which `max` ignores, so the half counts as without excess.
+        // If a half has weight 0 and a maximum of 0, their quotient is NaN, which `max` ignores, so the half has no excess.
         Quality { excess: excess(0).max(excess(1)).max(0.0), cut }
     }
 }

@@ -43,9 +43,11 @@ pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<V
     partition(&Dag::of_tasks(workflow, &all), blocks, &mut Random::new(seed))
 }
 
-/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in ascending order; no block is empty.
+/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in
+/// ascending order; no block is empty.
 ///
-/// A block may exceed the maximum weight if a single task does.
+/// The weight of a block is at most [`IMBALANCE`] times the mean, unless a single task is heavier
+/// or the bisection finds no such cut.
 pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let most = IMBALANCE * dag.total() / blocks as f64;
     let mut done = Vec::new();

@@ -59,8 +59,9 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     cut
 }
 
-/// Returns the number of moves without a better cut after which a refinement pass ends. The number is enough to pass over intermediate cuts that are
-/// worse, as many as a cut of a square grid has vertices.
+/// Returns the number of moves of vertices without a better cut after which a refinement pass ends.
+/// It grows with the square root of `vertices`, as the number of vertices along a cut of a square
+/// grid does.
 fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }

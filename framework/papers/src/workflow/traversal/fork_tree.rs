@@ -24,7 +24,7 @@ impl ForkTree {
         }
     }
 
-    /// Adds space for one more node.
+    /// Extends the tree by space for one more node, which [`hang`](ForkTree::hang) can then attach.
     pub(super) fn add_room(&mut self) {
         self.parent.push(0);
         self.depth.push(0);

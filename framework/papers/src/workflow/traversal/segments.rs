@@ -137,7 +137,8 @@ impl Side {
         self.segments.extend(other.segments);
     }
 
-    /// Joins all segments into one, from the beginning of the side to its end.
+    /// Joins all segments of this side of the traversal into one, from the beginning of the side to
+    /// its end.
     fn whole(self, events: &mut Events) -> Segment {
         let nothing = Segment { hill: 0, valley: 0, events: Events::NONE };
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))
@@ -174,7 +175,8 @@ impl Composer {
         Cuts { least: weight, before: Side::default(), after: Side::default() }
     }
 
-    /// Composes two graphs in series: the source of the second is the sink of the first. If `task` is given, passing this vertex starts the task.
+    /// Composes the traversals of two graphs in series: the sink of the first graph is the source
+    /// of the second. If `task` is given, passing this common vertex starts the task.
     pub(super) fn series(&mut self, first: Cuts, task: Option<usize>, second: Cuts) -> Cuts {
         let Composer { events, segments } = self;
         let passed = events.task(task);
@@ -195,7 +197,7 @@ impl Composer {
         }
     }
 
-    /// Composes two parallel graphs with the same source and sink.
+    /// Composes the traversals of two parallel graphs that have the same source and sink.
     pub(super) fn parallel(first: Cuts, second: Cuts) -> Cuts {
         let Cuts { least, mut before, mut after } = first;
         before.merge(second.before);

@@ -78,8 +78,9 @@ struct Growing<'a> {
     /// For each fork (vertex from which tasks start), the total weight of the edges that are laid along the path to
     /// it and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that has its open edges,
-    /// or another fork that leads to this vertex. All other forks have their own number.
+    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that
+    /// took over its open edges, or another removed fork whose entry leads there in turn; for all
+    /// other forks, the fork itself.
     moved_forks: Vec<usize>,
 }
 
@@ -115,7 +116,8 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Adds a task whose parents have been visited to the graph.
+    /// Adds a task to the visited part of the graph. The parents of the task must have been
+    /// visited.
     fn visit(&mut self, task: usize) {
         let block = self.block;
         let mut inputs: Vec<(usize, Open)> = block
@@ -239,13 +241,15 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Returns the edge from the source to a task, if the task has no parents, or reads files of other blocks that need memory.
+/// Returns the edge from the source to a task that has no parents or reads files of other blocks
+/// that need memory; `None` for other tasks.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// Returns the edge from a task to the sink, if the task has no children, or writes files for other blocks that need memory.
+/// Returns the edge from a task that has no children, or writes files for other blocks that need
+/// memory, to the sink; `None` for other tasks.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })

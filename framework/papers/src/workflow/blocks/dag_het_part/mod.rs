@@ -16,7 +16,7 @@ use super::placement::{Placed, plan};
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, partition};
 
-/// Search parameters of [`dag_het_part`]. They do not restrict the form of a plan.
+/// Parameters that limit the search of [`dag_het_part`], but not the kind of plan that it may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DagHetPart {
     /// Maximum number of partitions that are tried. Partitions into 1, 2, … blocks of tasks are tried up to the
@@ -131,8 +131,9 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // All blocks fit on processors, so no block would be divided with a larger maximum number of blocks
-            // either, and the second variant has the same result.
+            // All blocks of tasks fit on processors, so none would be divided in the second variant
+            // either, which permits more blocks. The second variant has the same result and is
+            // skipped.
             break;
         }
     }
