@@ -170,8 +170,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // The run may have survived the loss of a node, and may have stopped later for a reason
-            // that is checked below.
+            // A lost node alone (`NodeFailure`) is no reason: the run may have survived the loss and stopped later for
+            // a reason below.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
