@@ -61,7 +61,7 @@ pub struct Run {
     /// Changes during the run, such as a new mapping, a movement of rows to another rank or the
     /// loss of a rank: time and short description.
     pub changes: Vec<(f64, String)>,
-    /// Measured results of changes to the distribution of the work.
+    /// Predicted and measured times per item before and after changes to the distribution of the work.
     pub outcomes: Vec<Outcome>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,

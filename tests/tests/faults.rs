@@ -14,7 +14,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 /// Maximum duration of a job that fails, including start and end of the launcher.
 const FAILURE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns the faults that end the job without outside action.
+/// Returns the faulty programs that end their job by themselves, without a signal from the test.
 fn failing() -> impl Iterator<Item = Fault> {
     faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
 }
@@ -137,7 +137,8 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     outcome
 }
 
-/// The other ranks detect a stopped rank and report the last known state of every rank.
+/// If the process of a rank is stopped by a signal, the other ranks must detect it and report the last known state of
+/// every rank.
 #[test]
 fn stopped_rank_is_named_with_the_state_of_all_ranks() {
     for driver in ["threaded", "inline"] {

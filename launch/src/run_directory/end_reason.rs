@@ -126,7 +126,7 @@ impl End {
     }
 }
 
-/// Observations about the end of an attempt.
+/// Observations about the end of an attempt, from which the reason for its end is decided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// Exit code of the attempt.

@@ -164,7 +164,8 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
                 }
                 let _ = fs::remove_dir(directory);
             }
-            // If the directory of all runs is not empty, this call fails and the directory stays.
+            // If the directory of all runs contains other runs, it is not empty: the call fails, and the directory
+            // stays.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }

@@ -135,17 +135,17 @@ impl Skeleton {
 /// Action of a rank in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
-    /// Waits until the file `DIR/go` exists, at most for 60 s.
+    /// The rank waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
-    /// Exits with code 3.
+    /// The rank exits with code 3.
     Exit,
-    /// Exits with code 0, before the job is done.
+    /// The rank exits with code 0, before the job is done.
     Quit,
-    /// Aborts the process, which raises SIGABRT.
+    /// The rank aborts its process, which raises SIGABRT.
     Abort,
-    /// Returns an error from the closure that `armature::run` calls.
+    /// The closure that the rank gives to `armature::run` returns an error.
     Fail,
-    /// Panics in the closure that `armature::run` calls.
+    /// The closure that the rank gives to `armature::run` panics.
     Panic,
 }
 
@@ -183,7 +183,7 @@ macro_rules! named {
 }
 named!(Phase, Skeleton, ActionKind);
 
-/// Action of one rank in one phase.
+/// Action (such as an exit) that one rank performs in one phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankAction {
     /// Phase in which the rank acts.
@@ -243,7 +243,7 @@ fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// Returns the path of the file whose existence makes all waiting ranks continue.
+/// Returns the path of the file for which ranks wait in a phase. A test creates it to let them continue.
 fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }
