@@ -170,8 +170,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // A lost node alone (`NodeFailure`) is no reason: the run may have survived the loss and stopped later for
-            // a reason below.
+            // A message about a lost node (`NodeFailure`) alone is not enough: the run may have survived the loss of
+            // the node and stopped later for a reason that is checked below.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
