@@ -97,7 +97,7 @@ enum TraceForm {
     Chrome,
 }
 
-/// Maximum number of phases whose efficiencies are printed: no limit.
+/// Maximum number of phases between changes of the distribution of work whose efficiencies are printed: no limit.
 const PHASES: usize = usize::MAX;
 
 /// Creates the requested page, figure or table. Returns the text to print.

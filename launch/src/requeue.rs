@@ -18,7 +18,8 @@ enum Next {
     Preempted,
     /// The job is not requeued, because it was already requeued as often as the user has allowed.
     UsedUp,
-    /// The attempt did not stop for the time limit, or the job is in the queue already.
+    /// The job is not requeued, because its attempt did not stop for the time limit, or because it is in the queue
+    /// already.
     No,
 }
 

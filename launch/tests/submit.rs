@@ -165,7 +165,7 @@ echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"
     assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
     assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
     assert!(!submit(&["-p", "high"]).contains("preempted"));
-    // The record of an earlier run states that it needed 100 s for a stop.
+    // The record of an earlier run states that its stop at a checkpoint took about 100 s.
     fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
     let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
     fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();

@@ -5,7 +5,8 @@ use crate::run::{Run, call_text};
 
 /// Maximum number of bins of all ranks and runs of a page. A bin takes six bytes, which are eight characters of the page.
 const MAX_PAGE_BINS: usize = 160_000;
-/// Maximum number of bins of a rank. It exceeds the pixels of a screen, so that zooming in shows more detail.
+/// Maximum number of bins (intervals of the time line) of a rank. It exceeds the pixels of a screen, so that zooming in
+/// shows more detail.
 const MAX_RANK_BINS: usize = 4000;
 /// Minimum number of bins of a rank: the number of pixels of a narrow screen.
 const MIN_RANK_BINS: usize = 300;
@@ -15,7 +16,7 @@ const MAX_NAMED_CALLS: usize = 20_000;
 /// Seconds that each rank spent on each kind of activity, in bins of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bins {
-    /// Number of bins of each rank.
+    /// Number of bins (intervals of equal length) into which the time of each rank is divided.
     pub count: usize,
     /// Length of a bin in seconds.
     pub width: f64,
@@ -23,12 +24,13 @@ pub(crate) struct Bins {
     pub cells: Vec<Vec<Shares>>,
     /// Longest calls of each rank: the bin at whose time the call was recorded, its description, and its time in seconds.
     pub named: Vec<Vec<(usize, String, f64)>>,
-    /// Number of longest calls in the log, and the number of them that are described.
+    /// Number of calls that the log describes as the longest of an interval, and the number of them in `named`.
     pub named_of: (usize, usize),
 }
 
 impl Bins {
-    /// Creates the bins for one of the `runs` runs of a page. If the run has too many ranks for the page, only the first ones get bins.
+    /// Divides the time of a run, one of `runs` runs on a page, into bins. If the run has too many ranks for the page,
+    /// only the first ones get bins.
     pub(crate) fn of(run: &Run, runs: usize) -> Self {
         let room = MAX_PAGE_BINS / runs.max(1);
         let ranks = run.ranks.len().min(room / MIN_RANK_BINS);
@@ -76,7 +78,7 @@ impl Bins {
         base64(&bytes)
     }
 
-    /// Returns for each bin the mean number of ranks that compute.
+    /// Returns for each bin (interval of the run) the mean number of ranks that compute.
     pub(crate) fn busy(&self) -> Vec<f64> {
         let at = |bin: usize| self.cells.iter().map(|rank| rank[bin].work).sum::<f64>() / self.width;
         (0..self.count).map(at).collect()

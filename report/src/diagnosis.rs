@@ -39,7 +39,7 @@ struct Facts<'r> {
     /// Ranks that had work for some time, each with the account of its time. Ranks that were parked
     /// (without work until woken) nearly all the time are left out.
     ranks: Vec<(usize, Shares)>,
-    /// Mean account of the ranks in the field `ranks`.
+    /// Mean of the accounts of time in the field `ranks`.
     mean: Shares,
     /// Rank with the longest computing time, and the account of its time.
     busiest: (usize, Shares),

@@ -14,7 +14,7 @@ pub(crate) struct Durations {
     pub name: String,
     /// Columns of the row: number of calls, total time, median, 90th percentile, 99th percentile, and longest call.
     pub cells: Vec<String>,
-    /// Histogram of the durations as a small SVG picture.
+    /// Histogram of the durations of the calls, as a small SVG picture.
     pub picture: String,
 }
 

@@ -90,8 +90,8 @@ pub fn efficiencies(run: &Run, name: &str, (from, to): (f64, f64)) -> Option<Eff
     })
 }
 
-/// Fraction of the time. A rank that was parked (without work until woken) for longer is left out
-/// of the efficiencies.
+/// A rank that was parked (without work until woken) for more than this fraction of the time is left out of the
+/// efficiencies.
 const PARKED: f64 = 0.99;
 
 /// Returns the efficiencies of the run, followed by those of its phases between changes of the distribution of work, in order of time. Of more than

@@ -259,7 +259,8 @@ fn span(run: &Run) -> (f64, f64) {
     ((run.seconds - window(run)).max(0.0), run.seconds)
 }
 
-/// Returns the seconds since the last report of a rank, if they are longer than usual.
+/// Returns the seconds since the last activity record of a rank, if the rank still runs and has recorded nothing for an
+/// unusually long time.
 fn silence(run: &Run, rank: &Rank) -> Option<f64> {
     let last = rank.parts.last().filter(|_| rank.end.is_none())?;
     let silence = run.seconds - last.to;

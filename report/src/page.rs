@@ -197,7 +197,7 @@ fn heading(run: &Run, is_one: bool) -> String {
     format!("{what}{name}{number}")
 }
 
-/// Returns a sentence on the number of decisions, and on how many of them changed the distribution of work.
+/// Returns a sentence on the number of decisions about the distribution of work, and on how many of them changed it.
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
@@ -260,7 +260,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
 
 /// Formats seconds since 1970 as a date and time in UTC.
 fn date(at: f64) -> String {
-    // Last second of the year 9999, the last time that the format can represent.
+    // Last second of the year 9999: a later date would have more than four digits for the year.
     const LAST: u64 = 253_402_300_799;
     let since = Duration::from_secs((at.max(0.0) as u64).min(LAST));
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()

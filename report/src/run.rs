@@ -45,7 +45,7 @@ impl Skeleton {
 pub struct Run {
     /// Number of the run in the job, from 0.
     pub number: u32,
-    /// Skeleton of the run.
+    /// Pattern of parallel work: pipeline, farm, loop or workflow.
     pub skeleton: Skeleton,
     /// Name that the program gave to the skeleton; empty if there is none.
     pub name: String,
@@ -74,7 +74,7 @@ pub struct Run {
     /// Changes during the run, such as a new mapping, a movement of rows to another rank or the
     /// loss of a rank: time and short description.
     pub changes: Vec<(f64, String)>,
-    /// Measured results of changes to the distribution of the work.
+    /// Predicted and measured times per item before and after changes to the distribution of the work.
     pub outcomes: Vec<Outcome>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
@@ -123,7 +123,7 @@ pub enum Arrangement {
 /// Prediction for a change to the distribution of the work, and measurements before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Time at which the measurement after the change was complete.
+    /// Time at which the measurement of `after_s` was complete.
     pub at: f64,
     /// Measured seconds per item before the distribution of the work was changed.
     pub before_s: f64,
@@ -175,10 +175,10 @@ pub struct HeldAt {
     pub most: u64,
 }
 
-/// Decision of a controller about the distribution of the work.
+/// Decision of the framework during the run about the distribution of the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Time at which the controller decided.
+    /// Time of the decision.
     pub at: f64,
     /// True if the decision changed the distribution of the work.
     pub acted: bool,

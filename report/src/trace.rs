@@ -18,7 +18,8 @@ use crate::run::{Run, call_text};
 enum Item {
     Slice {
         rank: usize,
-        /// Number of the lane (a row of the rank in a viewer) in which the slice is drawn. Slices of one lane do not overlap.
+        /// Number of the lane (a row of the rank in a viewer) in which the slice (bar) is drawn. Slices of one lane do
+        /// not overlap.
         lane: usize,
         begin: u64,
         end: u64,
@@ -50,7 +51,7 @@ enum Flow {
 struct Trace {
     /// Name of each rank's host.
     hosts: BTreeMap<usize, String>,
-    /// Number of lanes of each rank, in which its concurrent slices are drawn.
+    /// Number of lanes (rows in the viewer) of each rank. Concurrent slices (bars) of a rank are in different lanes.
     lanes: BTreeMap<usize, usize>,
     /// Elements of the trace in order of time.
     items: Vec<Item>,
@@ -235,7 +236,7 @@ fn track(rank: usize, which: usize) -> u64 {
     1 + rank as u64 * 16 + which as u64
 }
 
-/// Returns the number of the track in which the slices of a lane are drawn.
+/// Returns the number of the track (row in the viewer) for a lane, which contains slices (bars) that do not overlap.
 fn lane_track(rank: usize, lane: usize) -> u64 {
     track(rank, 1) + ((lane as u64) << 40)
 }

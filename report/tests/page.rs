@@ -194,7 +194,7 @@ fn pages_of_simulated_runs_match_golden_files() {
         let log = common::stored_log(name);
         let page = page(&log, &Job { title: name.into(), ..Job::default() });
         let golden = common::repository().join("report/tests/golden").join(format!("{name}.html"));
-        // The script and the style sheet are the same on each page and are replaced by placeholders.
+        // The script and the style sheet are the same on each page, so the golden files contain placeholders for them.
         let page_text = page
             .replace(include_str!("../assets/page.js"), "SCRIPT")
             .replace(include_str!("../assets/page.css"), "STYLE");

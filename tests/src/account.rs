@@ -14,7 +14,7 @@ const WORK_SLACK: f64 = 5e-3;
 /// Additional tolerance in seconds for the sum of call times, each of which is logged with a resolution of 0.1 µs.
 const CALLS_SLACK: f64 = 200e-6;
 
-/// Sums of the log records of one rank in one run.
+/// Sums of the times and counts that one rank logged in one run.
 #[derive(Debug, Default)]
 struct RankTotals {
     kinds: usize,

@@ -162,9 +162,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// A loop that has a figure for each of its indices. If the field is false, some figures are of the
-/// variant [`Figure::Line`] from the start. If the field is true, the first pass changes all
-/// figures to this variant.
+/// Body of a loop that holds a [`Figure`] for each index. If the field is false, some figures are a [`Figure::Line`]
+/// from the start. If the field is true, the first pass changes all figures to this variant.
 struct Figures(bool);
 
 impl DoAll for Figures {

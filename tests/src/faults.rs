@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // One line must contain all parts, so that parts of different messages do not count together.
+        // One line must contain all expected parts, so that parts of different messages do not count as one message.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
@@ -220,7 +220,8 @@ fn fail(panic: bool) -> Result<(), BoxError> {
     Err("torn".into())
 }
 
-/// Runs a pipeline that fails in one place: in the source, a factory, a replica, a serial stage or the sink.
+/// Runs a pipeline that fails at `place`: in its source, in a replicated stage, in the creation or a call of a serial
+/// stage, or in its sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check =
         move |here: &str, item: u64| if here == place && item == FAILING_ITEM { fail(panic) } else { Ok(()) };

@@ -54,7 +54,7 @@ use armature::{BoxError, Session};
 /// number of ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Name of the case on the command line of `armature-cases`.
+    /// Name of the test program on the command line of `armature-cases`.
     pub name: &'static str,
     /// Function that every rank runs with its session.
     pub run: fn(&mut Session) -> Result<(), BoxError>,

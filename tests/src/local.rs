@@ -40,8 +40,8 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let name = what.to_string();
     let watchdog = std::thread::spawn(move || {
         if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // The report is written directly, because the test runner would capture the output of
-            // `eprintln!`.
+            // The states of the threads are written to standard error directly, because the test runner would capture
+            // the output of `eprintln!`.
             let text = format!("watchdog: {name} has not ended after {limit:?}; threads:\n{}", threads());
             let _ = std::io::stderr().write_all(text.as_bytes());
             std::process::abort();
@@ -49,7 +49,7 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // `join` cannot fail: the watchdog thread ends as soon as the channel is closed, and does not panic.
+    // `join` cannot fail: the watchdog thread ends as soon as `done` is dropped, and does not panic.
     let _ = watchdog.join();
     result
 }

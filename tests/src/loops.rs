@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::mpirun::Job;
 use crate::program::{fails, succeeds, survives_closed_output};
 
-/// Program of a loop, as a user runs it.
+/// Program with one parallel loop, which the tests run on its command line as a user does.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopProgram {
     /// Name of the loop.

@@ -2,7 +2,7 @@
 
 use armature::pipeline::{Block, Mapping, MappingChoice};
 
-/// A mapping of one kind, with a name for messages.
+/// A pipeline mapping (assignment of stages to ranks) of one kind, with a name for messages.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// Name of the kind of mapping.

@@ -15,7 +15,7 @@ pub struct ProgramOutput {
 }
 
 impl ProgramOutput {
-    /// Returns standard output followed by standard error.
+    /// Returns all that the program printed: standard output, followed by standard error.
     pub fn all(&self) -> String {
         self.printed.clone() + &self.messages
     }

@@ -16,8 +16,8 @@ use armature::{BoxError, Session};
 
 use crate::check::{ensure, noise};
 
-/// One skeleton of a program. It has no properties that only rank 0 determines, such as the number
-/// of a farm's tasks, because a difference in them is no error.
+/// One skeleton (pattern of parallel work) of a program. It has no properties that only rank 0 determines, such as the
+/// number of a farm's tasks, because a difference in them is no error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {
@@ -123,7 +123,7 @@ impl Program {
                     steps.remove(at);
                 }
                 2 => steps.rotate_left(1),
-                // In four of six cases, one skeleton differs in one property only.
+                // In half of the cases, one skeleton differs in one property.
                 _ => steps[at] = draw.with_change(&steps[at]),
             }
             let other = Program(steps);

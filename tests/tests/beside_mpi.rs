@@ -71,7 +71,7 @@ fn run_returns_the_error_on_every_rank_after_a_user_error() {
     assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
 }
 
-/// The group and the session report the same error, which only the group prints.
+/// If a skeleton fails in a group of ranks, both the group and the session report the error. It must be printed once.
 #[test]
 fn failure_in_a_group_is_printed_once() {
     let outcome = Job::new(PROGRAM, 4).arg("group-fails").limit(Duration::from_secs(60)).run();

@@ -143,7 +143,7 @@ fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // The call takes long enough for the runtime to read the CPU time that it used.
+        // Each call of the loop body takes long enough for the runtime to read the CPU time that the call used.
         spin(range.start);
         Ok(())
     };

@@ -101,7 +101,8 @@ fn accepted(job: Job) -> Outcome {
 fn other_build(program: &str, copy: &Path) {
     std::fs::copy(program, copy).expect("the program can be copied");
     let mut bytes = std::fs::read(copy).expect("the copy can be read");
-    // Layout of an ELF note: length of the owner's name, length of the text, type 3, the owner, the text.
+    // The build id is the text of an ELF note: length of the owner's name, length of the text, type 3, the owner, the
+    // text.
     let kind_and_owner = [3_u32.to_ne_bytes(), *b"GNU\0"].concat();
     let is_note = |window: &[u8]| window[..4] == 4_u32.to_ne_bytes() && window[8..] == kind_and_owner;
     if let Some(at) = bytes.windows(16).position(is_note) {

@@ -83,7 +83,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
     assert!(!outcome.status.success(), "{outcome}");
 }
 
-/// The event log must contain the account of each rank's time that the summary shows.
+/// The event log must state the same times of each rank (computing, messages, waiting) as the summary that is printed.
 #[test]
 fn event_log_agrees_with_the_summary() {
     let lines = tempfile::NamedTempFile::new().unwrap();

@@ -315,7 +315,8 @@ fn parked_worker_replaces_a_dead_worker() {
     }
 }
 
-/// Returns a job of seven ranks: sub-master 1 leads ranks 2 and 3, and sub-master 4 leads ranks 5 and 6.
+/// Returns a farm on seven ranks with two sub-masters (ranks that distribute tasks to a group of workers): rank 1 leads
+/// ranks 2 and 3, and rank 4 leads ranks 5 and 6.
 fn split() -> Job {
     let tasks = ("ARMATURE_TEST_TASKS", "4000");
     job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")

@@ -1,5 +1,5 @@
-//! Tests of failures: the job ends with an error within seconds, on every rank, and the message names the place of the
-//! failure.
+//! Tests of failures: the job ends with an error within seconds, on every rank, and the message names the rank, stage
+//! and item that failed, as far as there are any.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 /// Maximum duration of a job that fails, including start and end of the launcher.
 const FAILURE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns the faults that end the job without outside action.
+/// Returns the faulty programs that end their job by themselves, without a signal from the test.
 fn failing() -> impl Iterator<Item = Fault> {
     faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
 }
@@ -56,7 +56,8 @@ fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
-/// Runs every fault whose name begins with `name` as a job of MPI processes.
+/// Runs every faulty program whose name begins with `name` as a job of MPI processes, and checks that it fails as
+/// expected.
 #[track_caller]
 fn fails_under_mpirun(name: &str) {
     let mut found = 0;
@@ -119,7 +120,7 @@ fn endless(driver: &str) -> Running {
     let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
-    // After 1.5 s every rank has sent a heartbeat.
+    // The tests need a job in which every rank has sent a heartbeat, which is certain after 1.5 s.
     std::thread::sleep(Duration::from_millis(1500));
     running
 }
@@ -136,7 +137,8 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     outcome
 }
 
-/// The other ranks detect a stopped rank and report the last known state of every rank.
+/// If the process of a rank is stopped by a signal, the other ranks must detect it and report the last known state of
+/// every rank.
 #[test]
 fn stopped_rank_is_named_with_the_state_of_all_ranks() {
     for driver in ["threaded", "inline"] {
@@ -166,8 +168,8 @@ fn killed_rank_ends_the_job() {
     with_a_signal(endless("auto"), 0, Signal::KILL);
 }
 
-/// After the suspension, the first rank that resumes has received no heartbeat for a long time. This silence must not
-/// count against the other ranks, which were suspended as well.
+/// All processes of a job are suspended for a while. The first rank that resumes has received no heartbeat for a long
+/// time, but must not declare the other ranks dead, because they were suspended as well.
 #[test]
 fn job_suspended_as_a_whole_continues_after_resuming() {
     let running = endless("auto");
@@ -175,11 +177,12 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
         running.suspend(Duration::from_millis(3_500));
         std::thread::sleep(Duration::from_millis(1_500));
     }
-    // A stopped rank is still detected after the suspensions.
+    // After the suspensions of the whole job, a single stopped rank must still be detected.
     let outcome = with_a_signal(running, 2, Signal::STOP);
     assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
-    // The chunks of this farm take more than a second each, so hardly any message is in flight during the suspension.
+    // The chunks of this farm take more than a second each, so hardly any message is in flight while the job is
+    // suspended.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");

@@ -17,11 +17,11 @@ use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Map,
-    /// Keeps the given number of items of every eight.
+    /// Stage that keeps about the given number of every eight items, and drops the others.
     Filter(u64),
     /// Serial stage that adds a value that depends on the item's position, so the stage must receive the items in order.
     Serial,
-    /// Takes 500 µs for one of 128 items, and no time for the others.
+    /// Stage that takes 500 µs for about one of 128 items, and no time for the others.
     Uneven,
 }
 
@@ -103,7 +103,8 @@ struct Step {
     n: u64,
     ordered: bool,
     seen: u64,
-    /// Source of the delays of an uneven stage; `None` in the serial reference.
+    /// Takes the time of slow items in a stage of kind `Uneven`; `None` in the serial computation of the expected
+    /// results.
     work: Option<Work>,
 }
 
@@ -218,8 +219,8 @@ fn cases(cases: u32) -> TestRunner {
     })
 }
 
-/// Runs random pipelines and returns the summary of each. Two pipelines run concurrently, because ranks wait for each
-/// other most of the time.
+/// Runs `number` random pipelines and returns the summary of each run. Two pipelines run concurrently, because ranks
+/// wait for each other most of the time.
 fn run(number: u32, remaps: usize) -> Vec<Summary> {
     std::thread::scope(|scope| {
         let halves = [number / 2, number - number / 2].map(|n| scope.spawn(move || run_in_turn(n, remaps)));

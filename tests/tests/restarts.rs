@@ -145,7 +145,7 @@ fn job_that_dies_without_restarts_fails() {
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // The status is `Failed` instead of `Running` if another rank had time to report the missing rank.
+    // The job status is `Failed` if another rank had time to report the missing rank; otherwise it is still `Running`.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
@@ -163,7 +163,8 @@ fn job_that_dies_without_progress_is_no_longer_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
-    // The rank is killed each time before a result is kept, so a restart makes no progress and the job is given up.
+    // Rank 0 of each restarted job is killed before another result is in the journal. Restarts thus make no progress,
+    // and `armature run` gives the job up.
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
@@ -223,7 +224,7 @@ fn on_open_mpi(dir: &Path) -> bool {
     squares(dir, &[], 1, "").mpi() == Mpi::OpenMpi
 }
 
-/// With recovery mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature
+/// With `--recover`, mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature
 /// run` must detect the death and restart the job.
 #[test]
 fn dead_rank_0_is_detected_with_recovery_and_the_job_restarted() {
@@ -242,7 +243,7 @@ fn dead_rank_0_is_detected_with_recovery_and_the_job_restarted() {
     assert!(assert_journalled_tasks_not_recomputed(dir.path(), 200) >= 50);
 }
 
-/// With recovery mpirun exits with 0 although the job has failed.
+/// With `--recover`, mpirun exits with 0 although the job has failed. `armature run` must exit with 1.
 #[test]
 fn exit_code_is_correct_with_recovery() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -265,8 +265,7 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
     // workflow output`.
     let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
     assert_eq!(succeeded(plain), "");
-    // Another command for the same entries is rejected, because its tasks have the names of tasks
-    // that are done.
+    // Another command for the same lines of `names` is rejected, because its tasks have the names of finished tasks.
     let other = ["lines.toml", "--each-line", "names", "--", "touch", "{}.touched"];
     failed(array(&other), &["task \"one\" of lines.toml was done by another command: name a new file"]);
     succeeded(array(&[&["lines.toml", "--skip-rescue"], &other[1..]].concat()));
@@ -282,7 +281,7 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
 
 #[test]
 fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
-    // `tail` keeps 60 MB in memory until the end of its input.
+    // `tail` keeps 60 MB in memory until the end of its input, more than the 20 MB that the task declares.
     let hold = "(head -c 60000000 /dev/zero; sleep 0.3) | tail -c 60000000 > /dev/null; echo $? > held";
     let file = format!(
         "[[task]]\nid = \"greedy\"\ncommand = \"{hold}\"\nmemory = \"20 MB\"\ntries = 3\noutputs = [\"held\"]\n"
@@ -547,7 +546,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     assert_eq!(work_dir.text("plain"), "none 0\n");
 }
 
-/// With recovery `mpirun` exits with 0 whatever the program returns.
+/// With `--recover`, `mpirun` exits with 0 whatever the program returns. The job must fail nevertheless.
 #[test]
 fn failed_task_fails_the_job_with_every_option() {
     use armature::job_status::{JobStatus, State};
@@ -569,8 +568,8 @@ fn failed_task_fails_the_job_with_every_option() {
     }
 }
 
-/// All processes of the job are killed during the run. The next run must not repeat finished tasks, forwarded text must
-/// be present exactly once, and no command may be left behind.
+/// All processes of the job are killed during the run. The next run must not repeat finished tasks, the text that a
+/// task writes to its pipe (`-f`) must be in the file exactly once, and no command may be left behind.
 #[test]
 fn killed_job_resumes_without_repeating_finished_tasks() {
     let task =

@@ -126,7 +126,7 @@ impl End {
     }
 }
 
-/// Observations about the end of an attempt.
+/// Observations about the end of an attempt, from which the reason for its end is decided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// Exit code of the attempt.
@@ -170,8 +170,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // The run may have survived the loss of a node, and may have stopped later for a reason
-            // that is checked below.
+            // A message about a lost node (`NodeFailure`) alone is not enough: the run may have survived the loss of
+            // the node and stopped later for a reason that is checked below.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),

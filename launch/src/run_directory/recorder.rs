@@ -41,8 +41,7 @@ struct Current {
     attempt: Attempt,
     began: Instant,
     exit_code: Option<ExitCodeRecord>,
-    /// Memory cgroup of the job on this host, and the values of its counters before the start of
-    /// the attempt.
+    /// Memory cgroup of the job on this host, and its out-of-memory kills before the start of the attempt.
     memory: Option<(MemoryGroup, Usage)>,
     /// Resources that the batch job had used on this host before the start of the attempt.
     used_before: JobUsage,
@@ -166,7 +165,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the standard output and error for the launcher.
+    /// Returns the standard output and standard error with which the launcher of the ranks is started.
     pub(crate) fn streams(&self) -> [Stdio; 2] {
         self.log.streams()
     }

@@ -42,7 +42,8 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Computes the use from the resources that the job had used before and after an attempt of `seconds` seconds.
+    /// Computes what an attempt of `seconds` seconds has used, from the resources that the job had used before and
+    /// after it.
     pub(super) fn between(before: JobUsage, after: JobUsage, seconds: f64, has_finished: bool) -> Self {
         let cpu = before.cpu_seconds.zip(after.cpu_seconds).map(|(before, after)| after - before);
         let cores = cpu.filter(|_| seconds > 0.0).map(|cpu| (cpu / seconds).max(0.0));

@@ -32,7 +32,7 @@ impl Stage {
         }
     }
 
-    /// Returns true if the run has ended and is not in a queue.
+    /// Returns true if the run neither waits in the queue of the batch system nor runs.
     pub(crate) fn has_ended(self) -> bool {
         !matches!(self, Stage::Waiting | Stage::Running)
     }
@@ -52,7 +52,7 @@ impl Stage {
 /// Jobs of this user in the queue of the batch system, or the failure to read the queue.
 pub(crate) type Queue = Result<Vec<Queued>, NoAnswer>;
 
-/// Record of a run and its entry in the queue.
+/// Record of a run, and the entry of its batch job in the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// Number of the newest attempt; 0 if there is none.
@@ -112,7 +112,7 @@ impl Facts {
     }
 }
 
-/// Returns true if `queued` is an element of the job array `job`.
+/// Returns true if the job number `queued` is that of an element of the job array `job`.
 fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }

@@ -150,8 +150,8 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         site.notes(&request, longest_stop).iter().for_each(print_message);
     }
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // The tested script contains the number that the run was expected to get. If another process
-    // has created a run since, this run has a higher one.
+    // The script that Slurm has checked contains the number that the run was expected to get. If another process has
+    // created a run since, this run has a higher number.
     let request = Request { run: run.name(), ..request };
     let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
@@ -164,7 +164,8 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
                 }
                 let _ = fs::remove_dir(directory);
             }
-            // If the directory of all runs is not empty, this call fails and the directory stays.
+            // If the directory of all runs contains other runs, it is not empty: the call fails, and the directory
+            // stays.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }

@@ -29,7 +29,7 @@ pub(super) struct Request {
     pub(super) array: Option<String>,
     /// Numbers of the elements of the job array.
     pub(super) elements: Vec<u32>,
-    /// Number of the job after which this one starts.
+    /// Number of the batch job that must end without an error before this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
     /// Seconds between the warning signal and the time limit of the job.

@@ -138,7 +138,7 @@ mod tests {
         shell.wait().unwrap().success()
     }
 
-    /// Texts of a user with characters that a shell treats specially.
+    /// Generates texts, as a user may give them, with characters that a shell treats specially.
     fn hostile() -> impl Strategy<Value = String> {
         proptest::string::string_regex("[a-z '\"\\\\$()`;&|<>#!*?~\n\t=%{}\\[\\]é-]{0,12}").unwrap()
     }

@@ -16,11 +16,11 @@ pub(crate) struct MemoryGroup {
 /// Out-of-memory kills in a memory cgroup and the groups below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Number of processes that the kernel has killed because the group was out of memory.
+    /// Number of processes that the kernel has killed because the cgroup was out of memory.
     pub(crate) kills: u64,
-    /// Memory limit in bytes of the innermost group in which a process was killed, if the group has a limit.
+    /// Memory limit in bytes of the innermost cgroup in which a process was killed, if this cgroup has a limit.
     pub(super) limit: Option<u64>,
-    /// Peak memory in bytes of the innermost group in which a process was killed, if the kernel reports it.
+    /// Peak memory in bytes of the innermost cgroup in which a process was killed, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl MemoryGroup {
         text.lines().find_map(line)
     }
 
-    /// Reads the counters of the group and of the groups below it.
+    /// Reads the out-of-memory kills in this cgroup and the cgroups below it.
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
@@ -87,7 +87,8 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
     }
 }
 
-/// Returns the number of processes of a group that were killed; `None` if the directory is not a memory cgroup.
+/// Returns the number of processes of a memory cgroup that were killed for lack of memory; `None` if the directory
+/// `group` is not a memory cgroup.
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
@@ -95,7 +96,8 @@ fn kills_in(group: &Path) -> Option<u64> {
     Some(kills.and_then(|kills| kills.trim().parse().ok()).unwrap_or(0))
 }
 
-/// Returns the memory limit of a group in bytes. In version 1 of cgroups, a number near 2^63 means that there is no limit.
+/// Returns the memory limit of a cgroup in bytes. In version 1 of cgroups, a number near 2^63 means that there is no
+/// limit.
 fn limit_of(group: &Path) -> Option<u64> {
     let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
     limit.filter(|&limit| limit < 1 << 60)

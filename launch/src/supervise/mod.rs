@@ -95,7 +95,8 @@ pub(crate) fn supervise(
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // The status is read back after a write, which detects a device such as `/dev/null` that accepts a status but does not store it.
+        // The job status is read back after it was written, which detects a device such as `/dev/null` that accepts a
+        // status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -156,7 +157,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
     Ok(watch.ended(status))
 }
 
-/// Observed state of an attempt, and the deadline of its launcher.
+/// State of an attempt as this process has observed it, and the time by which its launcher must end.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
     /// Identity of this process. A status file that was written by a rank of this job contains it;
@@ -164,7 +165,7 @@ struct Watch<'a> {
     started_by: &'a str,
     /// True if the file of the job status contained the status of another job. A message about it is printed once.
     has_foreign_status: bool,
-    /// Memory cgroup of the job on this host, and its counters before the start of the job.
+    /// Memory cgroup of the job on this host, and its out-of-memory kills before the start of the job.
     memory: Option<(MemoryGroup, Usage)>,
     /// True if a process of the job was killed because it was out of memory.
     out_of_memory: bool,

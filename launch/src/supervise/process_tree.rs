@@ -67,8 +67,8 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process if the environment contains the path of
-/// this job's status file. The variables in `but` are ignored.
+/// Returns the rank number in the environment of a process if the environment contains the path of this job's status
+/// file. Rank variables whose names are in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =

@@ -7,10 +7,11 @@ use armature::job_status::{JobStatus, STOPPED, State};
 use crate::execute::TIMED_OUT;
 use crate::run_directory::end_reason::Evidence;
 
-/// Time limit for a fruitless attempt: the job dies within this time, without a newly completed task.
+/// An attempt is fruitless if the job dies within this time after its start, without a newly completed task.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Number of consecutive fruitless attempts after which the job is not restarted.
+/// Number of consecutive fruitless attempts (early deaths without a completed task) after which the job is not
+/// restarted.
 const FRUITLESS: u32 = 2;
 
 /// Observations about the end of an attempt.
@@ -300,8 +301,8 @@ mod tests {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // The status is `Finished` and no rank was lost, so an error code of the launcher shows that the program has failed after the end of its
-            // session.
+            // The job status is `Finished` and no rank was lost, so an error code of the launcher shows that the
+            // program has failed after the end of its session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -382,7 +383,7 @@ mod tests {
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
     }
 
-    /// Without recovery, the launcher ends the other ranks when a rank was killed.
+    /// Without the option `--recover`, the launcher ends the other ranks when a rank was killed.
     #[test]
     fn job_whose_launcher_ended_the_ranks_after_a_death_is_restarted() {
         let by = |cause: &str| {
@@ -410,7 +411,7 @@ mod tests {
         let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
         let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
         assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
-        // The job has succeeded if the other ranks have continued without the lost rank.
+        // The job has succeeded if the other ranks have finished it without the lost rank.
         let lost = with(Ended { out_of_memory: true, ..ended(137, State::Finished) }, |v| v.lost = vec![1]);
         assert!(matches!(RestartPolicy::new(3).decide(&lost), Next::Exit(0, Some(_))));
     }

@@ -14,7 +14,7 @@ const SETTLED: u32 = 6;
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// Number of observations since the last one that found a new rank.
+    /// Number of observations of the processes since the last one that found a new rank.
     polls: u32,
 }
 

@@ -144,7 +144,8 @@ impl Run {
         let running = &mut self.ranks[rank].running;
         let number = match running.iter().position(|&number| self.tasks[number].task == ended.task) {
             Some(place) => running.remove(place),
-            // If the log lacks the start of the task, it is computed from the end and the duration of the task.
+            // If the log lacks the start of the task, the start time is computed from the end and the duration of the
+            // task.
             None => {
                 let begin = at - if ended.seconds.is_finite() { ended.seconds } else { 0.0 };
                 self.tasks.push(TaskRun { task: ended.task.clone(), rank, begin, ..TaskRun::default() });
@@ -200,7 +201,7 @@ impl Run {
                 self.total = Some(start.tasks.saturating_sub(start.known));
             }
             Event::Planned(planned) => {
-                // The first plan of a workflow is no change.
+                // The first plan of a workflow is not listed as a change.
                 if planned.by.is_some() && !planned.kept && self.is_planned {
                     self.changes.push((at, "another plan".to_string()));
                 }
@@ -216,7 +217,7 @@ impl Run {
                 self.changes.push((at, format!("rank {rank} lost")));
             }
             Event::Switch { epoch, mapping } => {
-                // The mapping of epoch 1 is the initial one, which is no change.
+                // Epoch 1 has the initial mapping, which is not listed as a change.
                 if *epoch > 1 {
                     self.changes.push((at, format!("mapping {epoch}")));
                 }

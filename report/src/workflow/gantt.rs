@@ -23,7 +23,7 @@ const HEADING_HEIGHT: f64 = 18.0;
 /// Gantt chart of a workflow with its captions.
 pub(crate) struct Gantt {
     pub(crate) svg: String,
-    /// Description of the plans in one or two sentences; empty if the log has no plan.
+    /// Description of the workflow's plans in one or two sentences; empty if the log has no plan.
     pub(crate) planned: String,
     /// Sentences on the number of tasks that are not drawn.
     pub(crate) shown: String,

@@ -71,9 +71,10 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
 /// points.
 struct Points {
     layer: Vec<usize>,
-    /// For each layer, its points from top to bottom.
+    /// For each layer, its points (nodes and passing edges) from top to bottom.
     rows: Vec<Vec<usize>>,
-    /// For each point, its neighbours in the next layer. The field `before` has its neighbours in the previous layer.
+    /// For each point, the points of the next layer to which its edges lead. The field `before` has those of the
+    /// previous layer.
     next: Vec<Vec<usize>>,
     before: Vec<Vec<usize>>,
     /// For each edge, the points through which it passes.
@@ -129,8 +130,8 @@ impl Points {
         self.before[to].push(from);
     }
 
-    /// Orders the points of each layer by the mean position of their neighbours, alternately forwards and backwards, and keeps the order with the
-    /// fewest crossings.
+    /// Orders the points (nodes and passing edges) of each layer by the mean position of their neighbours in the
+    /// adjacent layer, alternately forwards and backwards. Keeps the order with the fewest crossings of edges.
     fn order(&mut self) {
         let (mut best, mut fewest) = (self.rows.clone(), self.crossings());
         for sweep in 0..SWEEPS {

@@ -46,7 +46,7 @@ pub(super) struct Panel {
 
 /// Draws the panel with these bars, which must be sorted by their begin.
 pub(super) fn panel(bars: &[Bar<'_>], scale: &Scale) -> Panel {
-    // For each rank, the times from which its lanes are free.
+    // For each lane of each rank, the end of the last bar in it. From this time on, the lane is free.
     let mut lanes: Vec<Vec<f64>> = vec![vec![f64::NEG_INFINITY]; scale.ranks];
     let placed: Vec<(&Bar<'_>, usize)> = bars
         .iter()

@@ -36,7 +36,7 @@ struct Arrow {
 /// Draws the rank graph of a workflow with `tasks` tasks.
 pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let mut by_rank: BTreeMap<usize, u64> = BTreeMap::new();
-    // The value of a task is on the rank of the task's last attempt.
+    // A task may have several attempts on different ranks. Its value is on the rank of the last attempt.
     let mut rank_of: HashMap<&str, usize> = HashMap::new();
     for task in &run.tasks {
         if rank_of.insert(&task.task, task.rank).is_none_or(|before| before != task.rank) {

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     armature::exit_code(one())
 }
 
-/// Runs the case that the first argument names, and returns the rank.
+/// Runs the case that the first argument names, and prints the rank of this process.
 fn one() -> Result<(), BoxError> {
     let case = std::env::args().nth(1).unwrap_or_default();
     let rank = match case.as_str() {

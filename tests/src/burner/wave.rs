@@ -6,8 +6,8 @@ use std::time::Duration;
 use armature::BoxError;
 use armature_apps::random::Random;
 
-/// A periodic load. In each period the load is busy first and then rests. Times are whole nanoseconds, so that a
-/// real load and a simulated host see the edges at equal times.
+/// A periodic load. In each period the load is busy first and then rests. Times are whole nanoseconds, so that a real
+/// load and a load on a simulated host change between busy and resting at equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wave {
     period: u64,
@@ -19,7 +19,8 @@ impl Wave {
     /// A load that never rests.
     pub const ALWAYS_BUSY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
-    /// Returns a wave that begins with a rising edge and is busy for the fraction `duty` of each `period`.
+    /// Returns a load that is busy for the fraction `duty` at the beginning of each `period`, and rests for the
+    /// remainder.
     ///
     /// # Errors
     /// Returns an error if the period is zero or longer than a century, or if the duty is not from 0 to 1.
@@ -41,7 +42,7 @@ impl Wave {
         Wave { phase: ((self.period as f64 * part) as u64).min(self.period - 1), ..self }
     }
 
-    /// Returns this wave with its start at the falling edge, so that the load rests first.
+    /// Returns this load with its start at the end of a busy time, so that it rests first.
     pub fn rest_first(self) -> Self {
         Wave { phase: self.busy % self.period, ..self }
     }
@@ -58,7 +59,7 @@ impl Wave {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // The busy time is at most `time`. A number of nanoseconds above 64 bits becomes the maximum.
+        // A busy time that exceeds 64 bits in nanoseconds (584 years) is returned as the maximum.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -97,8 +98,8 @@ impl Wave {
         Ok(text)
     }
 
-    /// Returns the initial state and the edges of one period: the time in nanoseconds, and true if the load is busy
-    /// from then on.
+    /// Returns the initial state and the changes of state in one period: the time in nanoseconds, and true if the load
+    /// is busy from then on.
     fn edges(&self) -> Vec<(u64, bool)> {
         let mut edges = Vec::new();
         let mut now = 0;
@@ -114,7 +115,7 @@ impl Wave {
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // The conversion to 64 bits loses nothing, because the remainder is smaller than the period.
+        // The cast to `u64` loses nothing, because the remainder is smaller than the period, which is a `u64`.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 

@@ -25,7 +25,8 @@ pub(super) const SEEDS: [Case; 2] = [
     Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
-/// Number of operations that a kernel declares per value, so that computing takes more simulated time than messages.
+/// Number of floating-point operations per value that a loop body declares to the simulator, so that computing takes
+/// more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
 fn fill(row: u64, values: &mut [f64]) {
@@ -77,8 +78,8 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
     bits(&grid)
 }
 
-/// Runs the sweeps in two runs of the loop and compares the grid with the serial one. Returns the number of
-/// row movements on rank 0, and 0 elsewhere.
+/// Runs `sweeps` sweeps of over-relaxation in two runs of a loop and compares the grid with the serial one. Returns the
+/// number of row movements on rank 0, and 0 elsewhere.
 fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
     let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
@@ -152,7 +153,8 @@ impl Stencil for Heat {
     }
 }
 
-/// Computes a step of the whole grid, either between fixed edges or with periodic rows.
+/// Computes a step of the heat equation on the whole grid: with a constant first and last row or, if `is_ring` is true,
+/// with periodic rows.
 fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     let mut old = serial.to_vec();
     if is_ring {
@@ -164,8 +166,8 @@ fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     }
 }
 
-/// Runs the steps in two runs of the loop and checks the result. Returns the number of row movements on rank
-/// 0, and 0 elsewhere.
+/// Runs `steps` steps of the heat equation in two runs of a loop and checks the result. Returns the number of row
+/// movements on rank 0, and 0 elsewhere.
 fn check_heat(
     session: &mut Session,
     shape: Shape,

@@ -124,7 +124,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     for number in 0..tasks {
         let parents = parents(number);
         parents.iter().for_each(|&parent| is_read[parent] = true);
-        // A task receives its inputs in the order of the tasks.
+        // A task receives its inputs in ascending order of the numbers of the tasks that computed them.
         let mut parents = parents;
         parents.sort_unstable();
         expected.push(mix(number, parents.into_iter().map(|parent| expected[parent]).collect()));

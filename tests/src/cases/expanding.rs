@@ -58,7 +58,7 @@ impl Stage for Sums {
     }
 }
 
-/// User code of an expanding stage: makes up to four items from most items, and forty items from some.
+/// User code of a stage that makes several items from one: up to four items from most items, and forty items from some.
 fn expand(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))
@@ -68,7 +68,8 @@ fn passes_filter(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
-/// Two expanding stages with other stages before, between and after them, also with small batches.
+/// Two stages that make several items from one, with other stages before, between and after them, also with small
+/// batches.
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
@@ -108,13 +109,14 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let unordered = unordered.unordered().batch(BatchMode::Fixed(1)).window(3);
     let expected: Vec<u64> = (0..items).flat_map(expand).flat_map(|x| [x; 2]).collect();
     match unordered.collect(session)?.on_root() {
-        // The items arrive in any order. `collect` sorts them into the order of the source.
+        // The items arrive at the sink in any order. `collect` sorts them into the order of the source.
         Some(found) => check_equal(session, "unordered", &found, &expected),
         None => Ok(()),
     }
 }
 
-/// Changes the mapping after every four items, with expanding and stateful stages.
+/// Changes the mapping after every four items. The pipeline has stages with state, and stages that make several items
+/// from one.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 80u64;
@@ -158,11 +160,12 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             x * each + k
         })
     };
-    // The expanding stage is on rank 0, like the sink, so that the items in flight can be counted by a shared counter.
+    // The stage that makes many items from one is on rank 0, like the sink, so that a shared counter can count the
+    // items in flight.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let outcome = pipeline
-        // A given mapping avoids the calibration, which chooses its own batch sizes.
+        // With a given mapping the framework runs no calibration, which would choose its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
         .batch(BatchMode::Fixed(batch))

@@ -270,7 +270,8 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Workers under one sub-master, and under the maximum number of sub-masters.
+/// Farms with one sub-master (rank that distributes tasks to a group of workers), and with the maximum number of
+/// sub-masters.
 fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -373,7 +374,7 @@ fn nap(millis: u64) {
 }
 
 /// A farm with slow worker construction, a slow task for each rank, and a slow function that creates tasks from
-/// results. With at least three ranks, workers are under a sub-master.
+/// results. With at least three ranks, a sub-master distributes the tasks to the workers.
 fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     const SLOW: u64 = 2_500;
     struct Slow(u64);

@@ -22,7 +22,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         let members = session.split(Some(colour as u32), 0, |group| {
             ensure(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
             let members = group.all_gather(rank)?;
-            // The number of skeletons depends on the group, so that groups finish at different times.
+            // Each group runs another number of parallel maps and farms, so that groups finish at different times.
             for run in 0..=colour as u64 {
                 let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
                 ensure(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;

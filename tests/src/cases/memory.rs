@@ -38,7 +38,7 @@ enum Load {
     Late(usize),
 }
 
-/// Approximate total size of the data in bytes, more than the limit of bytes in flight in any test.
+/// Approximate total size in bytes of the data that a case sends. It exceeds the limit of bytes in flight of each test.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
@@ -170,7 +170,8 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
             ensure(found == [expected], || format!("reader {reader} gave {found:?}, expected {expected}"))
         })
     };
-    // The first run with small arrays allocates all memory that does not depend on the size of the arrays.
+    // A first run with small arrays allocates all memory that does not depend on the size of the arrays, so that the
+    // measured peak of the second run does not contain it.
     run(session, ARRAY / 32)?;
     peak(session, |session| run(session, ARRAY))
 }

@@ -35,7 +35,7 @@ use crate::Case;
 /// hosts with all settings.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
 
-/// Cases whose user code takes long: farms and loops.
+/// Test programs (farms and loops) in which a call of user code takes seconds.
 pub const SLOW: &[&[Case]] = &[farms::SLOW, units::SLOW];
 
 /// Cases of all files that run in every way: as threads, under each MPI library, and on simulated hosts.

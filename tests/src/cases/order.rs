@@ -59,7 +59,7 @@ fn order(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Replicas of a stage overtake each other, because some items take long.
+/// Some items take long, so that the replicas of a stage (copies on several ranks) overtake each other.
 fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false; 3], session.size()) {
@@ -104,7 +104,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Streams of no item, of one item, and of about as many items as there are replicas.
+/// Streams of no item, of one item, and of about as many items as a stage has replicas (copies on several ranks).
 fn counts(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 2, 5, 9] {
         for kind in every_kind(&[false, true, false, false], session.size()) {

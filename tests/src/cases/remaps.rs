@@ -49,7 +49,8 @@ fn passes_filter(x: u64) -> bool {
     x % 7 != 3
 }
 
-/// Returns the expected results of two stateful stages, between which another stage drops items and takes times that differ.
+/// Returns the expected results of a pipeline in which two stages compute running sums and a stage between them drops
+/// items.
 fn expected(items: u64) -> Vec<u64> {
     let (mut first, mut second) = (Sums::default(), Sums::default());
     (0..items).map(|x| first.add(x)).filter(|&x| passes_filter(x)).map(|x| second.add(x)).collect()

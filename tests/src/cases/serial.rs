@@ -116,8 +116,8 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
     Ok(())
 }
 
-/// The items of the calibration run are part of the stream, whether the stream ends during the calibration or
-/// later.
+/// The items with which the framework measures the stages before it plans (calibration) are part of the stream, whether
+/// the stream ends during the calibration or later.
 fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 0, Dispatch::OnDemand)?;
     planned(session, 5, Dispatch::OnDemand)?;

@@ -30,7 +30,8 @@ fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Each rank computes alone before each pipeline, so that the ranks enter the pipeline at different times.
+/// Before each pipeline, each rank computes for a different time, so that the ranks enter the pipeline one after
+/// another.
 fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for run in 0..4u64 {

@@ -55,7 +55,8 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Multiplies matrices by single dot products and by blocks that do not divide the product evenly.
+/// Multiplies two matrices in a pipeline: by single dot products, and by blocks whose size does not divide that of the
+/// product.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
     let factors = Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) };

@@ -10,7 +10,8 @@ use crate::check::{ensure, noise};
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
 
-/// Number of operations that `fill` declares per value, so that computing takes more simulated time than messages.
+/// Number of floating-point operations per value that `fill` declares to the simulator, so that computing takes more
+/// simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
 /// Computes a value of the table from the values to the upper left (`before`), above and to the left, and from its position `at`.

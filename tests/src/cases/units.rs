@@ -60,7 +60,8 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs loops of two runs of `passes` passes each, with and without barriers. Returns the summaries.
+/// Checks a loop with and a loop without barriers between its passes. Each loop runs twice, with `passes` passes over
+/// all indices. Returns the summaries of the runs.
 fn check(
     session: &mut Session,
     units: u64,
@@ -219,8 +220,8 @@ fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Gathers the numbers of all ranks on rank 0, by a loop with one index per rank whose data are
-/// collected without any pass.
+/// Gathers the numbers of all ranks on rank 0: collects the data of a loop with one index per rank, whose body never
+/// runs.
 fn collect_indices(session: &mut Session, own_indices: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct OwnIndices(Vec<u64>);
     impl DoAll for OwnIndices {

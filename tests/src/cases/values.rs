@@ -58,7 +58,7 @@ fn values(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The results of each skeleton determine the size of the next one.
+/// The results of each skeleton determine the number of tasks, items or indices of the next one.
 fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     let (rank, mut tasks) = (session.rank(), 5_u64);
     for run in 0..6_u64 {

@@ -10,7 +10,7 @@ use armature::{BoxError, Session};
 use super::{DEADLY, LARGE_MESSAGE_WORDS, NUMBERS, Rank};
 use crate::check::{check_equal, ensure, noise};
 
-/// Number of tasks without dependencies.
+/// Number of tasks of a search or a workflow that depend on no other task.
 const WIDTH: u64 = 10;
 
 /// Returns `task` and all tasks of a search or a workflow that depend on it, directly or indirectly.

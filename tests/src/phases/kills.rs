@@ -27,23 +27,23 @@ const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 /// Moment at which a rank is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Moment {
-    /// Before the rank initialises MPI.
+    /// The rank has not initialised MPI yet.
     Launched,
-    /// In `MPI_Init`, where the rank waits for another rank.
+    /// The rank is in `MPI_Init`, where it waits for another rank.
     Starting,
-    /// In the session, before the first skeleton.
+    /// The rank is in the session, before the first of two skeletons.
     Started,
-    /// In user code of the first skeleton.
+    /// The rank runs user code of the first skeleton.
     Working,
-    /// In the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons.
     Between,
-    /// In the session, after the last skeleton.
+    /// The rank is in the session, after the last skeleton.
     Ended,
     /// After the rank has finished its part, while it waits for the other ranks to leave the session.
     Leaving,
     /// After the rank has left the session.
     Left,
-    /// In a task of a farm that aborts the process of the rank that runs it.
+    /// The rank runs a task that aborts its process.
     Task,
 }
 
@@ -61,9 +61,9 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the victim enters; `None` if a task kills the victim. The second
-    /// value is true if the victim is killed only after this phase, in a call in which it waits for
-    /// another rank that is still in the phase.
+    /// Returns the last phase that the killed rank enters; `None` if a task ends its process. The second value is true
+    /// if the rank is killed only after this phase, in a call in which it waits for another rank that is still in the
+    /// phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -197,7 +197,7 @@ impl Kill {
         Ok(outcome)
     }
 
-    /// Checks that the outcome is the expected one.
+    /// Checks that the job ended as expected after this kill.
     fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
@@ -244,7 +244,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // Waits until the victim has ended. The other ranks must not be released from their phase earlier.
+    // Waits until the killed process has ended. The test must not let the other ranks leave their phase earlier.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();

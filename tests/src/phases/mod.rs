@@ -45,18 +45,18 @@ const DEADLY: u64 = 60;
 /// Phase of a job that a rank has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// In `main`, before MPI is initialised.
+    /// The rank is in `main`, before MPI is initialised.
     Launched,
-    /// In the session, before the first skeleton.
+    /// The rank is in the session, before the first of two skeletons.
     Started,
-    /// In the second call of user code on this rank, in the first skeleton, while the result of the first call is
-    /// being sent.
+    /// The rank is in its second call of user code, in the first skeleton, while the result of its first call is being
+    /// sent.
     Working,
-    /// In the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons.
     Between,
-    /// In the session, after the last skeleton.
+    /// The rank is in the session, after the last skeleton.
     Ended,
-    /// After the end of the session.
+    /// The rank has left the session.
     Left,
 }
 
@@ -71,20 +71,20 @@ impl Phase {
     ];
 }
 
-/// Skeleton that the program runs twice.
+/// Skeleton (pattern of parallel work) that the program runs twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skeleton {
     /// A farm of closures.
     Farm,
-    /// A farm in which one task aborts the process of the rank that runs it, in the first run.
+    /// A farm in whose first run one task aborts the process of the rank that runs it.
     DeadlyFarm,
     /// A farm whose tasks generate tasks.
     Explore,
-    /// A search in which one task aborts the process of each rank that tries it, in the first run.
+    /// A farm whose tasks generate tasks. In its first run, one task aborts the process of each rank that tries it.
     DeadlyExplore,
     /// A workflow of closures.
     Workflow,
-    /// A workflow in which one task aborts the process of each rank that tries it, in the first run.
+    /// A workflow in whose first run one task aborts the process of each rank that tries it.
     DeadlyWorkflow,
     /// A pipeline of one stage on all ranks.
     Pipeline,
@@ -135,17 +135,17 @@ impl Skeleton {
 /// Action of a rank in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
-    /// Waits until the file `DIR/go` exists, at most for 60 s.
+    /// The rank waits until the file `DIR/go` exists, at most for 60 s.
     Hold,
-    /// Exits with code 3.
+    /// The rank exits with code 3.
     Exit,
-    /// Exits with code 0, before the job is done.
+    /// The rank exits with code 0, before the job is done.
     Quit,
-    /// Aborts the process, which raises SIGABRT.
+    /// The rank aborts its process, which raises SIGABRT.
     Abort,
-    /// Returns an error from the closure that `armature::run` calls.
+    /// The closure that the rank gives to `armature::run` returns an error.
     Fail,
-    /// Panics in the closure that `armature::run` calls.
+    /// The closure that the rank gives to `armature::run` panics.
     Panic,
 }
 
@@ -183,7 +183,7 @@ macro_rules! named {
 }
 named!(Phase, Skeleton, ActionKind);
 
-/// Action of one rank in one phase.
+/// Action (such as an exit) that one rank performs in one phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankAction {
     /// Phase in which the rank acts.
@@ -243,7 +243,7 @@ fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// Returns the path of the file whose existence makes all waiting ranks continue.
+/// Returns the path of the file for which ranks wait in a phase. A test creates it to let them continue.
 fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }
@@ -377,7 +377,7 @@ impl Rank {
     }
 }
 
-/// Counts the computations of each value.
+/// Loop over rows that adds one to each value in each sweep, so that a value is the number of its computations.
 struct Count<'a>(&'a Rank);
 
 impl DoAcross for Count<'_> {

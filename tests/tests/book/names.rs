@@ -5,7 +5,7 @@ use std::fmt;
 use crate::foreign;
 use crate::sources::{Sources, identifier};
 
-/// Name that the sources must define.
+/// Name that the book uses, and that the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
     /// Environment variable, such as `ARMATURE_X`.

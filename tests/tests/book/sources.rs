@@ -14,7 +14,8 @@ const SKIPPED: [&str; 2] = ["target", ".git"];
 /// framework.
 const OURS: &str = "tests/tests/book";
 
-/// Source file that lists the settings, and the prefixes of variables that are reserved for tests and scripts.
+/// Source file that lists the environment variables of the framework, and the prefixes of variables that are reserved
+/// for tests and scripts.
 const SETTINGS: &str = "framework/runtime/src/session/config/variables.rs";
 
 #[derive(Debug, Default)]
@@ -159,8 +160,8 @@ impl Sources {
         self.options.contains(option)
     }
 
-    /// Returns true if the setting exists. A prefix in the list, for example `ARMATURE_TEST_`, matches all settings
-    /// that begin with the prefix.
+    /// Returns true if the sources list the environment variable `name`. A listed prefix, for example `ARMATURE_TEST_`,
+    /// matches all variables that begin with it.
     pub(crate) fn has_setting(&self, name: &str) -> bool {
         let is_it = |setting: &String| {
             setting == name || setting.ends_with('_') && name.starts_with(setting.as_str())
