@@ -34,7 +34,9 @@ pub(super) fn find(path: &[PathBuf]) -> Launchers {
         Some("orterun") => false,
         _ => is_prrte(&version(file)),
     });
-    found.has_intel_mpi = found.mpich.as_deref().is_some_and(|file| version(file).contains("Intel(R) MPI"));
+    // Debian's name is that of MPICH itself, so that launcher is not started for its version.
+    let intel = found.mpich.as_deref().filter(|file| !file.ends_with("mpirun.mpich"));
+    found.has_intel_mpi = intel.is_some_and(|file| version(file).contains("Intel(R) MPI"));
     found
 }
 
