@@ -1,5 +1,7 @@
 //! Processes of a job, identified by an environment variable that they inherit.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Environment variable that identifies the processes of a job.
@@ -19,9 +21,7 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
         let dir = entry_dir.path();
         let id = entry_dir.file_name().to_str()?.parse().ok()?;
         let environ = std::fs::read(dir.join("environ")).ok()?;
-        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
-        let dead = stat.rsplit(')').next()?.trim_start().starts_with(['Z', 'X']);
-        let ours = !dead && environ.split(|b| *b == 0).any(|e| e == entry);
+        let ours = !has_ended(id) && environ.split(|b| *b == 0).any(|e| e == entry);
         let command = std::fs::read(dir.join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         ours.then_some(Process { id, command, environ })
@@ -29,12 +29,25 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Kills all processes whose environment contains the job number `job_id`.
+/// Returns true if the process does not exist or is a zombie.
+fn has_ended(id: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Kills all processes whose environment contains the job number `job_id`, and waits until they have ended, because the kernel needs time to release
+/// the memory of a killed process.
 pub(super) fn kill_all(job_id: &str) {
-    for process in processes(job_id) {
-        if let Some(pid) = Pid::from_raw(process.id) {
-            // Errors are ignored, because the process may have ended in the meantime.
-            let _ = kill_process(pid, Signal::KILL);
-        }
+    let start = Instant::now();
+    let processes = processes(job_id);
+    for pid in processes.iter().filter_map(|process| Pid::from_raw(process.id)) {
+        // Errors are ignored, because the process may have ended in the meantime.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    while processes.iter().any(|process| !has_ended(process.id)) && start.elapsed() < Duration::from_secs(10)
+    {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
