@@ -87,7 +87,7 @@ impl RunFolder {
         fs::read_to_string(self.path(&format!("pid-{rank}"))).ok()?.trim().parse().ok()
     }
 
-    /// Records that the work begins.
+    /// Writes the file by which rank 0 shows that the ranks begin their work.
     ///
     /// # Errors
     /// If the file cannot be written.

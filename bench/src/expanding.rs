@@ -1,5 +1,5 @@
-//! Throughput of a pipeline of four trivial stages on two ranks. The source emits each item, or emits few items, of each of which a further stage
-//! makes several.
+//! Throughput of a pipeline of four trivial stages on two ranks, in two variants: the source emits all items, or the source emits fewer items and
+//! a further stage makes several items of each.
 
 use std::time::Instant;
 

@@ -34,7 +34,7 @@ pub struct Extent {
     pub smoke: bool,
     /// Number of measurement rounds, in each of which every compared program runs once; `None` for the experiment's default.
     pub rounds: Option<usize>,
-    /// Names of the parts to run; all parts if empty.
+    /// Names of the parts of the experiment to run; if empty, all of its parts run.
     pub only: Vec<String>,
 }
 

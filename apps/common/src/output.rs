@@ -88,7 +88,7 @@ impl Destination {
         Ok(Destination { to, path: path.unwrap_or(Path::new("")).to_path_buf() })
     }
 
-    /// Returns the state of the reader of standard output. The reader of a file never leaves.
+    /// Returns a handle that shows whether the reader of standard output has closed it. For a file, it never shows this.
     pub fn reader(&self) -> Reader {
         match &self.to {
             To::Terminal(terminal) => terminal.get_ref().reader(),
@@ -213,7 +213,8 @@ mod tests {
         line.map(|line| line.snapshots).map_err(|error| error.to_string())
     }
 
-    /// Writes the numbers up to 99 to `dir/out`, and fails before it writes `fails_at`. Returns the sum, and the number of items of this start.
+    /// Runs a job that writes the numbers from 0 to 99 to `dir/out`, and fails before it writes `fails_at`. Returns the sum of all numbers, and how
+    /// many of them this start of the job processed.
     fn sum(dir: &Path, fails_at: Option<u64>) -> Result<(u64, u64), String> {
         let kept = dir.join("kept");
         let snapshots = snapshots(&format!("--snapshots {} --snapshot-every 0", kept.display()))?;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 /// Number of operations of one measurement of [`speed`], which takes about 10 ms.
 const SAMPLE: u64 = 20_000_000;
-/// Number of measurements. The fastest one counts, because other programs can only slow a measurement down, through shared caches.
+/// Number of measurements of the speed. The fastest one counts, because other programs can only slow a measurement down, through shared caches.
 const ROUNDS: usize = 9;
 
 /// Executes `operations` integer operations, a dependency chain that compilers cannot shorten and caches cannot speed up. The framework probes

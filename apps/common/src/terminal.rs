@@ -16,7 +16,7 @@ pub struct Output<W = Stdout> {
     reader: Reader,
 }
 
-/// Shared state of an [`Output`]'s reader, so that producers of the output can stop early.
+/// Handle that shows whether the reader of an [`Output`] has closed it, so that producers of the output can stop early.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     closed: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl<W: Write> Output<W> {
         Output { to, reader: Reader::default() }
     }
 
-    /// Returns the state of the output's reader.
+    /// Returns a handle that shows whether the reader has closed the output.
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }

@@ -4,7 +4,7 @@
 //! IJCV 40(2), 2000), by successive shortest paths with potentials on the dense bipartite graph. Supplies and demands are integers, so that the
 //! flow is exact and the method always terminates.
 
-/// Solver with reusable memory.
+/// Computes earth mover's distances, and reuses its memory for each of them.
 #[derive(Clone, Debug, Default)]
 pub struct Solver {
     flow: Vec<u32>,

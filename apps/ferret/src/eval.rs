@@ -96,9 +96,9 @@ fn share(part: usize, whole: usize) -> f64 {
 /// Results of an evaluation: counts summed over all queries, and over the queries of each kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Counts summed over all queries.
+    /// Results of all queries together.
     pub all: Tally,
-    /// Counts summed over the queries of each [`Question::kind`]; empty if there is only one kind.
+    /// Results of the queries of each [`Question::kind`]; empty if there is only one kind.
     pub by_kind: BTreeMap<String, Tally>,
 }
 

@@ -98,7 +98,7 @@ impl Listing {
         self.skipped.push(Skipped { name: names::path(self.relative(path)), reason });
     }
 
-    /// Returns the path relative to the listed directory, which itself is `.`.
+    /// Returns the path relative to the listed directory, or `.` for the listed directory itself.
     fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         match path.strip_prefix(&self.root) {
             Ok(relative) if relative.as_os_str().is_empty() => Path::new("."),

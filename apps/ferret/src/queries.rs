@@ -16,7 +16,7 @@ use std::path::Path;
 pub struct ImageFile {
     /// Name relative to the directory of the database or of the queries.
     pub name: String,
-    /// Content of the file.
+    /// Content of the image file.
     pub bytes: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Changed copy of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Kind of change, such as cropping.
+    /// Kind of change that made the query from an image, such as cropping.
     pub kind: Variant,
     /// File with the changed image.
     pub file: ImageFile,

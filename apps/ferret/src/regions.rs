@@ -37,7 +37,7 @@ impl Partition {
         self.sums[root as usize].map(|sum| sum as f32 / area)
     }
 
-    /// Joins the regions of two different representatives.
+    /// Joins two regions, which are given by their representatives `a` and `b`. The two must differ.
     pub(crate) fn join(&mut self, a: u32, b: u32) {
         let (keep, drop) = if self.area[a as usize] >= self.area[b as usize] { (a, b) } else { (b, a) };
         self.parent[drop as usize] = keep;

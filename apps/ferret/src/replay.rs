@@ -143,7 +143,7 @@ impl Stage for ReplayStage {
         }))
     }
 
-    /// Returns an empty state, so that serial stages can migrate to any rank.
+    /// Returns an empty state: a serial stage has no state, but can only migrate to another rank if it returns one.
     fn save(&self) -> Option<Vec<u8>> {
         Some(Vec::new())
     }

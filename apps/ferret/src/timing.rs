@@ -16,9 +16,9 @@ const ROUNDS: usize = 5;
 /// Mean time of each stage for one item, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Measured times on this machine.
+    /// Times of the six stages, as measured on this machine.
     pub measured: [f64; 6],
-    /// Estimated times for a processor with 10⁹ operations per second.
+    /// Times of the six stages, as estimated by [`crate::cost`] for a processor with 10⁹ operations per second.
     pub estimated: [f64; 6],
 }
 

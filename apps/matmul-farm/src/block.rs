@@ -100,7 +100,7 @@ impl Blocks {
         Ok(square)
     }
 
-    /// Returns the range of rows of each panel.
+    /// Returns, for each panel, the range of the matrix rows that it contains.
     fn panels(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.size).step_by(self.height).map(move |first| first..self.size.min(first + self.height))
     }

@@ -26,7 +26,7 @@ pub struct Rows {
     pub values: Vec<f32>,
 }
 
-/// Stage that receives parts in the order of the items and returns complete rows. One strip of rows is in memory.
+/// Stage that receives the parts of the product in order and returns its complete rows. The stage holds one strip of rows in memory.
 #[derive(Clone, Debug)]
 pub struct Reducer {
     columns: usize,

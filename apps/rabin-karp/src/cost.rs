@@ -8,7 +8,7 @@ pub fn hash(bytes: usize, proposed: usize) -> f64 {
     200.0 + 1.0 * bytes as f64 + 1.0 * proposed as f64
 }
 
-/// Returns the cost of comparing candidates of at most `longest` bytes. A comparison of 16 bytes takes one nanosecond.
+/// Returns the cost of comparing `candidates` candidates with patterns of at most `longest` bytes. A comparison of 16 bytes takes one nanosecond.
 pub fn verify(candidates: usize, longest: usize) -> f64 {
     200.0 + candidates as f64 * (4.0 + longest as f64 / 16.0)
 }

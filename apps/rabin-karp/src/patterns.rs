@@ -98,10 +98,10 @@ impl Patterns {
         self.prints.binary_search(&print).ok().map(|bucket| bucket as u32)
     }
 
-    /// Returns the indexes of the patterns in a bucket in ascending order.
+    /// Returns the indexes of the patterns in a bucket (those with the same fingerprint), in ascending order.
     ///
     /// # Panics
-    /// Panics if there is no bucket with this number, because other patterns proposed it.
+    /// Panics if there is no bucket with this number, as for a number from another set of patterns.
     pub fn of_bucket(&self, bucket: u32) -> &[u32] {
         &self.buckets[bucket as usize]
     }

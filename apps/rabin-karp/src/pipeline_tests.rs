@@ -9,7 +9,7 @@ use armature_tests::mappings::every_kind;
 use proptest::prelude::*;
 use std::sync::Mutex;
 
-/// Returns a generated text with the content `bytes`.
+/// Returns a text with the content `bytes`, which is generated in memory instead of read from a file.
 fn text(bytes: &[u8]) -> Vec<Part> {
     let repeated = if bytes.is_empty() { b"x" } else { bytes };
     vec![Part::Generated(vec![Repeated { text: repeated.to_vec(), size: bytes.len() as u64 }])]

@@ -13,11 +13,11 @@ use armature_workflow_files::Description;
 /// Method by which tasks spend their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkMethod {
-    /// Tasks compute, at this number of operations per second.
+    /// Tasks compute: this number of operations for each second of their replayed time.
     Spin(f64),
-    /// Tasks sleep.
+    /// Tasks sleep for their replayed time.
     Sleep,
-    /// Tasks declare their work on a simulated host, at this number of operations per second.
+    /// Tasks declare work to the simulator: this number of operations for each second of their replayed time.
     Declare(f64),
 }
 

@@ -34,10 +34,10 @@ pub(crate) struct Sink {
     start: Option<Instant>,
 }
 
-/// Way in which the sink folds results.
+/// Checksum of the results that the sink computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Fold that depends on the order of the results.
+    /// Hash, which depends on the order of the results.
     InOrder,
     /// Sum, which does not depend on the order of the results.
     Sum,

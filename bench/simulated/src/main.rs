@@ -95,7 +95,7 @@ impl Simulated {
     }
 }
 
-/// Worker that declares operations and computes nothing.
+/// Worker that declares the operations of each task to the simulator, and computes nothing.
 struct Declares;
 
 impl Worker for Declares {

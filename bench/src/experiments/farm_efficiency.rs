@@ -105,8 +105,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
     let thread_shares = thread_shares.into_inner();
     if !thread_shares.is_empty() {
-        // Upper bound of the speed relative to two equal halves of the work. Next to the load, a busy rank gets the same share of the second core as
-        // the measuring thread; equal halves end when this slower core has finished its half.
+        // Maximum speed of any distribution of the work, relative to equal halves. If a rank gets the share s of the loaded core, equal halves take
+        // 0.5 / s, and a distribution without waiting takes 1 / (1 + s).
         let thread_shares = median(&thread_shares);
         let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(

@@ -153,7 +153,7 @@ fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> O
     let run = &run;
     let contestants =
         tried.iter().map(|&chunk| Contestant::new(format!("chunks of {chunk}"), move || run(chunk)));
-    // A single chunk size is not compared with others, so that it needs no rounds.
+    // If there is only one chunk size, there is nothing to compare, and no round is run.
     let rounds = if tried.len() > 1 { 3 } else { 0 };
     let rates = round_robin(rounds, contestants.collect())?;
     let medians = tried.iter().zip(rates.iter()).map(|(&chunk, (_, samples))| (chunk, median(samples)));

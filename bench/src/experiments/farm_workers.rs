@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/farm-workers";
-/// Hosts in addition to the host of rank 0.
+/// Number of simulated hosts, without the host of rank 0.
 const HOSTS: usize = 64;
 const FEW_HOSTS: usize = 4;
 const ITERATIONS: usize = 10;

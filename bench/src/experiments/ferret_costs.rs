@@ -40,12 +40,12 @@ impl Bound {
         self.plain().max(self.load)
     }
 
-    /// Returns the bound without the restriction that the stage `load` runs on one host.
+    /// Returns the lower bound on the seconds per item without the restriction that the stage `load` runs on one host.
     pub(super) fn plain(&self) -> f64 {
         self.work.max(self.serial).max(self.source)
     }
 
-    /// Returns the name of the resource that determines the bound.
+    /// Returns the name of the limit (work of all hosts, serial stage, link, or host of stage `load`) that determines this lower bound.
     pub(super) fn limit(&self) -> &'static str {
         match self.seconds() {
             s if s == self.work => "work",
@@ -135,9 +135,9 @@ impl Costs {
         let mut least = f64::INFINITY;
         for &(a, c) in &ways[from..] {
             for &(b, d) in &ways[from..] {
-                // A fraction x of the items leaves the host before one stage (computing takes a, sending c seconds per item), the rest before another
-                // (b and d). The larger of the mean computing and sending times is smallest where both are equal, x·a + (1-x)·b = x·c + (1-x)·d, or
-                // at x = 0 or 1.
+                // A fraction x of the items leaves the host before one stage, after `a` seconds of computing and `c` of sending per item; the others
+                // leave before another stage, with `b` and `d`. The larger of the mean computing and sending times is smallest where both are
+                // equal, x·a + (1-x)·b = x·c + (1-x)·d, or at x = 0 or 1.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
                     least = least.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));

@@ -1,4 +1,4 @@
-//! Cost of yielding whenever no message has arrived, for ranks that share cores, with and without a load.
+//! Cost of yielding the processor whenever no message has arrived, for ranks that share cores, with and without a competing load.
 //!
 //! Open MPI makes ranks yield if `mpirun` finds more ranks than cores. armature switches yielding off, because its
 //! ranks sleep between polls. The experiment runs the same stream on four ranks on two cores with both settings,

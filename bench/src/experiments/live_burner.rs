@@ -112,7 +112,7 @@ struct Measured {
     core_shares: Option<CoreShares>,
 }
 
-/// Shares of the loaded core that the load and another thread got.
+/// Shares of the loaded core that the competing load got, and that a thread next to it gets.
 struct CoreShares {
     /// Fraction of the core that the load used, from its start to the end of the run.
     load: f64,
@@ -249,8 +249,8 @@ fn load_share_range(runs: &[Measured]) -> String {
     spread(&parts)
 }
 
-/// Returns one job for each of the configurations [`WAYS`], and the cores, beginning with the core on which the paper's mapping has more work. The
-/// plans assume equally fast ranks and the links of a single machine.
+/// Returns a job for each entry of [`WAYS`], and both cores: first the core on which the mapping of the planner HeDPM has more work. The plans
+/// assume equally fast ranks and the links of a single machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
@@ -287,7 +287,7 @@ fn run_alone(job: Job, ranks: usize) -> Outcome<Measured> {
     Ok(Measured { run: job.on_mpi(ranks)?, core_shares: None })
 }
 
-/// Runs the job and starts the load when a third of its items has arrived.
+/// Runs the job, and starts the competing load when a third of the job's items has arrived.
 fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();

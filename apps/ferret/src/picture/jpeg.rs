@@ -46,7 +46,7 @@ enum Decoder {
 /// Layout of a JPEG file's pixels, by which a decoder is chosen.
 #[derive(Clone, Debug, Default)]
 struct Layout {
-    /// Frame of the file; `None` if it has no frame of a known kind, which the decoder then reports.
+    /// First frame (SOF segment) of the file; `None` if no frame has a supported process, in which case the decoder returns an error.
     frame: Option<Frame>,
     scans: usize,
     /// Number of components in the first scan.

@@ -128,7 +128,7 @@ impl Simulated {
     }
 }
 
-/// Kernel that declares operations and computes nothing.
+/// Code of the loop's rows or indices: declares their operations to the simulator, and computes nothing.
 struct Declares<'a> {
     what: &'a Simulated,
     rank: u64,

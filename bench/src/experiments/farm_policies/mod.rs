@@ -55,7 +55,7 @@ struct Setting {
 /// Results of a policy in several iterations of a farm.
 struct Finish {
     busy: f64,
-    /// Total seconds of all iterations.
+    /// Sum of the simulated durations of all iterations in seconds.
     time: f64,
     workers: usize,
     /// Name of the policy that the automatic policy chose last, if it chose one.

@@ -217,7 +217,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // If DAF is made no better than the static policy, three rules fail: one on the static policy and two on FSC.
+        // With an efficiency of 80 % for DAF, three rules are violated: one that compares DAF with the static policy, and two with FSC.
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);
