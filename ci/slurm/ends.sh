@@ -141,6 +141,7 @@ a_rank_of() {
     fi
   done
 }
+has_rank() { [ -n "$(a_rank_of "$1")" ]; }
 # has_started_stream NAME N: succeeds if the pipeline was started at least N times.
 has_started_stream() { [ "$(grep -c first "$1.data/log")" -ge "$2" ]; }
 
@@ -159,6 +160,8 @@ check "another one, whose ranks will be killed, is submitted" submit_stream stre
 for run in stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
 scontrol requeue "$(job_of stream-requeue-1)" || true
 for ((i = 2; i <= kills + 1; i++)); do
+  # Between two starts the pipeline has no rank.
+  check "the pipeline has a rank" within 60 has_rank stream-kill
   kill -KILL "$(a_rank_of stream-kill)"
   check "the pipeline starts again after the death of a rank" within 60 has_started_stream stream-kill $i
   sleep 1

@@ -118,7 +118,8 @@ pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
         let state = JobState::of(status.as_ref(), alive_here);
         let outcome = (state != JobState::Unknown).then(|| state.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
-        let job = Job { title, outcome, restarts, earlier: earlier_attempts(&directory) };
+        let (earlier, attempt) = attempts(&directory);
+        let job = Job { title, outcome, restarts, attempt, earlier };
         (page(&log, &job), Some(args.output.clone().unwrap_or_else(|| directory.join("report.html"))))
     };
     match place {
@@ -127,12 +128,12 @@ pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     }
 }
 
-/// Returns the attempts of the run in `directory` before the newest one; none if `directory` is that of an attempt. An attempt without a readable log
-/// has no events, and a message says so.
-fn earlier_attempts(directory: &Path) -> Vec<Attempt> {
+/// Returns the attempts of the run in `directory` before the newest one, and the number of the newest one; none and 1 if `directory` is that of an
+/// attempt. An attempt without a readable log has no events, and a message says so.
+fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     let run = RunDirectory::at(directory);
     let mut numbers = run.attempts();
-    numbers.pop();
+    let newest = numbers.pop().unwrap_or(1);
     let attempt = |number| {
         let attempt = attempt::Attempt::of(&run, number);
         let outcome = match (attempt.end(), attempt.status()) {
@@ -145,7 +146,7 @@ fn earlier_attempts(directory: &Path) -> Vec<Attempt> {
         });
         Attempt { number, outcome, log }
     };
-    numbers.into_iter().map(attempt).collect()
+    (numbers.into_iter().map(attempt).collect(), newest)
 }
 
 /// Writes a trace. Returns the text to print, which is the path of the trace.

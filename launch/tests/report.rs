@@ -65,14 +65,14 @@ fn page_shows_all_attempts_of_a_run() {
     let why = r#"{"schema":1,"reason":"time limit","detail":"the job ends at 12:00","code":85,"stopped":true,"requeued":true,
         "successor":null,"stop_seconds":null,"done":326,"seconds":24.0,"ended":""}"#;
     attempt(1, 326, why);
-    attempt(2, 600, "");
+    attempt(3, 600, "");
     printed(&["report"], dir.path());
     let text = fs::read_to_string(dir.path().join("report.html")).unwrap();
     for part in [
         "<p>Attempt 1: time limit: the job ends at 12:00, 326 done.</p>",
         "<h2>Attempt 1: Run</h2>",
         "The run ends after 326 items",
-        "<h2>Attempt 2: Run</h2>",
+        "<h2>Attempt 3: Run</h2>",
         "The run ends after 600 items",
     ] {
         assert!(text.contains(part), "`{part}` is missing: {text}");

@@ -37,7 +37,9 @@ pub struct Job {
     pub outcome: Option<String>,
     /// Number of restarts of the job, if it is known.
     pub restarts: Option<u32>,
-    /// Attempts of the run before the one that the page shows.
+    /// Number of the newest attempt of the run, counted from 1. The page names it only if there are `earlier` attempts.
+    pub attempt: u32,
+    /// Attempts of the run before the newest one.
     pub earlier: Vec<Attempt>,
 }
 
@@ -104,8 +106,7 @@ struct Section {
 /// ```
 pub fn page(log: &Log, job: &Job) -> String {
     let earlier = job.earlier.iter().map(|attempt| (attempt.number, &attempt.log));
-    let newest = job.earlier.last().map_or(1, |attempt| attempt.number + 1);
-    let logs: Vec<(u32, &Log)> = earlier.chain([(newest, log)]).collect();
+    let logs: Vec<(u32, &Log)> = earlier.chain([(job.attempt, log)]).collect();
     let runs_of =
         |&(attempt, log): &(u32, &Log)| Run::all(&log.records).into_iter().map(move |run| (attempt, run));
     let all: Vec<(u32, Run)> = logs.iter().flat_map(runs_of).collect();

@@ -533,8 +533,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
-    // This run may itself be a task of another workflow, so it inherits the variables of that task.
-    // They must not reach its own tasks.
+    // This run may itself be a task of another workflow, so it inherits the variables of that task. Its own tasks must not get these variables.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;

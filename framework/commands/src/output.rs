@@ -237,7 +237,7 @@ impl OutputLog {
     /// Adds another file of the same run, such as that of another rank.
     ///
     /// # Errors
-    /// Those of [`read`](OutputLog::read).
+    /// The errors of [`read`](OutputLog::read).
     pub fn add(&mut self, path: &Path) -> Result<()> {
         let wrong =
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));

@@ -81,7 +81,7 @@ impl LockFile {
     /// Opens or creates the file and locks it as [`lock`](fn@lock) does. A symbolic link is refused.
     ///
     /// # Errors
-    /// Those of [`lock`](fn@lock). The text also names a holder on another machine.
+    /// The errors of [`lock`](fn@lock). The text also names a holder on another machine.
     pub fn acquire(path: &Path, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<LockFile> {
         let mut waiting = Some(waiting);
         loop {

@@ -114,7 +114,7 @@ impl Write for Output {
 /// Writes `bytes` to the [`Output`] at `path` and commits it.
 ///
 /// # Errors
-/// Those of [`Output::create`] and [`Output::commit`].
+/// The errors of [`Output::create`] and [`Output::commit`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut output = Output::create(path)?;
     output.write_all(bytes)?;
@@ -126,7 +126,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// descriptor is written directly. A FIFO is refused, because writing to it may block. Symbolic links are resolved as in [`Output`].
 ///
 /// # Errors
-/// Those of [`Output::create`], without waiting for a FIFO.
+/// The errors of [`Output::create`], without waiting for a FIFO.
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match Place::of(path)? {
         Place::Replaced { at, mode } => {
@@ -144,7 +144,7 @@ pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// followed. Content and directory entry are on the disk when the function returns.
 ///
 /// # Errors
-/// Those of the file system. The old file is then still there.
+/// Errors of the file system. The old file is then still there.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = TemporaryFile::create(path, None)?;
     file.write_all(bytes)?;

@@ -28,7 +28,7 @@ impl PrivateDir {
     /// user on this host have left there.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         // The name of the host is part of the directory's name, because not every network file system shows the locks of other hosts.
         let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");

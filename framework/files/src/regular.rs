@@ -28,7 +28,7 @@ pub enum Links {
 /// Opens a file for reading. A link is followed.
 ///
 /// # Errors
-/// Those of the system. For a file that is not regular, an error such as "is a FIFO, expected a regular file", without blocking.
+/// Errors of the system. For a file that is not regular, an error such as "is a FIFO, expected a regular file", without blocking.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), Links::Followed)
 }
@@ -37,7 +37,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// before.
 ///
 /// # Errors
-/// Those of [`open`].
+/// The errors of [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Result<File> {
     // The file type is checked before the file is opened, because opening some devices has side effects.
     let found = match links {
@@ -63,7 +63,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
 /// Returns the content of a file. A link is followed.
 ///
 /// # Errors
-/// Those of [`open`].
+/// The errors of [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -73,7 +73,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Returns the content of a text file. A link is followed.
 ///
 /// # Errors
-/// Those of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
+/// The errors of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text)?;
@@ -84,7 +84,7 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// cannot exhaust it. A link is followed.
 ///
 /// # Errors
-/// Those of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
+/// The errors of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // The length that the file system reports is not used to allocate memory.
@@ -98,7 +98,7 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Returns the content of a text file of at most `most` bytes. A link is followed.
 ///
 /// # Errors
-/// Those of [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
+/// The errors of [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if the file is not UTF-8.
 pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_at_most(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))

@@ -4,21 +4,31 @@ use std::time::Duration;
 
 use crate::Source;
 
+/// File that lists the cgroups of the process that reads it.
+pub const OWN: &str = "/proc/self/cgroup";
+/// Directory below which the hierarchies of cgroups are mounted.
+pub const MOUNTS: &str = "/sys/fs/cgroup";
+
+/// Returns the cgroups in the text of [`OWN`] that `controller` can limit: the name of the hierarchy, which is empty for cgroups version 2 and
+/// `controller` for version 1, and the path of the cgroup in the hierarchy.
+pub fn memberships<'a>(text: &'a str, controller: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    text.lines().filter_map(move |line| {
+        // Format of a line: `number:controllers:path`, without controllers for version 2.
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let hierarchy = controllers.split(',').find(|&its| its.is_empty() || its == controller)?;
+        Some((hierarchy, path))
+    })
+}
+
 /// Returns the directories of this process's cgroup for `controller` and of all enclosing cgroups, each of which can have a limit. An enclosing group
 /// precedes the groups in it.
 pub fn groups(source: &dyn Source, controller: &str) -> Vec<String> {
-    const MOUNTS: &str = "/sys/fs/cgroup";
+    let text = source.read(OWN).unwrap_or_default();
     let mut directories = Vec::new();
-    for line in source.read("/proc/self/cgroup").unwrap_or_default().lines() {
-        // Format of a line in `/proc/self/cgroup`: `hierarchy:controllers:path`, with hierarchy 0 and no controllers for cgroups version 2.
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        let tops = if controllers.is_empty() {
-            vec![format!("{MOUNTS}/unified"), MOUNTS.to_string()]
-        } else if controllers.split(',').any(|its| its == controller) {
-            vec![format!("{MOUNTS}/{controller}")]
-        } else {
-            continue;
+    for (hierarchy, path) in memberships(&text, controller) {
+        let tops = match hierarchy {
+            "" => vec![format!("{MOUNTS}/unified"), MOUNTS.to_string()],
+            hierarchy => vec![format!("{MOUNTS}/{hierarchy}")],
         };
         // In a container the path of the cgroup may lie outside of the mounted cgroup files. In that case only the top directory is used.
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != "..");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use armature_host::cgroup;
+
 /// Resources that all processes of the Slurm job on this host have used. A field is `None` if the resource is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobUsage {
@@ -15,8 +17,8 @@ pub(crate) struct JobUsage {
 impl JobUsage {
     /// Reads the resources that the Slurm job of this process has used, from its cgroups.
     pub(crate) fn read() -> Self {
-        let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        JobUsage::find(&text, Path::new("/sys/fs/cgroup"))
+        let text = fs::read_to_string(cgroup::OWN).unwrap_or_default();
+        JobUsage::find(&text, Path::new(cgroup::MOUNTS))
     }
 
     /// Reads the cgroups in the text of `/proc/self/cgroup`, with the hierarchies mounted at `root`. Only groups of a Slurm job count, because others
@@ -31,10 +33,7 @@ impl JobUsage {
         };
         let number = |text: String| text.trim().parse::<u64>().ok();
         let memory = first("memory", &["memory.peak", "memory.max_usage_in_bytes"]).and_then(number);
-        let microseconds = first("cpu", &["cpu.stat"]).and_then(|text| {
-            let value = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-            value.trim().parse::<u64>().ok()
-        });
+        let microseconds = first("cpu", &["cpu.stat"]).and_then(|text| cgroup::entry(&text, "usage_usec "));
         let nanoseconds = || first("cpuacct", &["cpuacct.usage"]).and_then(number);
         let cpu_seconds =
             microseconds.map(|value| value as f64 / 1e6).or_else(|| Some(nanoseconds()? as f64 / 1e9));
@@ -44,22 +43,17 @@ impl JobUsage {
 
 /// Returns the cgroups of the Slurm job in the hierarchy of version 2, and in the hierarchy of `controller` of version 1.
 fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
-    let group = |line: &str| {
-        let mut fields = line.splitn(3, ':');
-        let (controllers, path) = (fields.nth(1)?, fields.next()?);
-        let mount = match controllers {
-            "" => root.to_path_buf(),
-            _ if controllers.split(',').any(|name| name == controller) => root.join(controller),
-            _ => return None,
-        };
-        let own = mount.join(path.trim_start_matches('/'));
-        let is_job = |group: &&Path| {
-            let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.strip_prefix("job_").is_some_and(|number| number.parse::<u64>().is_ok())
-        };
-        own.ancestors().find(is_job).map(Path::to_path_buf)
-    };
-    text.lines().filter_map(group).collect()
+    let groups = cgroup::memberships(text, controller);
+    let own = groups.map(|(hierarchy, path)| root.join(hierarchy).join(path.trim_start_matches('/')));
+    own.filter_map(|own| group_of_job(&own).map(Path::to_path_buf)).collect()
+}
+
+/// Returns the cgroup of a whole Slurm job, `job_N`, if `group` lies in one.
+pub(super) fn group_of_job(group: &Path) -> Option<&Path> {
+    group.ancestors().find(|group| {
+        let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.strip_prefix("job_").is_some_and(|number| number.parse::<u64>().is_ok())
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use armature_host::cgroup;
+
+use super::job_usage::group_of_job;
+
 /// Maximum number of levels of cgroups that are searched below the cgroup of a batch job. Slurm
 /// creates three: step, user and task.
 const DEPTH: usize = 4;
@@ -27,31 +31,20 @@ pub(crate) struct Usage {
 impl MemoryGroup {
     /// Returns the memory cgroup of this process or, in a Slurm job, the group of all steps of the job on this host.
     pub(crate) fn own() -> Option<Self> {
-        let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-        MemoryGroup::find(&text, Path::new("/sys/fs/cgroup"))
+        let text = fs::read_to_string(cgroup::OWN).ok()?;
+        MemoryGroup::find(&text, Path::new(cgroup::MOUNTS))
     }
 
     /// Finds the memory cgroup in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller `memory` of
     /// version 1. In a container, the path that the kernel shows may not exist; the root of the hierarchy is used then.
     fn find(text: &str, root: &Path) -> Option<Self> {
-        let line = |line: &str| {
-            let mut fields = line.splitn(3, ':');
-            let (controllers, path) = (fields.nth(1)?, fields.next()?);
-            let mount = match controllers {
-                "" => root.to_path_buf(),
-                _ if controllers.split(',').any(|name| name == "memory") => root.join("memory"),
-                _ => return None,
-            };
+        cgroup::memberships(text, "memory").find_map(|(hierarchy, path)| {
+            let mount = root.join(hierarchy);
             let own = mount.join(path.trim_start_matches('/'));
             let directory = if own.is_dir() { own } else { mount };
-            let is_job = |group: &&Path| {
-                let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                name.strip_prefix("job_").is_some_and(|number| number.parse::<u64>().is_ok())
-            };
-            let directory = directory.ancestors().find(is_job).unwrap_or(&directory).to_path_buf();
+            let directory = group_of_job(&directory).unwrap_or(&directory).to_path_buf();
             kills_in(&directory).map(|_| MemoryGroup { directory })
-        };
-        text.lines().find_map(line)
+        })
     }
 
     /// Reads the out-of-memory kills in this cgroup and the cgroups below it.
@@ -92,8 +85,7 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
-    let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    Some(kills.and_then(|kills| kills.trim().parse().ok()).unwrap_or(0))
+    Some(cgroup::entry(&text, "oom_kill ").unwrap_or(0))
 }
 
 /// Returns the memory limit of a cgroup in bytes. In version 1 of cgroups, a number near 2^63 means that there is no

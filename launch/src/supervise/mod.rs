@@ -240,8 +240,8 @@ impl<'a> Watch<'a> {
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // A rank whose process was missing had connected to the other ranks before it died.
-            // They detect its death, so the job is not ended from here.
+            // A rank whose process was missing had connected to the other ranks before it died. The other ranks detect the death, so the job is not ended
+            // here.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }

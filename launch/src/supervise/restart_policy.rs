@@ -188,7 +188,7 @@ fn stop_request(ended: &Ended) -> Option<&'static str> {
 /// take for a request to stop, and reports the signal that killed the rank.
 fn is_ended_by_launcher(ended: &Ended, job_status: &JobStatus) -> bool {
     let is_asked = ended.signal.is_some() || ended.warning.is_some() || stop_request(ended).is_some();
-    is_of_a_signal(ended) && !is_asked && job_status.kept.starts_with("stopped by SIGTERM")
+    is_of_a_signal(ended) && !is_asked && job_status.stopped_by_sigterm()
 }
 
 /// Returns true if the launcher reports that a signal ended a rank: as 128 plus the signal, as a shell does, or as the bare number, as

@@ -16,8 +16,7 @@ fn seconds_per_pass(job: &Job) -> Outcome<f64> {
 }
 
 /// Runs the loop with the framework, without balancing, on two undisturbed ranks, and returns the seconds per pass.
-/// The same number of passes runs first as a warm-up, in which the framework chooses the number of columns of a
-/// strip.
+/// A warm-up with the same number of passes runs first, in which the framework chooses the number of columns of a strip.
 fn seconds_per_pass_of_ours(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     let job = Job { settle: passes, columns: 0, live: false, ..job.clone() };

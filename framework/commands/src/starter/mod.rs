@@ -107,7 +107,7 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // It is no error if the caller has closed the connection; events for it are discarded.
+            // A caller that has closed the connection is no error; events for the caller are discarded.
             self.connection.flush()?;
         }
         Ok(())

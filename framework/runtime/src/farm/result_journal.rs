@@ -161,6 +161,7 @@ impl ResultJournal {
         results
     }
 
+    /// Returns true while known results of an exploration (tasks that create tasks) are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }

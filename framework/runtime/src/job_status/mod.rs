@@ -111,8 +111,18 @@ impl State {
 impl JobStatus {
     /// Returns true if the job has stopped by itself, because no task could end before the [end of the job](crate::Config::end_time).
     pub fn stopped_for_time_limit(&self) -> bool {
+        self.was_stopped_by(TIME_LIMIT)
+    }
+
+    /// Returns true if the job has stopped after a signal SIGTERM. A user or a batch system sends it, and also a launcher that ends the other ranks
+    /// after the death of a rank.
+    pub fn stopped_by_sigterm(&self) -> bool {
+        self.was_stopped_by("SIGTERM")
+    }
+
+    fn was_stopped_by(&self, cause: &str) -> bool {
         self.state == State::Stopped
-            && self.kept.strip_prefix("stopped by ").is_some_and(|cause| cause.starts_with(TIME_LIMIT))
+            && self.kept.strip_prefix("stopped by ").is_some_and(|text| text.starts_with(cause))
     }
 
     /// Reads the job status from a file; `None` if there is no file.

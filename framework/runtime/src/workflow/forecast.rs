@@ -23,7 +23,7 @@ const CERTAIN: f64 = 2.0;
 /// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
 const SMALL: u64 = 64 << 10;
 /// Weight of the speed that was known for a rank before the run, when it is combined with measurements: it counts like this number of measured tasks.
-/// It prevents one unusual first task from dominating the estimate.
+/// This weight prevents one unusual first task from dominating the estimate.
 const TASKS_OF_PRIOR: f64 = 4.0;
 /// Number of iterations that fit two sets of factors alternately: the run time factor of each kind of task, and the slowness of each rank. Each
 /// iteration at least halves the remaining error.

@@ -60,8 +60,7 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
 }
 
 /// Returns the number of moves of vertices without a better cut after which a refinement pass ends.
-/// It grows with the square root of `vertices`, as the number of vertices along a cut of a square
-/// grid does.
+/// The number grows with the square root of `vertices`, as the number of vertices along a cut of a square grid does.
 fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }

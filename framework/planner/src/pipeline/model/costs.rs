@@ -18,7 +18,7 @@ pub(in crate::pipeline) struct Costs {
     /// For each stage, the size in bytes of an item that enters it; the last entry is the size of an item that leaves the pipeline.
     bytes: Vec<f64>,
     /// For each node (processor or outside world), the mean set-up time and the inverse mean bandwidth of its links (c̄ and 1/B̄ in the HeDPM paper).
-    /// They are used while the processor of the previous or next stage is not chosen yet.
+    /// The means are used while the processor of the previous or next stage is not chosen yet.
     mean_links: Vec<[f64; 2]>,
     /// True if processors compute while they send and receive.
     overlap: bool,

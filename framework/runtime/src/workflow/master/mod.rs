@@ -1,5 +1,5 @@
 //! State of a workflow's run on rank 0 (the master): the state of each task, the rank that holds its value, and the tasks dispatched to each rank.
-//! It has no clock and no thread; it produces orders, which its caller sends. `README.md` in the workflow's module describes the protocol.
+//! The master has no clock and no thread; it produces orders, which its caller sends. `README.md` in the workflow's module describes the protocol.
 
 mod failures;
 mod losses;
