@@ -26,7 +26,6 @@ mod tests;
 pub(crate) mod topology;
 mod values;
 
-use std::io::Write;
 use std::time::Duration;
 
 use crate::comm::Transport;
@@ -327,9 +326,6 @@ fn on_rank(
     let result = result.and_then(|()| finalize::leave(&mut endpoint, config));
     match result {
         Ok(()) => {
-            if let Some(stopped) = stopped.as_ref().filter(|_| rank == 0 && endpoint.is_process()) {
-                let _ = std::io::stderr().write_all(format!("armature: {stopped}\n").as_bytes());
-            }
             let lost = endpoint.lost().to_vec();
             if !lost.is_empty() {
                 // The endpoint is leaked, because MPI may still read the buffers of messages to dead ranks.
