@@ -1,25 +1,34 @@
 //! `armature report`, `armature trace` and `armature events`: a run as a page, as a trace, and as lines for other programs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use armature::observe::{self, Log};
 use armature_files::output;
-use armature_report::{Attempt, Figure, Job, Run, chrome, csv, figure, page, perfetto, tree};
+use armature_report::{Attempt, Figure, Job, Run, chrome, compare, csv, figure, page, perfetto, tree};
 use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::cli::print;
 use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
+use crate::run_directory::description::Description;
 use crate::run_directory::reference::events as events_of;
 use crate::run_directory::state::why;
-use crate::run_directory::{RunDirectory, attempt};
+use crate::run_directory::{ATTEMPTS, RunDirectory, attempt};
+use crate::top::Watched;
 
 /// Create a page that shows what a run did.
 ///
 /// RUN is the directory of the event log, or a directory with the log in events/. A program that uses armature writes the log if it is started with
 /// ARMATURE_EVENTS=RUN. For a run that failed, was killed or is still running, the page shows the part that the log contains.
 ///
-/// The page opens without a network. It has a sentence on what the ranks waited for, their time line, efficiencies, rates, mappings, decisions,
-/// durations, memory and messages. Its size is below 5 MB for any number of events.
+/// The page opens without a network. It has the efficiency, a sentence on what the ranks waited for, a picture of ranks, tasks, rates, memory and
+/// decisions on one time axis, and tables. Its size is below 5 MB for any number of events.
+///
+/// With two runs, the page compares the longest run of a skeleton in each: their pictures above each other on one time axis, and their numbers.
 ///
 /// Exit code: 0; 2 if the log cannot be read or does not contain the requested data; 1 if the page cannot be written.
 #[derive(Debug, Args)]
@@ -27,12 +36,19 @@ pub(crate) struct Report {
     /// Directory of the event log or of the run, `last`, name of a run, or number of a batch job; RUN@K is attempt K
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// File to write [default: report.html in the directory of the log; standard output for a figure and for efficiencies]
+    /// Run to compare with RUN
+    #[arg(value_name = "OTHER", conflicts_with_all = ["figure", "efficiencies", "follow", "title"])]
+    other: Option<PathBuf>,
+    /// File to write [default: report.html in the directory of the log, comparison.html in that of OTHER; standard output for a figure and for
+    /// efficiencies]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Title of the page [default: the path of RUN]
+    /// Title of the page [default: the command of the run, or the path of RUN if the command is not known]
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["figure", "efficiencies"])]
     title: Option<String>,
+    /// Write the page again every few seconds until the run ends; a browser that shows it loads it again
+    #[arg(long, conflicts_with_all = ["figure", "efficiencies"])]
+    follow: bool,
     /// Draw one figure as SVG instead of the page
     #[arg(long, value_name = "NAME")]
     figure: Option<FigureName>,
@@ -103,29 +119,113 @@ const PHASES: usize = usize::MAX;
 /// Creates the requested page, figure or table. Returns the text to print.
 pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
+    if let Some(other) = &args.other {
+        return compared(args, &directory, &events_of(other)?);
+    }
+    let place = args.output.clone().unwrap_or_else(|| directory.join("report.html"));
+    if args.follow {
+        return follow(args, &directory, &place);
+    }
     let log = read(&directory)?;
-    let (text, place) = if let Some(name) = args.figure {
-        (drawn(&log, name, &directory)?, args.output.clone())
-    } else if let Some(form) = args.efficiencies {
-        (efficiencies(&log, form), args.output.clone())
-    } else {
-        let path = std::path::absolute(&args.run).unwrap_or_else(|_| args.run.clone());
-        let title = args.title.clone().unwrap_or_else(|| path.display().to_string());
-        let status = status_in(&directory).unwrap_or_else(|error| {
-            crate::message::print_message(error.to_string());
-            None
-        });
-        let state = JobState::of(status.as_ref(), alive_here);
-        let outcome = (state != JobState::Unknown).then(|| state.to_string());
-        let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
-        let (earlier, attempt) = attempts(&directory);
-        let job = Job { title, outcome, restarts, attempt, earlier };
-        (page(&log, &job), Some(args.output.clone().unwrap_or_else(|| directory.join("report.html"))))
+    let text = match (args.figure, args.efficiencies) {
+        (Some(name), _) => drawn(&log, name, &directory)?,
+        (None, Some(form)) => efficiencies(&log, form),
+        (None, None) => return written(place, page(&log, &job(args, &directory, None)).as_bytes()),
     };
-    match place {
-        Some(place) => written(place, text.as_bytes()),
+    match &args.output {
+        Some(place) => written(place.clone(), text.as_bytes()),
         None => Ok(text),
     }
+}
+
+/// Returns the facts about the job whose events are in `directory`, for its page.
+fn job(args: &Report, directory: &Path, reload_s: Option<u32>) -> Job {
+    let status = status_in(directory).unwrap_or_else(|error| {
+        crate::message::print_message(error.to_string());
+        None
+    });
+    let state = JobState::of(status.as_ref(), alive_here);
+    let outcome = (state != JobState::Unknown).then(|| state.to_string());
+    let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
+    let (earlier, attempt) = attempts(directory);
+    let title = args.title.clone().unwrap_or_else(|| title(&args.run, directory));
+    Job { title, outcome, restarts, attempt, earlier, reload_s }
+}
+
+/// Returns the command of the run without the directory of its program, or the path of the run if the command is not known.
+fn title(run: &Path, directory: &Path) -> String {
+    let attempt = directory.parent().filter(|parent| parent.ends_with(ATTEMPTS)).and_then(Path::parent);
+    let command = Description::read(&RunDirectory::at(attempt.unwrap_or(directory))).map(|run| run.command);
+    match command.as_deref() {
+        Some([program, arguments @ ..]) => {
+            let name =
+                Path::new(program).file_name().map_or(program.clone().into(), |name| name.to_string_lossy());
+            std::iter::once(&*name).chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+        }
+        _ => std::path::absolute(run).unwrap_or_else(|_| run.into()).display().to_string(),
+    }
+}
+
+/// Writes the page that compares the runs in two directories. Returns the text to print.
+fn compared(args: &Report, directory: &Path, other: &Path) -> Result<String, LaunchError> {
+    let (log, other_log) = (read(directory)?, read(other)?);
+    let (mut before, mut after) = (job(args, directory, None), job(args, other, None));
+    // The names of the runs are shown instead of their commands, because both may have the same command.
+    before.title = name(&args.run);
+    after.title = args.other.as_deref().map_or(String::new(), name);
+    let place = args.output.clone().unwrap_or_else(|| other.join("comparison.html"));
+    written(place, compare((&log, &before), (&other_log, &after)).as_bytes())
+}
+
+/// Returns the last part of the path that names a run.
+fn name(run: &Path) -> String {
+    run.file_name().map_or(run.display().to_string(), |name| name.to_string_lossy().into())
+}
+
+/// Minimum time between two pages of a run in progress.
+const FOLLOW: Duration = Duration::from_secs(5);
+/// Minimum time between two pages of a run in progress, as a multiple of the time to make a page.
+const FOLLOW_PART: u32 = 10;
+/// Interval at which this process checks if a signal has arrived.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Writes the page again and again until the run has ended or a signal arrives; the last page does not load itself again.
+fn follow(args: &Report, directory: &Path, place: &Path) -> Result<String, LaunchError> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = signal_hook::flag::register(signal, is_interrupted.clone());
+        registered.map_err(LaunchError::io("listen for signals"))?;
+    }
+    let mut watched = Watched::new(directory.into());
+    let mut wait = FOLLOW;
+    for n in 0.. {
+        let began = Instant::now();
+        let is_new = watched.poll()?;
+        let is_last = watched.ended().is_some() || is_interrupted.load(Ordering::Relaxed);
+        if is_new || is_last || n == 0 {
+            let reload_s = (!is_last).then_some(wait.as_secs().max(1) as u32);
+            written(
+                place.into(),
+                page(
+                    &observe::read(directory).map_err(LaunchError::Events)?,
+                    &job(args, directory, reload_s),
+                )
+                .as_bytes(),
+            )?;
+        }
+        if n == 0 {
+            print(&format!("{}\n", place.display()))?;
+        }
+        if is_last {
+            break;
+        }
+        wait = FOLLOW.max(FOLLOW_PART * began.elapsed());
+        let next = Instant::now() + wait;
+        while Instant::now() < next && !is_interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+        }
+    }
+    Ok(String::new())
 }
 
 /// Returns the attempts of the run in `directory` before the newest one, and the number of the newest one; none and 1 if `directory` is that of an

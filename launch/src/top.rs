@@ -56,7 +56,7 @@ pub(crate) struct Top {
 }
 
 /// State of the job that `armature top` shows.
-struct Watched {
+pub(crate) struct Watched {
     directory: PathBuf,
     follower: Follower,
     live: Live,
@@ -73,7 +73,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(directory: PathBuf) -> Self {
+    pub(crate) fn new(directory: PathBuf) -> Self {
         Watched {
             follower: Follower::new(&directory),
             directory,
@@ -96,7 +96,7 @@ impl Watched {
 
     /// Reads the job status and the new records of the event log. Returns true if there is any
     /// record or the status has changed.
-    fn poll(&mut self) -> Result<bool, LaunchError> {
+    pub(crate) fn poll(&mut self) -> Result<bool, LaunchError> {
         // The job status is read before the events, so that all events before a final status are shown.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
@@ -123,7 +123,7 @@ impl Watched {
     }
 
     /// Returns a message and the exit code of the job, if the job has ended.
-    fn ended(&self) -> Option<(String, u8)> {
+    pub(crate) fn ended(&self) -> Option<(String, u8)> {
         if self.is_attended {
             return None;
         }

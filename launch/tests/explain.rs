@@ -185,7 +185,10 @@ fn workflow_is_explained_with_its_critical_path_and_at_a_time() {
     }
     let text = told(&[], dir.path());
     let last = text.lines().last().unwrap();
-    assert!(last.starts_with("The critical path has ") && last.contains("which ran for 50.0"), "{last}");
+    assert!(
+        last.starts_with("The critical path has ") && last.contains("which ran for 50 s of 50 s. Each"),
+        "{last}"
+    );
     let text = told(&["--at", "9"], dir.path());
     for part in ["Rank 0 ran \"", "\" waited on rank ", " held ", " for tasks (limit "] {
         assert!(text.contains(part), "`{part}` is not told: {text}");

@@ -69,7 +69,7 @@ fn page_shows_all_attempts_of_a_run() {
     printed(&["report"], dir.path());
     let text = fs::read_to_string(dir.path().join("report.html")).unwrap();
     for part in [
-        "<p>Attempt 1: time limit: the job ends at 12:00, 326 done.</p>",
+        "<p class=\"note\">Attempt 1: time limit: the job ends at 12:00, 326 done.</p>",
         "<h2>Attempt 1: Run</h2>",
         "The run ends after 326 items",
         "<h2>Attempt 3: Run</h2>",
@@ -81,6 +81,60 @@ fn page_shows_all_attempts_of_a_run() {
     printed(&["report"], &dir.path().join("attempts/1"));
     let text = fs::read_to_string(dir.path().join("attempts/1/report.html")).unwrap();
     assert!(text.contains("after 326 items") && !text.contains("Attempt"), "{text}");
+}
+
+#[test]
+fn title_is_the_command_of_the_run() {
+    let dir = run_directory();
+    let run = r#"{"schema":1,"command":["/opt/bin/ferret","query","--db","a b"]}"#;
+    fs::write(dir.path().join("events/run.json"), run).unwrap();
+    printed(&["report"], dir.path());
+    let text = fs::read_to_string(dir.path().join("events/report.html")).unwrap();
+    assert!(text.contains("<h1>ferret query --db a b</h1>"), "{text}");
+}
+
+#[test]
+fn two_runs_are_compared_on_one_page() {
+    let (before, after) = (run_directory(), run_directory());
+    let said = printed(&["report", before.path().to_str().unwrap()], after.path());
+    let page = after.path().join("events/comparison.html");
+    assert_eq!(said.trim(), page.to_str().unwrap());
+    let text = fs::read_to_string(&page).unwrap();
+    let name = |dir: &tempfile::TempDir| dir.path().file_name().unwrap().to_str().unwrap().to_string();
+    for part in [
+        format!("{} took 1 times as long as {}", name(&after), name(&before)),
+        format!("\"title\":\"{}: Ranks of each stage\"", name(&before)),
+        format!("\"title\":\"{}: Ranks of each stage\"", name(&after)),
+        "<th>parallel efficiency</th>".to_string(),
+    ] {
+        assert!(text.contains(&part), "`{part}` is missing: {text}");
+    }
+}
+
+/// While the job runs, the page loads itself again; when the job has ended, the command writes the last page and ends.
+#[test]
+fn followed_page_is_renewed_until_the_job_has_ended() {
+    let dir = run_directory();
+    let status = dir.path().join("events/job-status.json");
+    fs::write(&status, r#"{"state":"running"}"#).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    let mut child = command.args(["report", "--follow"]).arg(dir.path()).spawn().unwrap();
+    let page = dir.path().join("events/report.html");
+    let text_when = |is_there: &dyn Fn(&str) -> bool| {
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            let text = fs::read_to_string(&page).unwrap_or_default();
+            if is_there(&text) {
+                return;
+            }
+            assert!(std::time::Instant::now() < limit, "{text}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    text_when(&|text| text.contains("http-equiv=\"refresh\"") && text.contains("this page is renewed every"));
+    fs::write(&status, r#"{"state":"finished"}"#).unwrap();
+    text_when(&|text| text.contains("Job: finished") && !text.contains("http-equiv=\"refresh\""));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

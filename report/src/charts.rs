@@ -1,24 +1,26 @@
 //! Charts of a run over time. A chart is omitted if the log lacks its data.
 
-use armature::observe::number_format::seconds;
-
-use crate::account::Shares;
-use crate::bins::{Bins, done_by};
+use crate::bins::{Bins, MIN_ROW_BINS, done_by};
 use crate::run::{Arrangement, Run, Skeleton};
-use crate::svg::{Chart, Line, Row, Strip};
+use crate::svg::{Chart, Line, Strip, StripBox, StripRow};
 
 /// Maximum number of ranks drawn as separate curves; more curves could not be distinguished.
-const CURVES: usize = 12;
+pub(crate) const CURVES: usize = 8;
 /// Number of points in time at which a curve is evaluated.
 const MOMENTS: usize = 400;
 const TIME: &str = "seconds since the run began";
 
-/// Returns the chart of the number of computing ranks over time.
-pub(crate) fn busy(run: &Run, bins: &Bins) -> Chart {
-    let busy = bins.busy();
-    let points = busy.iter().enumerate().map(|(n, busy)| ((n as f64 + 0.5) * bins.width, *busy)).collect();
-    let lines = vec![Line { name: "in user code".into(), points, is_stepped: false }];
-    over_time(run, "Ranks that compute", "ranks", lines)
+/// Returns the chart of the number of ranks that compute over time, from the time lines of groups of ranks with the number of ranks in each.
+pub(crate) fn busy(run: &Run, groups: &[(usize, Bins)]) -> Chart {
+    let count = groups.first().map_or(0, |(_, bins)| bins.cells.len());
+    let point = |bin: usize| {
+        let busy: f64 =
+            groups.iter().map(|(ranks, bins)| *ranks as f64 * bins.cells[bin].work / bins.width).sum();
+        ((bin as f64 + 0.5) * groups[0].1.width, busy)
+    };
+    let points = (0..count).map(point).collect();
+    let lines = vec![Line { name: String::new(), points, is_stepped: false }];
+    over_time(run, "Ranks that compute", "", lines)
 }
 
 /// Returns the chart of items completed per second and, for a pipeline, the chart of the items that have left the source and not reached the sink.
@@ -33,16 +35,15 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
     let window = MOMENTS / 50;
     let rate = |n: usize| (done[n] - done[n - window]) / (window as f64 * step);
     let points = (window..=MOMENTS).map(|n| ((n as f64 - window as f64 / 2.0) * step, rate(n))).collect();
-    let name =
-        if run.skeleton == Skeleton::Pipeline { "results".to_string() } else { run.things().to_string() };
-    let unit = format!("{} a second", run.things());
+    let what = if run.skeleton == Skeleton::Pipeline { "Results" } else { run.things() };
+    let title = format!("{}{} per second", what[..1].to_uppercase(), &what[1..]);
     let mut charts =
-        vec![over_time(run, "Done a second", &unit, vec![Line { name, points, is_stepped: false }])];
+        vec![over_time(run, &title, "/s", vec![Line { name: String::new(), points, is_stepped: false }])];
     if run.skeleton == Skeleton::Pipeline && last > 0 {
         let drawn = done_by(run, 0, MOMENTS);
         let points = (0..=MOMENTS).map(|n| (n as f64 * step, (drawn[n] - done[n]).max(0.0))).collect();
-        let line = Line { name: "drawn, not at the sink".into(), points, is_stepped: true };
-        charts.push(over_time(run, "Items in flight", "items", vec![line]));
+        let line = Line { name: String::new(), points, is_stepped: true };
+        charts.push(over_time(run, "Items between source and sink", "", vec![line]));
     }
     charts
 }
@@ -69,8 +70,8 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
             lines.push(Line { name: format!("rank {rank}, filtered"), points: filtered, is_stepped: true });
         }
     }
-    let unit = format!("{} per second of computing", run.things());
-    (!lines.is_empty()).then(|| over_time(run, "Rates of the ranks", &unit, lines))
+    let title = format!("Speed of the ranks, {} per second of computing", run.things());
+    (!lines.is_empty()).then(|| over_time(run, &title, "/s", lines))
 }
 
 /// Returns the means of groups of consecutive points, at most 120 groups, so that the curve is readable.
@@ -87,7 +88,7 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// units (rows or indices) of each rank of a loop, or the number of workers.
 pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
     let ends = run.arrangements.iter().skip(1).map(|(at, _)| *at).chain([run.seconds]);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<StripRow> = Vec::new();
     for ((begin, arrangement), end) in run.arrangements.iter().zip(ends) {
         let cells: Vec<(String, String)> = match arrangement {
             Arrangement::Mapping(mapping) => {
@@ -101,59 +102,45 @@ pub(crate) fn arrangement(run: &Run) -> Option<Strip> {
         };
         for (place, (name, text)) in cells.into_iter().enumerate() {
             if place >= rows.len() {
-                rows.push((name, Vec::new()));
+                rows.push(StripRow { name, ..StripRow::default() });
             }
-            let boxes = &mut rows[place].1;
+            let boxes = &mut rows[place].boxes;
             match boxes.last_mut() {
-                Some(last) if last.2 == text => last.1 = end,
-                _ => boxes.push((*begin, end.max(*begin), text)),
+                Some(last) if last.text == text => last.end = end,
+                _ => {
+                    boxes.push(StripBox { begin: *begin, end: end.max(*begin), text, ..StripBox::default() })
+                }
             }
         }
     }
-    for (_, boxes) in &mut rows {
-        boxes.truncate(BOXES);
-    }
+    rows.iter_mut().for_each(|row| row.boxes = combined(std::mem::take(&mut row.boxes)));
     let title = match run.skeleton {
         Skeleton::Pipeline => "Ranks of each stage",
+        Skeleton::Loop if run.ranks.len() > RANKS => "Units of each of the first 32 ranks",
         Skeleton::Loop => "Units of each rank",
         _ => "Workers",
     };
     (!rows.is_empty()).then(|| Strip { title: title.into(), to: run.seconds, rows })
 }
 
+/// Combines consecutive boxes, so that at most [`BOXES`] remain. The label of a combined box has the first and the last text.
+fn combined(boxes: Vec<StripBox>) -> Vec<StripBox> {
+    let size = boxes.len().div_ceil(BOXES).max(1);
+    let one = |group: &[StripBox]| {
+        let (first, last) = (&group[0], &group[group.len() - 1]);
+        let text =
+            if group.len() == 1 { first.text.clone() } else { format!("{} … {}", first.text, last.text) };
+        StripBox { begin: first.begin, end: last.end, text, ..StripBox::default() }
+    };
+    boxes.chunks(size).map(one).collect()
+}
+
 /// Maximum number of rows (ranks or stages) of a strip chart, which shows each row as a sequence of
 /// labelled boxes along the time axis.
-const RANKS: usize = 64;
+const RANKS: usize = 32;
 /// Maximum number of boxes in a row of a strip chart. A box stands for a time in which a rank or
 /// stage does the same.
 const BOXES: usize = 400;
-
-/// Returns the chart of predicted and measured times per item after changes of the distribution of work.
-pub(crate) fn outcomes(run: &Run) -> Option<Chart> {
-    let finite = run.outcomes.iter().filter(|o| o.predicted_s.is_finite() && o.after_s.is_finite());
-    let points: Vec<(f64, f64, String)> = finite
-        .map(|o| {
-            let text = format!(
-                "at {:.2} s: {} predicted, {} measured, {} before",
-                o.at,
-                seconds(o.predicted_s),
-                seconds(o.after_s),
-                seconds(o.before_s)
-            );
-            (o.predicted_s, o.after_s, text)
-        })
-        .collect();
-    let to = points.iter().map(|p| p.0.max(p.1)).fold(0.0, f64::max) * 1.05;
-    (!points.is_empty()).then(|| Chart {
-        title: "Predicted and measured times after changes".into(),
-        unit: "measured, seconds".into(),
-        x_name: "predicted, seconds".into(),
-        to,
-        points,
-        diagonal: true,
-        ..Chart::default()
-    })
-}
 
 fn over_time(run: &Run, title: &str, unit: &str, lines: Vec<Line>) -> Chart {
     Chart {
@@ -163,7 +150,6 @@ fn over_time(run: &Run, title: &str, unit: &str, lines: Vec<Line>) -> Chart {
         x_name: TIME.into(),
         lines,
         marks: run.changes.clone(),
-        ..Chart::default()
     }
 }
 
@@ -174,7 +160,7 @@ pub(crate) fn memory(run: &Run) -> Option<Strip> {
         .iter()
         .enumerate()
         .filter_map(|(rank, its)| Some((rank, its.memory_peak?, its.memory_limit)));
-    let rows: Vec<Row> = peaks
+    let rows: Vec<StripRow> = peaks
         .take(RANKS)
         .map(|(rank, peak, limit)| {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -182,10 +168,11 @@ pub(crate) fn memory(run: &Run) -> Option<Strip> {
                 Some(limit) => format!("{:.0} MiB of {:.0}", mib(peak), mib(limit)),
                 None => format!("{:.0} MiB", mib(peak)),
             };
-            (format!("rank {rank}"), vec![(0.0, mib(peak), text)])
+            let boxes = vec![StripBox { end: mib(peak), text, ..StripBox::default() }];
+            StripRow { name: format!("rank {rank}"), boxes, is_plan: false }
         })
         .collect();
-    let to = rows.iter().map(|row| row.1[0].1).fold(0.0, f64::max);
+    let to = rows.iter().map(|row| row.boxes[0].end).fold(0.0, f64::max);
     (!rows.is_empty()).then(|| Strip { title: "Peak memory of the ranks' processes, MiB".into(), to, rows })
 }
 
@@ -194,21 +181,21 @@ pub(crate) fn gantt(run: &Run) -> Option<Strip> {
     if !run.has_activity() {
         return None;
     }
-    let bins = Bins::of(run, 1);
-    let rows = bins.cells.iter().take(RANKS).enumerate().map(|(rank, cells)| {
-        // Adjacent groups of bins whose ranks spend most time on the same kind of activity form one box.
-        let mut boxes: Vec<(f64, f64, String)> = Vec::new();
-        let size = bins.count.div_ceil(BOXES);
-        for (n, group) in cells.chunks(size).enumerate() {
-            let (from, to) = (n as f64 * size as f64 * bins.width, (n + 1) as f64 * size as f64 * bins.width);
-            let sum = group.iter().fold(Shares::default(), |sum, cell| sum.plus(*cell));
-            let Some(what) = sum.largest() else { continue };
+    let rows = (0..run.ranks.len().min(RANKS)).map(|rank| {
+        let bins = Bins::of(run, &[rank], MIN_ROW_BINS);
+        // Adjacent bins in which the rank spends most time on the same kind of activity form one box.
+        let mut boxes: Vec<StripBox> = Vec::new();
+        for (n, cell) in bins.cells.iter().enumerate() {
+            let (begin, end) = (n as f64 * bins.width, (n + 1) as f64 * bins.width);
+            let Some(what) = cell.largest() else { continue };
             match boxes.last_mut() {
-                Some(last) if last.2 == what && (last.1 - from).abs() < 1e-9 * run.seconds => last.1 = to,
-                _ => boxes.push((from, to.min(run.seconds), what.to_string())),
+                Some(last) if last.text == what && (last.end - begin).abs() < 1e-9 * run.seconds => {
+                    last.end = end
+                }
+                _ => boxes.push(StripBox { begin, end, text: what.to_string(), ..StripBox::default() }),
             }
         }
-        (format!("rank {rank}"), boxes)
+        StripRow { name: format!("rank {rank}"), boxes, is_plan: false }
     });
     Some(Strip { title: "Activity of the ranks".into(), to: run.seconds, rows: rows.collect() })
 }

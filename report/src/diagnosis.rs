@@ -1,9 +1,10 @@
 //! Diagnosis of a run: a sentence on how the ranks spent their time, and the cause of waiting.
 
-use armature::observe::number_format::{percent, seconds, short};
+use armature::observe::number_format::{percent, short};
 
 use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
+use crate::units::time;
 
 /// Fraction of the ranks' time that is spent on computing, from which on a run is considered good.
 const GOOD_COMPUTING_SHARE: f64 = 0.85;
@@ -45,6 +46,14 @@ struct Facts<'r> {
     busiest: (usize, Shares),
 }
 
+/// Cause of lost time.
+struct Cause {
+    /// Continuation of a sentence about waiting, such as "because …" or "mostly for rank 3, …".
+    why: String,
+    /// What a user can try, as a sentence.
+    advice: &'static str,
+}
+
 /// Returns one or two sentences on how the ranks spent their time, and on the cause of waiting.
 pub fn diagnosis(run: &Run) -> String {
     let Some(facts) = Facts::of(run, (0.0, run.seconds)) else {
@@ -55,6 +64,12 @@ pub fn diagnosis(run: &Run) -> String {
     let unfinished =
         if run.has_ended { "" } else { " The run did not end normally, or the log was read before its end." };
     format!("{}{unfinished}", facts.sentence())
+}
+
+/// Returns what a user can try against the main cause of lost time, or `None` if no cause is known.
+pub(crate) fn advice(run: &Run) -> Option<String> {
+    let facts = Facts::of(run, (0.0, run.seconds))?;
+    facts.cause().map(|cause| cause.advice.to_string())
 }
 
 /// Returns the diagnosis of a part of the run, or `None` if no rank recorded its activity in this part.
@@ -72,6 +87,25 @@ impl<'r> Facts<'r> {
         let mean = ranks.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares)).divided_by(n);
         let (time, is_whole) = (to - from, from <= 0.0 && to >= run.seconds);
         Some(Facts { run, time, is_whole, ranks, mean, busiest })
+    }
+
+    /// Returns the main cause of waiting; `None` if little time was lost, too much time is unknown, or no cause stands out.
+    fn cause(&self) -> Option<Cause> {
+        if self.mean.useful() >= GOOD_COMPUTING_SHARE * self.time
+            || self.mean.unknown > MAX_UNKNOWN_SHARE * self.time
+        {
+            return None;
+        }
+        self.memory()
+            .or_else(|| self.loaded_core())
+            .or_else(|| self.short_calls())
+            .or_else(|| self.master())
+            .or_else(|| self.slow_rank())
+            .or_else(|| self.stage_of_one_rank())
+            .or_else(|| self.slow_link())
+            .or_else(|| self.uneven_work())
+            .or_else(|| self.handling_messages())
+            .or_else(|| self.too_many())
     }
 
     fn sentence(&self) -> String {
@@ -96,17 +130,6 @@ impl<'r> Facts<'r> {
                 percent(self.mean.unknown / time, 0)
             );
         }
-        let why = self
-            .memory()
-            .or_else(|| self.loaded_core())
-            .or_else(|| self.short_calls())
-            .or_else(|| self.master())
-            .or_else(|| self.slow_rank())
-            .or_else(|| self.stage_of_one_rank())
-            .or_else(|| self.slow_link())
-            .or_else(|| self.uneven_work())
-            .or_else(|| self.handling_messages())
-            .or_else(|| self.too_many());
         let others =
             [("no core", self.mean.lost), ("set-up", self.mean.set_up), ("messages", self.mean.messages)];
         let others: String = others
@@ -114,21 +137,23 @@ impl<'r> Facts<'r> {
             .filter(|(_, share)| *share >= 0.01 * time)
             .map(|(name, share)| format!(", {name}: {}", percent(share / time, 0)))
             .collect();
-        match why {
-            Some(why) => format!("{waited}, {why}."),
+        match self.cause() {
+            Some(Cause { why, .. }) => format!("{waited}, {why}."),
             None => format!("{waited}{others}; no single cause stands out."),
         }
     }
 
-    fn memory(&self) -> Option<String> {
+    fn memory(&self) -> Option<Cause> {
         let waited = self.run.memory_wait_s.filter(|_| self.is_whole)?;
         let share = waited / (self.time * self.ranks.len() as f64);
-        (share >= MEMORY_SHARE)
-            .then(|| format!("because ready tasks waited for memory for {} of the time", percent(share, 0)))
+        (share >= MEMORY_SHARE).then(|| Cause {
+            advice: "Give the ranks more memory, use more hosts, or let values spill to a directory.",
+            why: format!("because ready tasks waited for memory for {} of the time", percent(share, 0)),
+        })
     }
 
     /// Tests whether the rank that had no core for longest lacked it because of other programs or a CPU quota.
-    fn loaded_core(&self) -> Option<String> {
+    fn loaded_core(&self) -> Option<Cause> {
         let by_loss = |a: &&(usize, Shares), b: &&(usize, Shares)| a.1.lost.total_cmp(&b.1.lost);
         let (rank, shares) = self.ranks.iter().max_by(by_loss)?;
         let share = shares.lost / shares.work.max(f64::MIN_POSITIVE);
@@ -141,7 +166,11 @@ impl<'r> Facts<'r> {
         };
         let others = self.mean.lost * self.ranks.len() as f64 - shares.lost;
         let alike = self.ranks.len() > 1 && others / (self.ranks.len() - 1) as f64 > 0.5 * shares.lost;
-        Some(if alike {
+        let advice = match is_stopped(rank) {
+            true => "Raise the CPU quota of the job, or start only as many ranks as the quota has cores.",
+            false => "End the other programs, or start fewer ranks on that host (slots= in the hostfile).",
+        };
+        let why = if alike {
             let mean = 1.0 - self.mean.lost / self.mean.work;
             match self.ranks.iter().all(|(rank, _)| is_stopped(rank)) {
                 true => format!(
@@ -157,25 +186,27 @@ impl<'r> Facts<'r> {
                 false => "other programs ran there",
             };
             format!("mostly for rank {rank}, which had {:.2} of a core, because {why}", 1.0 - share)
-        })
+        };
+        Some(Cause { why, advice })
     }
 
     /// Tests whether a call of user code takes so little time that messages cost too much in comparison.
-    fn short_calls(&self) -> Option<String> {
+    fn short_calls(&self) -> Option<Cause> {
         let calls = self.run.calls()?;
         let message = self.run.message_s?;
         let share = self.mean.messages / self.time;
-        (calls < SHORT_CALL * message && share >= LOADED_SHARE).then(|| {
-            format!(
+        (calls < SHORT_CALL * message && share >= LOADED_SHARE).then(|| Cause {
+            advice: "Let each piece of work be larger, or leave the number of pieces per message to the framework.",
+            why: format!(
                 "because the pieces of work are too small: a call of user code takes {}, and a message {}",
-                seconds(calls),
-                seconds(message)
-            )
+                time(calls),
+                time(message)
+            ),
         })
     }
 
     /// Tests whether rank 0 is busy with messages all the time, while the other ranks are idle.
-    fn master(&self) -> Option<String> {
+    fn master(&self) -> Option<Cause> {
         if self.run.skeleton == Skeleton::Loop || self.ranks.len() < 2 {
             return None;
         }
@@ -186,16 +217,17 @@ impl<'r> Facts<'r> {
             && root.messages >= 0.5 * self.time
             && share >= BOTTLENECK_SHARE
             && idle >= MESSAGES_SHARE * self.time;
-        is_it.then(|| {
-            format!(
+        is_it.then(|| Cause {
+            advice: "Use larger tasks, or sub-masters that dispatch tasks on behalf of rank 0.",
+            why: format!(
                 "because rank 0, which dispatches the work, spent {} of its time on messages",
                 percent(root.messages / self.time, 0)
-            )
+            ),
         })
     }
 
     /// Tests whether the rank with the longest computing time is slower than the others.
-    fn slow_rank(&self) -> Option<String> {
+    fn slow_rank(&self) -> Option<Cause> {
         let (rank, shares) = self.busiest;
         if shares.work < BOTTLENECK_SHARE * self.time || self.ranks.len() < 2 {
             return None;
@@ -210,17 +242,24 @@ impl<'r> Facts<'r> {
             .collect();
         others.sort_by(f64::total_cmp);
         let usual = *others.get(others.len() / 2)?;
-        (own < SLOW_SPEED * usual).then(|| {
-            format!("mostly for rank {rank}, which is {:.2} times as fast as the others", own / usual)
+        (own < SLOW_SPEED * usual).then(|| Cause {
+            advice: match self.run.balance.as_str() {
+                "live" => {
+                    "Leave the slow rank's host out, or give the ranks smaller pieces of work to balance."
+                }
+                _ => "Let balancing move work during the run (balance: live), or leave the host out.",
+            },
+            why: format!("mostly for rank {rank}, which is {:.2} times as fast as the others", own / usual),
         })
     }
 
     /// Tests whether a stage that runs on a single rank keeps this rank busy.
-    fn stage_of_one_rank(&self) -> Option<String> {
+    fn stage_of_one_rank(&self) -> Option<Cause> {
         let mapping = self.run.arrangements.iter().rev().find_map(|(_, arrangement)| match arrangement {
             Arrangement::Mapping(mapping) => Some(mapping),
             _ => None,
         })?;
+        let advice = "Do not declare the stage serial, if several ranks may run it; otherwise split it.";
         let alone = |name: &str| {
             let ranks = mapping.stages.iter().find(|(stage, _)| stage == name).map(|(_, ranks)| ranks);
             ranks.is_some_and(|ranks| !ranks.contains([',', '-']))
@@ -230,8 +269,8 @@ impl<'r> Facts<'r> {
             let of_rank = |ranks: &str| ranks == rank.to_string();
             let mut its = mapping.stages.iter().filter(|(_, ranks)| of_rank(ranks)).map(|(stage, _)| stage);
             let (Some(stage), None) = (its.next(), its.next()) else { return None };
-            return (shares.work >= BOTTLENECK_SHARE * self.time)
-                .then(|| format!("mostly for rank {rank}, which alone runs stage {stage}"));
+            let why = format!("mostly for rank {rank}, which alone runs stage {stage}");
+            return (shares.work >= BOTTLENECK_SHARE * self.time).then_some(Cause { why, advice });
         }
         let busy = |kind: &&crate::run::Kind| kind.by_rank.values().map(|(_, s)| *s).fold(0.0, f64::max);
         let stage = self
@@ -241,16 +280,17 @@ impl<'r> Facts<'r> {
             .filter(|kind| alone(&kind.name))
             .max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
         let share = busy(&stage) / self.time;
-        (share >= BOTTLENECK_SHARE).then(|| {
-            format!(
+        (share >= BOTTLENECK_SHARE).then(|| Cause {
+            advice,
+            why: format!(
                 "mostly for stage {}, which kept its only rank busy for {} of the time",
                 armature_text::shown(&stage.name),
                 percent(share, 0)
-            )
+            ),
         })
     }
 
-    fn slow_link(&self) -> Option<String> {
+    fn slow_link(&self) -> Option<Cause> {
         if !self.is_whole {
             return None;
         }
@@ -261,41 +301,53 @@ impl<'r> Facts<'r> {
         let ((from, to), (bandwidth, _)) = self.run.links.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         let bytes = self.run.ranks.get(*from).and_then(|rank| rank.sent.get(to)).map_or(0, |sent| sent.1);
         let busy = bytes as f64 / bandwidth;
-        (*bandwidth < SLOW_LINK * usual && (bytes == 0 || busy >= LOADED_SHARE * self.time)).then(|| {
-            format!(
+        let is_busy = bytes == 0 || busy >= LOADED_SHARE * self.time;
+        (*bandwidth < SLOW_LINK * usual && is_busy).then(|| Cause {
+            advice: "Place ranks that exchange much data on one host, or measure the links with armature probe.",
+            why: format!(
                 "mostly for the link from rank {from} to rank {to}, which carries {}B/s where others carry {}B/s",
                 short(*bandwidth),
                 short(usual)
-            )
+            ),
         })
     }
 
-    fn uneven_work(&self) -> Option<String> {
+    fn uneven_work(&self) -> Option<Cause> {
         let (rank, shares) = self.busiest;
         let is_it = shares.work >= UNEVEN * self.mean.work && shares.work >= 0.6 * self.time;
-        is_it.then(|| {
-            format!(
+        is_it.then(|| Cause {
+            advice: match self.run.balance.as_str() {
+                "live" => "Divide the work into smaller pieces, so that balancing can distribute it evenly.",
+                _ => "Let balancing move work during the run (balance: live), or divide it into smaller pieces.",
+            },
+            why: format!(
                 "because the work is not balanced: rank {rank} computed for {}, and the mean is {}",
-                seconds(shares.work),
-                seconds(self.mean.work)
-            )
+                time(shares.work),
+                time(self.mean.work)
+            ),
         })
     }
 
     /// Tests whether the ranks spent a large part of their time on messages.
-    fn handling_messages(&self) -> Option<String> {
+    fn handling_messages(&self) -> Option<Cause> {
         let share = self.mean.messages / self.time;
-        (share >= MESSAGES_SHARE)
-            .then(|| format!("because the ranks spent {} of the time on messages", percent(share, 0)))
+        (share >= MESSAGES_SHARE).then(|| Cause {
+            advice: "Send fewer and larger messages: more items per message, or more work for each item.",
+            why: format!("because the ranks spent {} of the time on messages", percent(share, 0)),
+        })
     }
 
     /// Tests whether half of the ranks could have done the work in the same time.
-    fn too_many(&self) -> Option<String> {
+    fn too_many(&self) -> Option<Cause> {
         let needed =
             (self.mean.useful() * self.ranks.len() as f64 / (BOTTLENECK_SHARE * self.time)).ceil().max(1.0);
         (needed <= 0.5 * self.ranks.len() as f64).then(|| {
             let ranks = if needed == 1.0 { "one rank".to_string() } else { format!("{needed} ranks") };
-            format!("because there are more ranks than the work keeps busy: {ranks} could have done it, and there are {}", self.ranks.len())
+            let of = self.ranks.len();
+            Cause {
+                advice: "Start fewer ranks (-n), or give them more work.",
+                why: format!("because there are more ranks than the work keeps busy: {ranks} could have done it, and there are {of}"),
+            }
         })
     }
 }

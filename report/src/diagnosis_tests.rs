@@ -114,7 +114,7 @@ fn too_small_chunks_are_diagnosed() {
     });
     assert_diagnosis(
         &run.run(),
-        "the pieces of work are too small: a call of user code takes 2.000 us, and a message 1.000 us",
+        "the pieces of work are too small: a call of user code takes 2 µs, and a message 1 µs",
     );
 }
 
@@ -143,7 +143,7 @@ fn unbalanced_work_is_diagnosed() {
     let run = run.with(|run| run.kinds = vec![kind("unit", &[(190, 9.5), (80, 4.0), (90, 4.5)])]);
     assert_diagnosis(
         &run.run(),
-        "because the work is not balanced: rank 0 computed for 9.500 s, and the mean is 6.000 s",
+        "because the work is not balanced: rank 0 computed for 9.5 s, and the mean is 6 s",
     );
 }
 

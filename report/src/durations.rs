@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use armature::observe::activity::Work;
-use armature::observe::number_format::seconds;
 
 use crate::run::{Kind, Run, call_text};
+use crate::units::time;
 
 /// Row of the table of durations.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,13 +24,13 @@ pub(crate) fn durations(run: &Run) -> Vec<Durations> {
 }
 
 fn row(kind: &Kind, run: &Run) -> Durations {
-    let quantile = |part: f64| quantile(kind, part).map_or("–".to_string(), seconds);
+    let quantile = |part: f64| quantile(kind, part).map_or("–".to_string(), time);
     let longest = kind.longest.as_ref().map_or("–".to_string(), |longest| {
-        format!("{} ({})", seconds(longest.seconds), call_text(longest, &run.kinds))
+        format!("{} ({})", time(longest.seconds), call_text(longest, &run.kinds))
     });
     let cells = vec![
         kind.done.to_string(),
-        seconds(kind.seconds),
+        time(kind.seconds),
         quantile(0.5),
         quantile(0.9),
         quantile(0.99),
@@ -64,8 +64,8 @@ fn picture(kind: &Kind) -> String {
     let width = f64::from(last - first + 1) * 6.0;
     let mut svg = format!(
         r#"<svg role="img" class="spark" viewBox="0 0 {width} 24" width="{width}" height="24"><title>from {} to {}</title>"#,
-        seconds(Work::step_s(first)),
-        seconds(Work::step_s(last + 1))
+        time(Work::step_s(first)),
+        time(Work::step_s(last + 1))
     );
     for (step, count) in kind.steps.range(first..=last) {
         let high = 22.0 * *count as f64 / most + 1.0;

@@ -2,6 +2,7 @@
 
 use crate::charts;
 use crate::run::Run;
+use crate::svg::Strip;
 use crate::workflow;
 
 /// Pictures of a run that can be drawn separately from the page.
@@ -20,6 +21,8 @@ pub enum Figure {
     Graph,
 }
 
+/// Maximum number of a workflow's tasks in a picture, planned ones and actual ones each. A task takes about 300 bytes.
+const DRAWN: usize = 1500;
 /// Style sheet of a picture that is drawn separately from the page, on a white background.
 const STYLE: &str = include_str!("../assets/figure.css");
 
@@ -29,10 +32,14 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
         // For a workflow, the figure is the chart of its tasks, which shows more than the chart of activities.
-        Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks), 1) {
-            Some(gantt) => gantt.svg,
-            None => charts::gantt(run)?.svg(),
-        },
+        Figure::Gantt => {
+            let path = workflow::critical_path(&run.tasks);
+            let tasks = workflow::tasks(run, &path, DRAWN).map(|tasks| Strip {
+                rows: std::iter::once(workflow::critical_row(run, &path)).chain(tasks.strip.rows).collect(),
+                ..tasks.strip
+            });
+            tasks.or_else(|| charts::gantt(run))?.svg()
+        }
         Figure::Memory => match workflow::memory(run) {
             Some(memory) => memory,
             None => charts::memory(run)?.svg(),

@@ -3,6 +3,7 @@
 //!
 //! - [`page()`] renders one HTML file that needs no network. Its size is limited for any number of events: data is down-sampled, and the page
 //!   states what is omitted.
+//! - [`compare()`] renders a page that compares two runs.
 //! - [`diagnosis()`] returns a sentence that names the cause of waiting.
 //! - [`Live`] shows a running job as a few lines of text.
 //! - [`moment()`] describes the state of a run at one time.
@@ -28,17 +29,21 @@ mod diagnosis;
 mod durations;
 mod efficiency;
 mod figure;
+mod head;
 mod live;
 mod mapping;
 mod moment;
 mod pace;
 mod page;
+mod picture;
 mod run;
+mod runs;
 #[cfg(test)]
 mod situation;
 mod svg;
 mod tables;
 mod trace;
+mod units;
 mod workflow;
 
 pub use diagnosis::diagnosis;
@@ -47,7 +52,7 @@ pub use figure::{Figure, figure};
 pub use live::Live;
 pub use mapping::Mapping;
 pub use moment::moment;
-pub use page::{Attempt, Job, page};
+pub use page::{Attempt, Job, compare, page};
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
 pub use workflow::critical_path_text;

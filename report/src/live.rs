@@ -11,7 +11,7 @@ use crate::account::{KINDS, Shares, shares};
 use crate::diagnosis::diagnosis_of_part;
 use crate::pace::{self, Pace};
 use crate::run::{Arrangement, Rank, Run, call_text};
-use crate::tables::{bytes_text, short_count};
+use crate::units::{bytes_text, short_count};
 
 /// The display shows means over the latest part of the run, which has at least this length in
 /// seconds. Means over less time would fluctuate, and means over more would show the past.

@@ -7,7 +7,8 @@ use armature_text::quoted;
 use crate::diagnosis::diagnosis_of_part;
 use crate::live::arrangement_text;
 use crate::run::{Run, TaskRun};
-use crate::tables::{bytes_text, shown_of};
+use crate::tables::shown_of;
+use crate::units::bytes_text;
 
 /// The ranks' activities are summed over this fraction of the run before the described moment, and
 /// over the same time after it.

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use crate::units::time;
+
 /// Escapes text for XML and HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -34,7 +36,7 @@ pub(crate) struct Line {
     pub is_stepped: bool,
 }
 
-/// Chart with curves or points.
+/// Chart with curves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chart {
     /// Title of the chart.
@@ -47,12 +49,8 @@ pub(crate) struct Chart {
     pub x_name: String,
     /// Curves of the chart.
     pub lines: Vec<Line>,
-    /// Single points (x, y), each with a description for its tooltip.
-    pub points: Vec<(f64, f64, String)>,
     /// Vertical lines, each at an x value and with a name.
     pub marks: Vec<(f64, String)>,
-    /// True if the diagonal x = y is drawn.
-    pub diagonal: bool,
 }
 
 /// Width of a chart in units of its view box; the page scales the chart.
@@ -63,6 +61,8 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 130.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 34.0;
+/// Values above this multiple of the 98th percentile are beyond the y axis.
+const OUTLIER: f64 = 3.0;
 /// Maximum number of points of a curve; more points than pixels would not be visible.
 const POINTS: usize = 1200;
 /// Maximum number of vertical lines in a chart.
@@ -71,14 +71,28 @@ pub(crate) const MARKS: usize = 40;
 impl Chart {
     pub(crate) const HEIGHT: f64 = HEIGHT;
 
+    /// Returns the greatest value of the y axis. Values far above nearly all others are beyond it, because otherwise they would flatten the rest.
+    pub(crate) fn top(&self) -> f64 {
+        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|p| p.1));
+        let mut values: Vec<f64> = values.filter(|y| y.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let most = values.last().copied().unwrap_or(0.0);
+        let usual = OUTLIER * values[..].get(values.len() * 98 / 100).copied().unwrap_or(most);
+        let top = if usual > 0.0 { most.min(usual) } else { most };
+        if top <= 0.0 {
+            return 1.0;
+        }
+        // The axis ends at a number with one or two digits.
+        let power = 10f64.powf(top.log10().floor());
+        let round = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].map(|n| n * power);
+        round.into_iter().find(|end| *end >= top).unwrap_or(top)
+    }
+
     /// Renders the chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
         let to = if self.to > 0.0 { self.to } else { 1.0 };
-        let values = self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
-        let values = values.chain(self.points.iter().map(|p| p.1)).filter(|y| y.is_finite());
-        let most = values.fold(0.0, f64::max);
-        let top = if most > 0.0 { most * 1.05 } else { 1.0 };
+        let top = self.top();
         let x = |at: f64| LEFT + w * (at / to).clamp(0.0, 1.0);
         let y = |value: f64| TOP + h * (1.0 - (value / top).clamp(0.0, 1.0));
         let mut svg = open(WIDTH, HEIGHT, &self.title);
@@ -121,16 +135,6 @@ impl Chart {
                 escaped(name)
             );
         }
-        if self.diagonal {
-            let end = to.min(top);
-            let _ = write!(
-                svg,
-                r#"<line class="mark" x1="{LEFT}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
-                TOP + h,
-                x(end),
-                y(end)
-            );
-        }
         let mut free = TOP;
         for (n, line) in self.lines.iter().enumerate() {
             let mut path = String::new();
@@ -161,21 +165,51 @@ impl Chart {
                 c = n % 8
             );
         }
-        for (at, value, name) in &self.points {
-            let _ = write!(
-                svg,
-                r#"<circle class="point" cx="{:.1}" cy="{:.1}" r="4"><title>{}</title></circle>"#,
-                x(*at),
-                y(*value),
-                escaped(name)
-            );
-        }
         svg + "</svg>"
     }
 }
 
-/// Row of a strip chart: name, and boxes with begin, end and text.
-pub(crate) type Row = (String, Vec<(f64, f64, String)>);
+/// Box of a strip chart: a part of the time axis with a label.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StripBox {
+    /// Start of the box on the time axis, in seconds.
+    pub begin: f64,
+    /// End of the box on the time axis, in seconds.
+    pub end: f64,
+    /// Label of the box.
+    pub text: String,
+    /// Additional description for the tooltip of the box; may be empty.
+    pub about: String,
+    /// Appearance of the box.
+    pub look: Look,
+}
+
+/// Appearance of a box of a strip chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Filled with a neutral colour.
+    #[default]
+    Plain,
+    /// Filled with the colour of this number, such as that of a kind of task.
+    Colour(u8),
+    /// As `Colour`, with a thick edge: a task on the critical path.
+    Critical(u8),
+    /// Failed attempt of a task.
+    Failed,
+    /// Waiting time between two tasks.
+    Wait,
+}
+
+/// Row of a strip chart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StripRow {
+    /// Label of the row; empty if the row continues the previous one.
+    pub name: String,
+    /// Boxes of the row in order of time.
+    pub boxes: Vec<StripBox>,
+    /// True if the row shows a plan. It is drawn lower than the row of the run, which follows.
+    pub is_plan: bool,
+}
 
 /// Strip chart: rows of labelled boxes over time, such as the ranks of each stage.
 #[derive(Clone, Debug, Default)]
@@ -185,44 +219,58 @@ pub(crate) struct Strip {
     /// Greatest time of the time axis, which begins at 0.
     pub to: f64,
     /// Rows of the chart from top to bottom.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StripRow>,
 }
 
 impl Strip {
     /// Renders the strip chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
-        let (left, row) = (120.0, 22.0);
+        let left = 120.0;
+        let high = |row: &StripRow| if row.is_plan { 9.0 } else { 22.0 };
         let (w, to) = (WIDTH - left - 8.0, if self.to > 0.0 { self.to } else { 1.0 });
-        let height = row * self.rows.len() as f64 + 22.0;
+        let height = self.rows.iter().map(high).sum::<f64>() + 22.0;
         let mut svg = open(WIDTH, height, &self.title);
-        for (n, (name, boxes)) in self.rows.iter().enumerate() {
-            let y = row * n as f64 + 2.0;
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="end"><title>{}</title>{}</text>"#,
-                left - 6.0,
-                y + 15.0,
-                escaped(name),
-                escaped(&short_name(name, 16))
-            );
-            for (m, (begin, end, text)) in boxes.iter().enumerate() {
-                let (x, wide) = (left + w * begin / to, (w * (end - begin) / to).max(0.5));
-                let room = (wide / 7.0) as usize;
-                let shown = if room >= 2 { short_name(text, room) } else { String::new() };
+        let mut y = 2.0;
+        for row in &self.rows {
+            if !row.is_plan {
                 let _ = write!(
                     svg,
-                    r#"<g><title>{}: {} from {} s to {} s</title><rect class="box b{}" x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{:.1}"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
-                    escaped(name),
-                    escaped(text),
-                    number(*begin),
-                    number(*end),
-                    m % 2,
-                    row - 3.0,
+                    r#"<text x="{:.1}" y="{:.1}" text-anchor="end"><title>{}</title>{}</text>"#,
+                    left - 6.0,
+                    y + 15.0,
+                    escaped(&row.name),
+                    escaped(&short_name(&row.name, 16))
+                );
+            }
+            for (m, one) in row.boxes.iter().enumerate() {
+                let x = left + w * (one.begin / to).clamp(0.0, 1.0);
+                let wide = (w * (one.end.min(to) - one.begin) / to).max(0.5);
+                let room = if row.is_plan { 0 } else { (wide / 7.0) as usize };
+                let shown = if room >= 2 { short_name(&one.text, room) } else { String::new() };
+                let class = match one.look {
+                    Look::Plain => format!("b{}", m % 2),
+                    Look::Colour(colour) => format!("k{}", colour % 8),
+                    Look::Critical(colour) => format!("k{} crit", colour % 8),
+                    Look::Failed => "fail".to_string(),
+                    Look::Wait => "wait".to_string(),
+                };
+                let planned = if row.is_plan { ", planned" } else { "" };
+                let about = if one.about.is_empty() { String::new() } else { format!("; {}", one.about) };
+                let _ = write!(
+                    svg,
+                    r#"<g><title>{}: {}{planned} from {} to {}{}</title><rect class="box {class}" x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{:.1}"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
+                    escaped(&row.name),
+                    escaped(&one.text),
+                    time(one.begin),
+                    time(one.end),
+                    escaped(&about),
+                    high(row) - 3.0,
                     x + 4.0,
                     y + 15.0,
                     escaped(&shown)
                 );
             }
+            y += high(row);
         }
         for tick in ticks(to) {
             let x = left + w * tick / to;
@@ -262,7 +310,9 @@ pub(crate) fn number(x: f64) -> String {
         a if a >= 1e9 => (x / 1e9, "G"),
         a if a >= 1e6 => (x / 1e6, "M"),
         a if a >= 1e4 => (x / 1e3, "k"),
-        a if a > 0.0 && a < 1e-3 => return format!("{x:.1e}"),
+        a if a > 0.0 && a < 1e-6 => (x * 1e9, "n"),
+        a if a > 0.0 && a < 1e-3 => (x * 1e6, "µ"),
+        a if a > 0.0 && a < 0.1 => (x * 1e3, "m"),
         _ => (x, ""),
     };
     let text = format!("{value:.3}");
@@ -279,7 +329,7 @@ pub(crate) fn short_name(name: &str, most: usize) -> String {
 }
 
 /// Reduces a curve to about [`POINTS`] points: the smallest and the largest value of each group of neighbours.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(POINTS / 2).max(1);
     if size <= 2 {
         return points.to_vec();
@@ -311,12 +361,11 @@ mod tests {
             x_name: evil.into(),
             to: 1.0,
             lines: vec![line],
-            points: vec![(0.5, 0.5, evil.into())],
             marks: vec![(0.2, evil.into())],
-            ..Chart::default()
         };
-        let strip =
-            Strip { title: evil.into(), to: 1.0, rows: vec![(evil.into(), vec![(0.0, 1.0, evil.into())])] };
+        let one = StripBox { end: 1.0, text: evil.into(), about: evil.into(), ..StripBox::default() };
+        let row = StripRow { name: evil.into(), boxes: vec![one], is_plan: false };
+        let strip = Strip { title: evil.into(), to: 1.0, rows: vec![row] };
         for svg in [chart.svg(), strip.svg()] {
             assert!(!svg.contains("<script") && !svg.contains('\u{0}'), "{svg}");
         }
@@ -339,7 +388,7 @@ mod tests {
     #[test]
     fn numbers_are_formatted_with_si_suffixes() {
         let shown = [0.0, 0.25, 12.5, 20_000.0, 3e6, 2e9, 2e-5].map(number);
-        assert_eq!(shown, ["0", "0.25", "12.5", "20k", "3M", "2G", "2.0e-5"]);
+        assert_eq!(shown, ["0", "0.25", "12.5", "20k", "3M", "2G", "20µ"]);
     }
 
     #[test]

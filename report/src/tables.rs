@@ -1,10 +1,11 @@
 //! Tables of the report page.
 
-use armature::observe::number_format::{percent, seconds, short};
+use armature::observe::number_format::percent;
 
 use crate::account::{KINDS, shares};
 use crate::efficiency::Efficiencies;
 use crate::run::Run;
+use crate::units::{bytes_text, short_count, time};
 
 /// Maximum number of ranks for which the messages between ranks are shown as a matrix.
 const MAX_MATRIX_RANKS: usize = 32;
@@ -26,7 +27,6 @@ pub(crate) struct RankRow {
     pub(crate) rank: usize,
     pub(crate) host: String,
     pub(crate) cells: Vec<String>,
-    pub(crate) bar: u32,
 }
 
 /// Messages between ranks: a matrix for few ranks, otherwise a list of the pairs with the most bytes.
@@ -41,7 +41,7 @@ pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
     let known = |part: Option<f64>| part.map_or("–".to_string(), |part| percent(part, 1));
     let cells = vec![
         e.ranks.to_string(),
-        seconds(e.elapsed_time),
+        time(e.elapsed_time),
         percent(e.parallel_efficiency, 1),
         percent(e.load_balance, 1),
         percent(e.communication_efficiency, 1),
@@ -67,8 +67,23 @@ pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
         None => vec!["–".to_string(); KINDS.len()],
     };
     cells.extend([short_count(messages), bytes_text(bytes), memory]);
-    let bar = if run.seconds > 0.0 { (100.0 * shares.work / run.seconds).round() as u32 } else { 0 };
-    RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
+    RankRow { rank, host: its.host.clone(), cells }
+}
+
+/// Row of the table of changes whose effect was measured.
+pub(crate) struct ChangeRow {
+    pub(crate) cells: Vec<String>,
+}
+
+/// Returns the changes of the distribution of work whose effect was measured, the first ones if there are more than [`MAX_LISTED_PAIRS`].
+pub(crate) fn changes(run: &Run) -> Vec<ChangeRow> {
+    let finite = run.outcomes.iter().filter(|o| o.after_s.is_finite() && o.before_s.is_finite());
+    let row = |o: &crate::run::Outcome| {
+        let faster =
+            if o.after_s > 0.0 { format!("{:.2}", o.before_s / o.after_s) } else { "–".to_string() };
+        ChangeRow { cells: vec![time(o.at), time(o.before_s), time(o.predicted_s), time(o.after_s), faster] }
+    };
+    finite.take(MAX_LISTED_PAIRS).map(row).collect()
 }
 
 /// Returns the table of the messages between the ranks of a run.
@@ -122,17 +137,4 @@ pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
 /// text if all are.
 pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
     if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
-}
-
-/// Formats a number of bytes: `512 B`, `12.0 kB`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} B"),
-        _ => format!("{}B", short(bytes as f64)),
-    }
-}
-
-/// Formats a number of messages or items.
-pub(crate) fn short_count(n: u64) -> String {
-    if n < 100_000 { n.to_string() } else { short(n as f64) }
 }

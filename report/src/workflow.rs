@@ -1,25 +1,27 @@
 //! Report of a workflow: its tasks by rank as planned and as they ran, its graph, its critical path, the memory of the ranks, and the waiting
 //! times of tasks.
 
+use std::collections::BTreeMap;
+
 use armature::observe::WaitedFor;
-use armature::observe::number_format::{count, seconds};
+use armature::observe::number_format::count;
 
 use crate::page::ROWS;
 use crate::run::{Run, Skeleton, TaskRun};
 use crate::tables::shown_of;
+use crate::units::time;
 
-mod gantt;
 mod graph;
 mod layers;
 mod memory;
-mod panel;
 mod path;
 mod ranks_graph;
+mod tasks;
 
-pub(crate) use gantt::{Gantt, gantt};
 pub(crate) use graph::{Graph, graph};
 pub(crate) use memory::{memories, memory};
-pub(crate) use path::critical_path;
+pub(crate) use path::{critical_path, row as critical_row};
+pub(crate) use tasks::tasks;
 
 /// Maximum number of tasks in the table of waiting times; those that waited for longest are listed.
 const MAX_LISTED: usize = 20;
@@ -31,13 +33,13 @@ const CAUSES: [(WaitedFor, &str); 4] = [
     (WaitedFor::Core, "a free core"),
 ];
 
+/// Waiting times on the critical path below this fraction of the run are not named.
+const MIN_WAIT: f64 = 0.001;
+
 /// Section of the report page about a workflow.
 pub(crate) struct Section {
-    pub(crate) gantt: Gantt,
     pub(crate) path: String,
     pub(crate) graph: Option<Graph>,
-    pub(crate) memory: Vec<(String, String)>,
-    pub(crate) memory_of: String,
     pub(crate) causes: Vec<&'static str>,
     pub(crate) ranks: Vec<(String, Vec<String>)>,
     pub(crate) ranks_of: String,
@@ -51,17 +53,15 @@ pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
         return None;
     }
     let path = critical_path(&run.tasks);
-    let gantt = gantt(run, &path, runs)?;
-    let (memory, memory_of) = memories(run);
+    if run.tasks.is_empty() {
+        return None;
+    }
     let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| total_wait(task) > 0.0).collect();
     order.sort_by(|a, b| total_wait(b).total_cmp(&total_wait(a)));
     let longest_of = shown_of(order.len(), MAX_LISTED, "tasks that waited, those that waited longest");
     Some(Section {
-        gantt,
         path: path_text(run, &path),
         graph: graph(run, &path),
-        memory: memory.iter().map(|chart| (chart.title.clone(), chart.svg())).collect(),
-        memory_of,
         causes: CAUSES.iter().map(|cause| cause.1).collect(),
         ranks: by_rank(run, ROWS / runs.max(1)),
         ranks_of: shown_of(run.ranks.len(), ROWS / runs.max(1), "ranks"),
@@ -82,28 +82,26 @@ pub fn critical_path_text(run: &Run) -> Option<String> {
 
 /// Describes the critical path in two sentences.
 fn path_text(run: &Run, path: &[usize]) -> String {
-    let mut run_time = 0.0;
-    let mut waited = [0.0; CAUSES.len()];
-    let mut before: Option<f64> = None;
-    for &number in path {
-        let task = &run.tasks[number];
-        run_time += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
-        // The waiting time of a task lengthens the critical path only as far as it lies after the end of the previous task of the path.
-        let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
-        for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
-            let part = task.waited(cause.0).min(gap);
-            (*sum, gap) = (*sum + part, gap - part);
+    let (mut in_tasks, mut waits) = (0.0, BTreeMap::<String, f64>::new());
+    for segment in path::segments(run, path) {
+        let length = segment.end - segment.begin;
+        match segment.task {
+            Some(_) => in_tasks += length,
+            None => *waits.entry(segment.text).or_default() += length,
         }
-        before = task.end;
     }
     let mut text = format!(
         "The critical path has {}, which ran for {} of {}",
         count(path.len() as u64, "task"),
-        seconds(run_time),
-        seconds(run.seconds)
+        time(in_tasks),
+        time(run.seconds)
     );
-    for (waited, (_, cause)) in waited.iter().zip(&CAUSES).filter(|(waited, _)| **waited > 0.0) {
-        text += &format!("; between them {} passed waiting for {cause}", seconds(*waited));
+    let mut waits: Vec<(String, f64)> = waits.into_iter().collect();
+    waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    waits.retain(|(_, waited)| *waited >= MIN_WAIT * run.seconds);
+    for (n, (what, waited)) in waits.iter().enumerate() {
+        text += if n == 0 { "; the rest: " } else { ", " };
+        text += &format!("{what} {}", time(*waited));
     }
     text + ". Each task began when the previous one had ended, because it reads its value, or runs on the same rank."
 }
@@ -117,7 +115,7 @@ fn by_rank(run: &Run, most: usize) -> Vec<(String, Vec<String>)> {
         sums.iter_mut().zip(&CAUSES).for_each(|(sum, cause)| *sum += task.waited(cause.0));
     }
     let row = |(rank, (tasks, sums)): (usize, &(u64, [f64; CAUSES.len()]))| {
-        let cells = std::iter::once(tasks.to_string()).chain(sums.iter().map(|sum| seconds(*sum)));
+        let cells = std::iter::once(tasks.to_string()).chain(sums.iter().map(|sum| time(*sum)));
         (rank.to_string(), cells.collect())
     };
     sums.iter().enumerate().take(most).map(row).collect()
@@ -125,8 +123,8 @@ fn by_rank(run: &Run, most: usize) -> Vec<(String, Vec<String>)> {
 
 fn row(task: &TaskRun) -> (String, Vec<String>) {
     let cells = std::iter::once(task.rank.to_string())
-        .chain([seconds(task.begin)])
-        .chain(CAUSES.iter().map(|cause| seconds(task.waited(cause.0))));
+        .chain([time(task.begin)])
+        .chain(CAUSES.iter().map(|cause| time(task.waited(cause.0))));
     (task.task.clone(), cells.collect())
 }
 
@@ -176,19 +174,21 @@ mod tests {
         let section = section(&run, 1).unwrap();
         assert!(
             section.path.starts_with(
-                "The critical path has 2 tasks, which ran for 3.500 s of 4.000 s; between them 500.000 ms passed \
-                 waiting for memory."
+                "The critical path has 2 tasks, which ran for 3.5 s of 4 s; the rest: waits for memory 500 ms."
             ),
             "{}",
             section.path
         );
-        assert_eq!(section.ranks[1].1, ["2", "0 s", "0 s", "500.000 ms", "0 s"]);
+        assert_eq!(section.ranks[1].1, ["2", "0 s", "0 s", "500 ms", "0 s"]);
         assert_eq!((section.longest.len(), section.longest[0].0.as_str()), (1, "c"));
-        assert_eq!(section.memory.len(), 1);
-        assert!(section.memory[0].1.contains(">limit<") && section.memory[0].1.contains(">most<"));
-        let gantt = &section.gantt.svg;
-        assert!(gantt.contains("&lt;d&gt;") && !gantt.contains("<d>"), "{gantt}");
-        assert_eq!(gantt.matches("class=\"box crit\"").count(), 2);
+        let svg = memory(&run).unwrap();
+        assert!(svg.contains(">limit<") && svg.contains(">most<"));
+        let drawn = tasks(&run, &critical_path(&run.tasks), 100).unwrap().strip.svg();
+        assert!(drawn.contains("&lt;d&gt;") && !drawn.contains("<d>"), "{drawn}");
+        assert_eq!(drawn.matches(" crit\"").count(), 2);
+        let path = critical_row(&run, &critical_path(&run.tasks));
+        let texts: Vec<&str> = path.boxes.iter().map(|one| one.text.as_str()).collect();
+        assert_eq!(texts, ["a", "waits for memory", "c"]);
     }
 
     #[test]
@@ -199,14 +199,14 @@ mod tests {
             task(&format!("t{n}"), n as usize % 2, (at, at + 1e-5), &[], 0.0)
         });
         run.tasks.extend(many);
-        let section = section(&run, 1).unwrap();
-        let gantt = section.gantt;
-        assert!(gantt.svg.len() < 1_000_000, "{}", gantt.svg.len());
-        assert!(gantt.shown.starts_with("Showing "), "{}", gantt.shown);
-        assert!(gantt.svg.matches("class=\"box crit\"").count() >= 2);
+        let drawn = tasks(&run, &critical_path(&run.tasks), 3000).unwrap();
+        assert!(drawn.about.starts_with("Showing 3000 of "), "{}", drawn.about);
+        let svg = drawn.strip.svg();
+        assert!(svg.len() < 1_000_000, "{}", svg.len());
+        assert!(svg.matches(" crit\"").count() >= 2);
         // If there are too many equally long tasks to draw all, the drawn ones are spread over the run.
-        let number = |text: &str| text.split(' ').next().and_then(|number| number.parse::<usize>().ok());
-        let drawn = gantt.svg.split("<title>t").filter_map(number);
-        assert!(drawn.filter(|number| *number > 50_000).count() > 500);
+        let boxes = drawn.strip.rows.iter().flat_map(|row| &row.boxes);
+        let numbers = boxes.filter_map(|one| one.text.strip_prefix('t')?.parse::<usize>().ok());
+        assert!(numbers.filter(|number| *number > 50_000).count() > 500);
     }
 }

@@ -60,7 +60,17 @@ impl Browser {
         let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
         let answer = browser.ask("POST", "/session", &capabilities);
         browser.session = format!("/session/{}", answer["sessionId"].as_str().expect("a session"));
+        browser.resize(width, 1000);
         browser
+    }
+
+    /// Sets the size of the window's content. A real window has a minimum width that exceeds that of a telephone.
+    fn resize(&self, width: u32, height: i64) {
+        self.post(
+            "goog/cdp/execute",
+            &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}}),
+        );
     }
 
     /// Sends an HTTP request to chromedriver and returns the value of its answer.
@@ -135,17 +145,13 @@ impl Browser {
     fn picture(&self, name: &str) {
         let Some(dir) = std::env::var_os("ARMATURE_SCREENSHOTS") else { return };
         let height = self.run("return document.documentElement.scrollHeight").as_i64().unwrap().min(9000);
-        let width = self.run("return window.innerWidth").as_i64().unwrap();
-        self.post(
-            "goog/cdp/execute",
-            &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}}),
-        );
+        let width = self.run("return window.innerWidth").as_i64().unwrap() as u32;
+        self.resize(width, height);
         let shot = self
             .post("goog/cdp/execute", &json!({"cmd": "Page.captureScreenshot", "params": {"format": "png"}}));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(Path::new(&dir).join(name), unbase64(shot["data"].as_str().unwrap())).unwrap();
-        self.post("goog/cdp/execute", &json!({"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}}));
+        self.resize(width, 1000);
     }
 }
 
@@ -180,60 +186,110 @@ fn written(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
     file
 }
 
+/// Checks the picture that the browser shows: no two labels overlap, all of them are inside, none is smaller than 11 pixels, the axis has ticks within
+/// its ends, and the page is not wider than the window.
+fn check_picture(browser: &Browser) {
+    let labels = browser.run(
+        "const c = document.querySelector('canvas.time-line'); return [c.clientWidth, c.labels.map((l) => [l.text, l.x0, l.y0, l.x1, l.y1])]",
+    );
+    let (width, labels) = (labels[0].as_f64().unwrap(), labels[1].as_array().unwrap());
+    let at = |label: &Value, n: usize| label[n].as_f64().unwrap();
+    assert!(labels.len() > 10, "{labels:?}");
+    for (n, a) in labels.iter().enumerate() {
+        assert!(at(a, 1) >= 0.0 && at(a, 3) <= width, "{a} is outside");
+        assert!(at(a, 4) - at(a, 2) >= 11.0, "{a} is too small");
+        let overlaps = |b: &&Value| {
+            at(a, 1) < at(b, 3) && at(b, 1) < at(a, 3) && at(a, 2) < at(b, 4) && at(b, 2) < at(a, 4)
+        };
+        assert!(labels[..n].iter().find(overlaps).is_none(), "{a} is over another label");
+    }
+    let ticks = browser
+        .run("const c = document.querySelector('canvas.time-line'); return [c.ticks, c.left, c.clientWidth]");
+    let ticks_at: Vec<f64> = ticks[0].as_array().unwrap().iter().map(|tick| tick.as_f64().unwrap()).collect();
+    let (left, right) = (ticks[1].as_f64().unwrap(), ticks[2].as_f64().unwrap());
+    assert!((2..=30).contains(&ticks_at.len()), "{ticks_at:?}");
+    assert!(ticks_at.iter().all(|tick| (left - 1.0..=right).contains(tick)), "{ticks}");
+    let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
+    assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
+    // Text of the page outside of tables that scroll must not be cut, and no text is smaller than 11 pixels.
+    let small = browser.run(
+        "return [...document.querySelectorAll('body *')].filter((e) => e.childNodes.length && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) \
+         && !e.closest('svg, script, style, noscript') && parseFloat(getComputedStyle(e).fontSize) < 11).map((e) => e.outerHTML.slice(0, 80))",
+    );
+    assert_eq!(small, json!([]));
+    // Text is readable if its contrast is at least 4.5 to 1.
+    let contrast = browser.run(
+        "const lum = (c) => { const v = c.match(/[\\d.]+/g).slice(0, 3).map((x) => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; }; \
+         const page = lum(getComputedStyle(document.body).backgroundColor); \
+         return Math.min(...['.summary', '.note', '.diagnosis', 'dt', '.efficiency'].map((s) => document.querySelector(s)).filter((e) => e).map((e) => { const b = lum(getComputedStyle(e).color); return (Math.max(page, b) + .05) / (Math.min(page, b) + .05); }))",
+    );
+    assert!(contrast.as_f64().unwrap() >= 4.5, "{contrast}");
+}
+
 #[test]
 #[ignore = "needs chromium and chromedriver"]
 fn page_works_in_a_browser() {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { title: "target/demo/events-live".into(), ..Job::default() };
     let good = written(dir.path(), "good.html", &page(&common::pipeline("square"), &job));
-    for (width, dark) in [(1300, false), (1300, true), (480, false), (480, true)] {
+    for (width, dark) in [(1300, false), (1300, true), (2560, false), (400, false), (400, true)] {
         let browser = Browser::start(width, dark);
         browser.open(&good);
-        // If the canvas has several colours, the script of the page has drawn the time line.
+        // If the canvas has several colours, the script of the page has drawn the picture.
         let colours = browser.run(
             "const c = document.querySelector('canvas.time-line'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
              const s = new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size",
         );
         assert!(colours.as_i64().unwrap() > 4, "{colours}");
-        let charts = browser.run("return [...document.querySelectorAll('.chart svg')].filter((s) => s.getBoundingClientRect().height > 30).length");
-        assert!(charts.as_i64().unwrap() >= 5, "{charts} charts");
-        // The page must not be wider than the window; a wide table or chart scrolls in its own box.
-        let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
-        assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
+        check_picture(&browser);
         let is_dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
         assert_eq!(is_dark, json!(dark));
         browser.picture(&format!("page-{width}-{}.png", if dark { "dark" } else { "light" }));
-        browser.run("document.querySelector('canvas.time-line').scrollIntoView({block: 'center'})");
-        let place = browser.run("const b = document.querySelector('canvas.time-line').getBoundingClientRect(); return [b.left, b.top, b.width]");
+        browser.run("document.querySelector('canvas.cursor').scrollIntoView({block: 'center'})");
+        let place = browser.run("const b = document.querySelector('canvas.cursor').getBoundingClientRect(), c = document.querySelector('canvas.time-line'); \
+             return [b.left, b.top, b.width, c.left, c.rows.find((r) => r[0] === 'activity')[1]]");
         let number = |n: usize| place[n].as_f64().unwrap() as i64;
-        let (left, top, wide) = (number(0), number(1), number(2));
-        // A pointer over the time line must open the tooltip.
-        let middle = left + 64 + (wide - 64) / 2;
-        browser.pointer((middle, top + 30), (middle, top + 30));
-        let tooltip =
+        let (left, wide, row) = (number(0) + number(3), number(2) - number(3) - 8, number(1) + number(4) + 8);
+        // A pointer over the picture must open the card, which reads the rank below the pointer and all other lanes.
+        let middle = left + wide / 2;
+        browser.pointer((middle, row), (middle, row));
+        let card =
             browser.run("const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent");
-        let tooltip = tooltip.as_str().unwrap();
-        assert!(
-            tooltip.starts_with("rank 1 on h0square, at ")
-                && tooltip.contains("computes")
-                && tooltip.contains("longest call here: square "),
-            "{tooltip}"
-        );
-        // Dragging, buttons and keys must zoom the time line.
+        let card = card.as_str().unwrap();
+        for part in [
+            "at ",
+            "rank 2 on h1square",
+            "here: computes",
+            "longest call here: square ",
+            "Ranks of each stage: numbers 0; square 1-3",
+            "Results per second: ",
+        ] {
+            assert!(card.contains(part), "{part} is not in the card: {card}");
+        }
+        // Dragging, buttons and keys must zoom the picture.
         let span = || {
             let ends = browser
-                .run("const d = document.querySelector('canvas.time-line').dataset; return d.to - d.from");
+                .run("const d = document.querySelector('canvas.cursor').dataset; return d.to - d.from");
             ends.as_f64().unwrap()
         };
         assert!((span() - 10.0).abs() < 1e-6);
-        browser.pointer((left + 64 + (wide - 64) / 4, top + 20), (middle, top + 20));
+        browser.pointer((left + wide / 4, row), (middle, row));
         assert!((span() - 2.5).abs() < 0.3, "{}", span());
+        check_picture(&browser);
         browser.run("document.querySelector('button.out').click()");
         assert!((span() - 5.0).abs() < 0.6, "{}", span());
         browser.run("document.querySelector('button.all').click()");
         assert!((span() - 10.0).abs() < 1e-6);
-        browser.run("document.querySelector('canvas.time-line').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
+        let key = |options: &str| {
+            browser.run(&format!("document.querySelector('canvas.cursor').dispatchEvent(new KeyboardEvent('keydown', {{{options}}}))"));
+        };
+        key("key: '+'");
         assert!((span() - 5.0).abs() < 1e-6);
+        key("key: 'Escape'");
+        let is_hidden = || browser.run("return document.getElementById('tip').hidden");
+        assert_eq!(is_hidden(), json!(true));
+        key("key: 'ArrowRight', shiftKey: true");
+        assert_eq!(is_hidden(), json!(false));
         // A word in the search field must filter the table of events.
         browser.run("const s = document.querySelector('input.search'); s.value = 'in effect'; s.dispatchEvent(new Event('input'))");
         let rows = browser
@@ -271,23 +327,22 @@ fn workflow_page(tasks: usize, ranks: usize, name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { title: format!("a workflow of {tasks} tasks"), ..Job::default() };
     let file = written(dir.path(), "workflow.html", &page(&common::workflow(tasks, ranks, name), &job));
-    for (width, dark) in [(1300, false), (1300, true), (480, false)] {
+    for (width, dark) in [(1300, false), (1300, true), (400, false)] {
         let browser = Browser::start(width, dark);
         browser.open(&file);
-        // The panels of the initial plan and of the new plan must be above that of the actual run, and all three have the same time axis.
-        let heads = browser.run(
-            "return [...document.querySelectorAll('svg .head')].map((h) => [h.textContent, h.getBoundingClientRect().top])",
+        check_picture(&browser);
+        // The plan of each rank must be directly above its run.
+        let rows = browser.run(
+            "const data = JSON.parse(document.querySelector('script.data').textContent).picture; \
+             return data.lanes.find((l) => l.title.startsWith('Tasks')).rows.filter((r) => r.name).map((r) => [r.name, r.plan])",
         );
-        let heads = heads.as_array().unwrap();
-        let names: Vec<&str> = heads.iter().map(|head| head[0].as_str().unwrap()).collect();
-        assert!(names.len() == 3 && names[0] == "initial plan" && names[2] == "actual run", "{names:?}");
-        assert!(heads.windows(2).all(|two| two[0][1].as_f64() < two[1][1].as_f64()), "{heads:?}");
-        let axes = browser.run(
-            "return [...document.querySelectorAll('.chart .grid')].filter((l) => l.getAttribute('y1') === '0').length % 3",
+        assert_eq!((&rows[0], &rows[1]), (&json!(["rank 0", true]), &json!(["rank 0", false])), "{rows}");
+        // The critical path must cover the run without gaps: each of its boxes begins at the end of the previous one.
+        let gaps = browser.run(
+            "const data = JSON.parse(document.querySelector('script.data').textContent).picture; const b = data.lanes.find((l) => l.title === 'Critical path').rows[0].boxes; \
+             let gaps = b[0] === 0 ? 0 : 1; for (let n = 5; n < b.length; n += 5) if (b[n] !== b[n - 4]) gaps++; return gaps",
         );
-        assert_eq!(axes, json!(0), "panels have other axes");
-        let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
-        assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
+        assert_eq!(gaps, json!(0));
         // Each node of the task graph must contain the number of its rank, and no two nodes may overlap.
         let nodes = browser.run(
             "return [...document.querySelectorAll('.graph .node')].map((n) => { const b = n.getBoundingClientRect(); \

@@ -36,7 +36,7 @@ pub(crate) const SCRIPT: &str = "job.sh";
 /// Name of the link to the newest run.
 pub(crate) const LAST: &str = "last";
 /// Name of the directory of the attempts.
-const ATTEMPTS: &str = "attempts";
+pub(crate) const ATTEMPTS: &str = "attempts";
 /// Name of the file that asks the run to stop.
 const STOP: &str = "stop";
 

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::gantt::attempt_text;
 use super::layers::{Layout, layout};
 use super::ranks_graph::ranks_graph;
+use super::tasks::attempt_text;
 use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open, short_name};
 use crate::tables::shown_of;
+use crate::units::time;
 
 /// Maximum number of tasks that are drawn individually; more tasks could not be distinguished.
 const TASKS: usize = 500;
@@ -132,9 +133,13 @@ fn graph_svg(run: &Run, nodes: &[Node<'_>], edges: &[(usize, usize)], on_path: &
         if let Some(task) = task {
             let _ = write!(class, " r{}", task.rank % COLOURS);
             (label, is_square) = (task.rank.to_string(), task.rank / COLOURS % 2 == 1);
-            let end = attempt_text(task, task.end.unwrap_or(run.seconds));
+            let about = attempt_text(task);
             text = format!(
-                "{end}; rank {}{}",
+                "{} from {} to {}{}{about}; rank {}{}",
+                task.task,
+                time(task.begin),
+                time(task.end.unwrap_or(run.seconds)),
+                if about.is_empty() { "" } else { "; " },
                 task.rank,
                 if on_path.contains(&n) { "; on the critical path" } else { "" }
             );

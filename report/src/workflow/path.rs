@@ -1,8 +1,12 @@
 //! Critical path: the chain of tasks that determined the end of the run, traced from the last task back to the beginning.
 
+use armature::observe::WaitedFor;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::run::TaskRun;
+use crate::run::{Run, TaskRun};
+use crate::svg::{Look, StripBox, StripRow};
+use crate::workflow::CAUSES;
 
 /// Difference in seconds up to which two times of events on one rank count as equal.
 const TIME_TOLERANCE: f64 = 1e-6;
@@ -43,6 +47,63 @@ pub(crate) fn critical_path(tasks: &[TaskRun]) -> Vec<usize> {
     path
 }
 
+/// Part of the time of a run on the critical path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Segment {
+    pub(crate) begin: f64,
+    pub(crate) end: f64,
+    /// Attempt that ran, as an index into [`Run::tasks`]; `None` for the time between two attempts.
+    pub(crate) task: Option<usize>,
+    /// Name of the task, or reason of the waiting time.
+    pub(crate) text: String,
+}
+
+/// Divides the time of a run into the attempts on its critical path and the waiting times before, between and after them. The segments cover the run
+/// without gaps and overlaps.
+pub(crate) fn segments(run: &Run, path: &[usize]) -> Vec<Segment> {
+    let (mut segments, mut now) = (Vec::new(), 0.0);
+    let mut add = |now: &mut f64, end: f64, task: Option<usize>, text: String| {
+        let end = end.min(run.seconds);
+        if end > *now {
+            segments.push(Segment { begin: *now, end, task, text });
+            *now = end;
+        }
+    };
+    for &number in path {
+        let task = &run.tasks[number];
+        // The waits of a task are consecutive and end at its start. Those that lie before the end of the previous task did not lengthen the path.
+        let waits = CAUSES
+            .iter()
+            .filter(|cause| cause.0 != WaitedFor::Input)
+            .map(|cause| (task.waited(cause.0), cause.1));
+        let waits: Vec<(f64, &str)> = waits.filter(|(waited, _)| *waited > 0.0).collect();
+        let mut start = task.begin - waits.iter().map(|(waited, _)| waited).sum::<f64>();
+        add(&mut now, start, None, "rank 0 and dispatch".to_string());
+        for (waited, cause) in waits {
+            start += waited;
+            add(&mut now, start.min(task.begin), None, format!("waits for {cause}"));
+        }
+        add(&mut now, task.begin, None, "rank 0 and dispatch".to_string());
+        add(&mut now, task.end.unwrap_or(run.seconds), Some(number), task.task.clone());
+    }
+    if !path.is_empty() {
+        add(&mut now, run.seconds, None, "end of the run".to_string());
+    }
+    segments
+}
+
+/// Returns the critical path as a row of a strip chart.
+pub(crate) fn row(run: &Run, path: &[usize]) -> StripRow {
+    let boxes = segments(run, path).into_iter().map(|segment| StripBox {
+        begin: segment.begin,
+        end: segment.end,
+        about: segment.task.map_or(String::new(), |number| format!("on rank {}", run.tasks[number].rank)),
+        look: if segment.task.is_some() { Look::Plain } else { Look::Wait },
+        text: segment.text,
+    });
+    StripRow { name: "critical path".into(), boxes: boxes.collect(), is_plan: false }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +134,10 @@ mod tests {
             once.sort_unstable();
             once.dedup();
             prop_assert_eq!(once.len(), path.len());
+            let run = Run { seconds: last + 1.0, tasks: tasks.clone(), ..Run::default() };
+            let segments = segments(&run, &path);
+            prop_assert!(segments.windows(2).all(|pair| pair[0].end == pair[1].begin), "{:?}", segments);
+            prop_assert_eq!((segments[0].begin, segments[segments.len() - 1].end), (0.0, run.seconds));
             if sane {
                 prop_assert!(path.windows(2).all(|pair| tasks[pair[0]].end.unwrap() <= tasks[pair[1]].begin + TIME_TOLERANCE));
             }

@@ -7,7 +7,8 @@ use std::fmt::Write;
 use super::graph::{COLOURS, Graph};
 use crate::run::Run;
 use crate::svg::{WIDTH, escaped, open};
-use crate::tables::{bytes_text, short_count, shown_of};
+use crate::tables::shown_of;
+use crate::units::{bytes_text, short_count};
 use armature::observe::number_format::count;
 
 /// Maximum number of ranks in the picture; more ranks could not be distinguished.
