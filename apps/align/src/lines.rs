@@ -6,7 +6,7 @@ use armature_apps::names::escaped;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Format of an output line.
+/// Format of an output line, which describes the alignment of one pair of sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields separated by tabs: first sequence, second sequence, score, end in the first, end in the second
@@ -23,7 +23,8 @@ struct Fields<'f> {
     best: Best,
 }
 
-/// Returns the line for two sequences, with its line end. Ends are counted from 1; an empty alignment has the ends 0.
+/// Returns the output line, with its line end, for the best alignment of two sequences. The ends of the alignment are counted from 1; an empty
+/// alignment has the ends 0.
 pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> String {
     match format {
         Format::Tsv => format!(
@@ -36,7 +37,6 @@ pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> 
         ),
         Format::Json => {
             let fields = Fields { first: &first.name, second: &second.name, best };
-            // Serialization does not fail, because strings and numbers always have a JSON form.
             serde_json::to_string(&fields).unwrap_or_default() + "\n"
         }
     }

@@ -41,7 +41,7 @@ impl FarmArgs {
         self.run.config()
     }
 
-    /// Returns true if a summary of every rank was requested.
+    /// Returns true if the user requested a summary table of the work of each rank.
     pub fn summary(&self) -> bool {
         self.summary
     }
@@ -66,7 +66,7 @@ impl FarmArgs {
         farm
     }
 
-    /// Returns the names of the given options that have no effect on one rank. The time limit of a task is not one of them, because a farm on one
+    /// Returns the names of the given options that have no effect on one rank. The time limit of a task is not among the names, because a farm on one
     /// rank rejects it.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
@@ -77,7 +77,6 @@ impl FarmArgs {
     }
 }
 
-/// Parses a time in seconds that is greater than zero and at most one day.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
     seconds
@@ -151,7 +150,6 @@ mod tests {
         );
     }
 
-    /// The help lists every chunking policy.
     #[test]
     fn help_is_complete() {
         use clap::CommandFactory;
