@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::completion_log::repair;
 use crate::notes::Notes;
 
-/// Rescue file, to which every rank appends with its [completion log](crate::completion_log).
+/// Rescue file of a workflow, which names the completed tasks. Every rank appends to it with its [completion log](crate::completion_log).
 #[derive(Clone, Debug)]
 pub struct Rescue {
     path: PathBuf,
@@ -24,13 +24,14 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Returns the rescue file at this path. `links` determines if a symbolic link in its place is followed, as for a file that the user has
-    /// named.
+    /// Returns the rescue file at `path`. `links` determines whether a symbolic link at `path` is followed, which is safe only for a name that the
+    /// user has chosen.
     pub fn new(path: impl Into<PathBuf>, links: Links) -> Self {
         Rescue { path: path.into(), links, is_skipped: false }
     }
 
-    /// If `is_skipped` is true, a new run renames the rescue file of an earlier run to `FILE.old` when it begins, and runs all tasks again.
+    /// Sets whether an earlier rescue file is ignored: if `is_skipped` is true, a new run renames the rescue file of an earlier run to `FILE.old`
+    /// when it begins, and runs all tasks again.
     pub fn skip(self, is_skipped: bool) -> Self {
         Rescue { is_skipped, ..self }
     }
@@ -43,12 +44,12 @@ impl Rescue {
         regular::open_with(&self.path, options, self.links)
     }
 
-    /// Begins a run: locks the file against other runs, checks it, removes the parts of interrupted tasks, and marks the tasks in the file as
-    /// done. `targets` are the files to which tasks append parts; their lengths are noted before the first part.
+    /// Begins a run: locks the file against other runs, checks it, removes the outputs that interrupted tasks appended to other files, and marks the
+    /// tasks in the rescue file as done. `targets` are the files to which tasks append outputs; their initial lengths are recorded.
     ///
     /// # Errors
-    /// Another run uses the file; the file cannot be read or written, is damaged, or names an unknown task; or a target has another length than
-    /// the file accounts for.
+    /// Another run uses the file; the file cannot be read or written, is damaged, or names an unknown task; or a target has another length than the
+    /// rescue file records.
     pub fn begin(
         &self,
         description: &mut Description,
@@ -108,7 +109,7 @@ impl Rescue {
             opened => Some(opened.map_err(unreadable)?),
         };
         if let Some(file) = &mut file {
-            // The file is locked against ranks of a run that is being killed, which may still write to the file.
+            // The lock keeps out ranks of an earlier run that is being killed, which may still write to the file.
             flock(&*file, FlockOperation::LockExclusive).map_err(|error| unreadable(error.into()))?;
             file.read_to_end(&mut bytes).map_err(unreadable)?;
         }
@@ -137,7 +138,6 @@ impl Rescue {
                 Some(known) => return Err(unaccounted(target, known, length).into()),
             }
         }
-        // The rescue file is changed only after all checks have passed.
         if let Some(mut file) = file {
             repair(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
         }
