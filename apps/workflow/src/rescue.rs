@@ -155,7 +155,6 @@ impl Rescue {
     }
 }
 
-/// Returns the error for a file that is longer or shorter than the output that completed tasks have appended to it.
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
@@ -165,7 +164,6 @@ fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")
 }
 
-/// Text of error messages on what to do about a damaged rescue file.
 const RESTORE: &str = "Restore it, or remove it and the parts that tasks have appended to files (-f, -F), to run all tasks again";
 
 #[cfg(test)]
@@ -199,14 +197,12 @@ mod tests {
             ["all", "log"].map(|name| self.path(name)).into()
         }
 
-        /// Begins a run that appends to the files `targets`. Returns the flags of the completed tasks.
         fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
             let mut description = self.description.clone();
             self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;
             Ok(description.tasks().iter().map(|task| task.done).collect())
         }
 
-        /// Runs a task, which appends its name to both files.
         fn run(&self, task: &str) {
             let part = |name: &str| {
                 fs::write(self.path("part"), format!("{task}\n")).unwrap();
@@ -224,8 +220,8 @@ mod tests {
         }
     }
 
-    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or the output of each
-    /// task is appended to each file exactly once.
+    /// After each damage to the rescue file (truncation at each byte, zeros at the end, one changed byte), the next run is refused, or appends the
+    /// output of each task exactly once.
     #[test]
     fn damaged_rescue_file_never_duplicates_or_loses_parts() {
         let place = Place::new();
@@ -266,7 +262,6 @@ mod tests {
                 }
             }
         }
-        // The unchanged file, and files that lack only the end of the lines of the last task, are accepted.
         assert!(accepted > 10 && refused > 1000, "{accepted} accepted, {refused} refused");
     }
 
@@ -276,13 +271,12 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
         assert!(!place.path("a.rescue").exists(), "it is made with the first note");
-        // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. Its last line has no line end and may be cut
-        // short, so task `a` does not count as done.
+        // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. The last line without line end may be cut short,
+        // so task `a` does not count as done.
         fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
         place.run("a");
         assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
-        // A DONE line that a user has added marks its task as done.
         let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
         fs::write(place.path("a.rescue"), more).unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));
