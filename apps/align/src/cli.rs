@@ -121,7 +121,7 @@ fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<I
     })
 }
 
-/// Input files that rank 0 reads and broadcasts: letter scores, sequences of the first file and sequences of the second file.
+/// Content of the input files, which rank 0 reads and broadcasts: letter scores, sequences of the first file and sequences of the second file.
 type Inputs = (Scores, Vec<Sequence>, Vec<Sequence>);
 
 fn read(cli: &Cli) -> Result<Inputs, String> {

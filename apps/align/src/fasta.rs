@@ -15,14 +15,15 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct Sequence {
     /// First word of the sequence's header line.
     pub name: String,
-    /// Letters of the sequence, each by its [number](Scores::letter).
+    /// Letters of the sequence, each by its [number](Scores::letter), the index in the list of letters that have scores.
     pub letters: Vec<u8>,
 }
 
 /// Number of occurrences in the input of each protein letter that has no scores and counts as X (any amino acid).
 pub type Unknown = BTreeMap<char, u64>;
 
-/// Reads the sequences of a file. Each letter must have scores or count as X ([`Scores::unknown`]); letters that count as X are added to `unknown`.
+/// Reads the sequences of a FASTA file. Each letter must have scores or count as X ([`Scores::unknown`]); letters that count as X are added to
+/// `unknown`.
 ///
 /// # Errors
 /// The file cannot be read or is no FASTA file. The error contains the file, the line and the expected content.

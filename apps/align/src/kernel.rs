@@ -67,7 +67,7 @@ pub fn fill(
     (best, at)
 }
 
-/// Returns the best local alignment, computed row by row.
+/// Returns the best local alignment of two sequences, computed serially, row by row.
 pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best {
     let mut above = vec![Cell::default(); second.len() + 1];
     let mut row = above.clone();

@@ -6,7 +6,7 @@ use armature_apps::names::escaped;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// Format of an output line, which describes the alignment of one pair of sequences.
+/// Format of an output line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields separated by tabs: first sequence, second sequence, score, end in the first, end in the second

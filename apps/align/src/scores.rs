@@ -39,7 +39,7 @@ impl Scores {
         Scores { letters: NUCLEOTIDES.to_vec(), rows, is_dna: true }
     }
 
-    /// Returns the matrix BLOSUM62 for proteins.
+    /// Returns the score matrix BLOSUM62 for proteins.
     ///
     /// # Panics
     /// Never panics: the matrix is part of the program, and a test parses it.
@@ -47,7 +47,7 @@ impl Scores {
         Scores::parse(include_str!("blosum62.txt")).expect("the matrix of the program is one")
     }
 
-    /// Returns the matrix with this name: `blosum62`, or the name of a file.
+    /// Returns the score matrix with this name: `blosum62`, or the name of a file.
     ///
     /// # Errors
     /// The file does not exist or contains no matrix.
@@ -60,7 +60,7 @@ impl Scores {
         Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
     }
 
-    /// Parses a matrix in NCBI's format: comments after `#`, a line of letters, and for each letter a line with the letter and its scores.
+    /// Parses a score matrix in NCBI's format: comments after `#`, a line of letters, and for each letter a line with the letter and its scores.
     ///
     /// # Errors
     /// The part of the error message that follows the name of the file: the line and the expected content.
@@ -129,7 +129,7 @@ impl Scores {
         self.letters[usize::from(letter)] as char
     }
 
-    /// Returns the scores of the letter with this number with every letter.
+    /// Returns the scores of the pairs of the letter with this number and every letter.
     ///
     /// # Panics
     /// Panics if there is no letter with this number.

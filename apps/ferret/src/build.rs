@@ -16,8 +16,8 @@ pub fn regions_of(bytes: &[u8]) -> Result<Vec<Region>, crate::picture::DecodeErr
     Ok(describe(&segment(&Picture::decode(bytes)?)))
 }
 
-/// Describes all listed images on all cores and creates a database from them. The result depends only on the images. Returns the database, and
-/// the unusable images in the order of their names.
+/// Describes the regions of all listed images, in parallel on all cores, and creates a database from them. The result depends only on the images.
+/// Returns the database, and the unusable images in the order of their names.
 ///
 /// # Errors
 /// The images form no database, for example because two have the same name.

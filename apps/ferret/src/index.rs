@@ -5,7 +5,7 @@ use crate::distance::{CUT_OFF, ground};
 use crate::features::{Region, Vector};
 use crate::lsh::Lsh;
 
-/// Lower limit of the maximum number of images whose exact distance from a query is computed.
+/// Maximum number of images whose exact distance from a query is computed, if the database is small.
 const MIN_CANDIDATES: usize = 24;
 
 /// Database with the hash tables for queries.

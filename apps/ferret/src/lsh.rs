@@ -88,7 +88,7 @@ impl Lsh {
         Lsh { settings, tables }
     }
 
-    /// Returns the settings of the tables.
+    /// Returns the settings of the hash tables.
     pub fn settings(&self) -> Settings {
         self.settings
     }

@@ -23,7 +23,7 @@ pub struct EvaluationSet {
     pub skipped: Vec<Skipped>,
 }
 
-/// Method that finds the right answer of each query.
+/// Method that finds the right answer of each query image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The right answer has the same relative name as the query, apart from the extension.

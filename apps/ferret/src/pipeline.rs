@@ -23,7 +23,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Parameters of a search.
+/// Parameters of an image search.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// Path of the database file, which every rank that runs the stage `ind` (index) or `rank` (ranking) opens.
@@ -40,7 +40,7 @@ pub struct Search {
     pub recorder: Option<CostRecorder>,
 }
 
-/// Data of a search that only rank 0 has.
+/// Data of an image search that only rank 0 has.
 #[derive(Debug)]
 pub struct Root<'a> {
     /// Query images.
@@ -50,7 +50,7 @@ pub struct Root<'a> {
     pub output: &'a mut Destination,
 }
 
-/// Result of a search, on rank 0.
+/// Result of an image search, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Number of answered queries, including queries that earlier jobs answered before this search continued from their snapshot.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Parameters of a replay.
+/// Parameters of the replay of a profile.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// Recorded times and sizes of the items.
@@ -29,7 +29,7 @@ pub struct Replay {
     pub dispatch: Dispatch,
 }
 
-/// Result of a replay, on rank 0.
+/// Result of the replay of a profile, on rank 0.
 #[derive(Clone, Debug)]
 pub struct ReplayResult {
     /// Time from the start of the replay on rank 0 to the arrival of each item at the sink, in the order of the items.

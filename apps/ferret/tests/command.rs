@@ -329,7 +329,7 @@ fn eval_prints_the_quality_measures() {
     assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
-/// Needs Debian's tango-icon-theme: `cargo test --release -p ferret --test command -- --ignored`.
+/// The test needs Debian's package tango-icon-theme: `cargo test --release -p ferret --test command -- --ignored`.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]
 fn search_quality_is_high_on_scenes_and_icons() {

@@ -28,7 +28,7 @@ pub struct Row {
 }
 
 impl Scene {
-    /// Computes row `y`, counted from the top.
+    /// Computes row `y` of the picture, counted from the top.
     pub fn row(&self, y: u32) -> Row {
         let mut rgb = Vec::with_capacity(self.row_bytes());
         let mut steps = 0;
@@ -40,7 +40,7 @@ impl Scene {
         Row { rgb, flops: STEP_FLOPS * steps as f64 }
     }
 
-    /// Returns the size of a row in bytes.
+    /// Returns the size of a row of the picture in bytes.
     pub fn row_bytes(&self) -> usize {
         3 * self.view.width as usize
     }

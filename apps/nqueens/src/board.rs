@@ -51,7 +51,7 @@ impl Board {
         self.size - self.columns.count_ones()
     }
 
-    /// Returns the boards with one more queen in the next row, whose column runs from right to left.
+    /// Returns the boards with one more queen, one for each free place in the next row, from right to left.
     pub fn next(self) -> impl Iterator<Item = Board> {
         let all = (1 << self.size) - 1;
         let mut free = all & !(self.columns | self.falling | self.rising);

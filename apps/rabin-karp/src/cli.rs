@@ -163,7 +163,7 @@ fn search_on_rank(
         if cli.snapshots.is_given() && parts.contains(&Part::Standard) {
             return Err("--snapshots needs a text that can be read again: name a file".into());
         }
-        // With `--count`, rank 0 writes only at the end, from counts that the snapshots contain, so the output needs no snapshots.
+        // With `--count`, rank 0 writes only at the end, from counts that the snapshots contain, so a restarted job need not continue the output.
         let snapshots = if cli.count { SnapshotArgs::default() } else { cli.snapshots.clone() };
         output = Destination::open(cli.output.as_deref(), &snapshots)?;
     }

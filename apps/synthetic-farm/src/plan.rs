@@ -30,7 +30,7 @@ pub struct Plan {
 const MAX_BYTES: u64 = 4 << 30;
 
 impl Plan {
-    /// Checks that the plan can be executed.
+    /// Checks that all numbers are in range and that an iteration fits into the memory of rank 0.
     ///
     /// # Errors
     /// A number is out of range, or an iteration has too many bytes for rank 0.

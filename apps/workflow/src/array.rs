@@ -12,7 +12,7 @@ use armature_workflow_files::{Description, Format, Task, read_as};
 /// First line of each workflow file that this program writes. Only an existing file that begins with this line is replaced.
 const HEADER: &str = "# Written by armature-workflow for --array or --each-line.\n";
 
-/// Numbers in the command-line option `--array`.
+/// Set of numbers given with the command-line option `--array`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers(BTreeSet<u32>);
 

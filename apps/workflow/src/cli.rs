@@ -275,7 +275,7 @@ fn run_replay(
     })?)
 }
 
-/// Returns the method by which tasks spend their replayed time. All ranks use the measured speed of rank 0, so that tasks take longer on slower
+/// Returns the method by which tasks spend their replayed time. All ranks use the measured speed of one rank, so that tasks take longer on slower
 /// ranks.
 fn work_method(args: &Cli, session: &mut Session) -> Result<WorkMethod, BoxError> {
     if session.is_simulated() {

@@ -21,7 +21,7 @@ pub struct Settings {
     pub directory: PathBuf,
     /// Directory for the output and the records of commands.
     pub outputs: PathBuf,
-    /// True if a task fails when its output files do not exist after its end.
+    /// True if a task counts as failed when an output file is missing after the end of its command.
     pub check_outputs: bool,
 }
 
@@ -104,7 +104,8 @@ impl<'a> CompletionHandler<'a> {
         task.forwards.iter().enumerate().map(part).collect()
     }
 
-    /// Removes the files whose content a failed attempt would have appended to other files, because the next attempt may not write them.
+    /// Removes the files whose content a failed attempt would have appended to other files, so that neither the next attempt nor another task with a
+    /// file of this name appends old content.
     fn remove_sources(&self, number: usize, task: &Task) {
         for AppendedPart { source, .. } in self.parts(number, task) {
             // Removing fails if the task never wrote the file, or if it has been appended.

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::notes::{self, Append, Notes};
 use crate::rescue::Rescue;
 
-/// Number of bytes at the end of the file of the rescue file that are read to find its last line. If the line is longer, the whole file is read.
+/// Number of bytes at the end of the rescue file that are read to find its last line. If the line is longer, the whole file is read.
 const TAIL: u64 = 4096;
 
 /// Part: output file of a completed task that is appended to another file, and then removed.
@@ -33,7 +33,7 @@ pub struct AppendedPart {
     pub is_optional: bool,
 }
 
-/// Write access of one rank to the rescue file.
+/// Write access of one rank to the rescue file (list of completed tasks).
 #[derive(Debug)]
 pub struct CompletionLog {
     rescue: Rescue,

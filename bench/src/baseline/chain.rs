@@ -1,7 +1,7 @@
 //! Pipeline of four stages on two ranks, written by hand with MPI.
 //!
 //! Rank 0 creates the items and runs stages 1 and 2, rank 1 runs stages 3 and 4, and rank 0 folds the results in order. Items travel in batches of a
-//! fixed size, with a fixed number of batches in flight (the window); all buffers are reused. With a batch size of one, the chain sends one message
+//! fixed size, with a fixed number of batches in flight (the window); all buffers are reused. With a batch size of one, the program sends one message
 //! per item.
 //!
 //! With another [`Work`], the program is a farm: a master sends chunks of tasks to one worker, some of them ahead of the worker's requests. Rank 0

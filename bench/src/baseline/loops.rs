@@ -1,7 +1,7 @@
 //! Parallel loops written by hand with MPI: every rank keeps its rows for the whole run (no load balancing).
 //!
 //! - *Matrix product*: the rows of A and C are distributed over the ranks and every rank holds B; ranks do not synchronize between passes.
-//! - *Sweep*: each rank computes its rows in strips of columns and waits for the rank above; the next strip of the rank above.
+//! - *Sweep*: each rank computes its rows in strips of columns and waits for each strip of the rank above.
 //! - *Heat*: ranks exchange border rows in each step and compute their inner rows during the exchange.
 
 use std::{ops::Range, time::Instant};

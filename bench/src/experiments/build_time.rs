@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // A smoke run builds a crate without dependencies instead of the runtime, and no program.
+    // A smoke run (short test of the experiment) builds a crate without dependencies instead of the runtime, and no program.
     let library = if smoke { "armature-text" } else { "armature-mpi" };
     let programs = if smoke { &[][..] } else { &PROGRAMS[..] };
     let package = Package::new(library, programs)?;

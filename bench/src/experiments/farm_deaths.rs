@@ -3,8 +3,8 @@
 //!
 //! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker receives SIGKILL and 20 in which two workers do, each at a
 //! random time within the duration of an undisturbed run. The output on disk must contain every task once, in order, with its result. The bound on
-//! the time of a run is the time of a whole run with only the surviving ranks, plus the silence after which a worker counts as dead, plus the
-//! interval between two checks for silent workers.
+//! the time of a run is the time of a whole run with only the surviving ranks, plus the time without messages after which a worker counts as dead,
+//! plus the interval between two checks for silent workers.
 //!
 //! *All*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of the killed run. A task whose
 //! result is intact in the journal at the kill must not be started again, every other task must be, and the output must be identical.

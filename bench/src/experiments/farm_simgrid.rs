@@ -78,7 +78,7 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
     ]);
     for length in LENGTHS {
         for (chunking, sub_masters) in WAYS {
-            // The few workers of a smoke run need at most two sub-masters.
+            // The few workers of a smoke run (short test of the experiment) need at most two sub-masters.
             let sub_masters = sub_masters.min(workers / 4);
             let case = Simulated { sub_masters, ..case(tasks, length, workers, chunking) };
             let run = case.run(Path::new(FOLDER))?;

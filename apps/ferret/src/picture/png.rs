@@ -13,7 +13,7 @@ const SIGNATURE: usize = 8;
 
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // All truncated files give this error, because the decoder's own error depends on the position of the cut.
+    // Every truncated file gives this error, because the decoder's own error depends on the position of the cut.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 

@@ -61,7 +61,8 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armat
     Ok(Some(summary))
 }
 
-/// Reads the data that all ranks need on rank 0, and locks the rescue file (list of completed tasks) against other runs.
+/// Reads, on rank 0, the workflow, the names of completed tasks and the platform, which all ranks need, and locks the rescue file (list of completed
+/// tasks) against other runs.
 fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<(RootData, LockFile), BoxError> {
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;

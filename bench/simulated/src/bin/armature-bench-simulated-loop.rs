@@ -3,10 +3,10 @@
 //! Arguments have the form NAME=VALUE: the `kind` of loop (`all`, `sweep`), the number of `units`, the cost of a unit in operations (`unit`), the
 //! `bytes` of a unit, the number of measured `passes` and of warm-up passes before them (`settle`), the number (`block`) of units or columns that are
 //! computed between two polls for messages (0: chosen by the framework), `live` (true if load is balanced at run time), the initial `shares` of the
-//! ranks, the scheduler's `quantum` in seconds, and the relative `noise` of each rank's speed with its `seed`; a new random factor applies in every
-//! half second. Prints `result seconds S total S movements N interactions N interacting S computing-R S units-R N …`: the time of the loop, the
-//! number of moves and of balancing steps, the seconds that rank 0 spends in balancing, and for each rank R its seconds of computing and its number
-//! of computed units.
+//! ranks, the `quantum` (time slice of the operating system's scheduler) in seconds, and the relative `noise` of each rank's speed with its `seed`; a
+//! new random factor applies in every half second. Prints `result seconds S total S movements N interactions N interacting S computing-R S units-R N
+//! …`: the time of the loop, the number of moves and of balancing steps, the seconds that rank 0 spends in balancing, and for each rank R its seconds
+//! of computing and its number of computed units.
 
 use std::ops::Range;
 use std::process::ExitCode;

@@ -214,7 +214,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // With an efficiency of 80 % for DAF, three rules are violated: one about the static policy, and two about FSC.
+        // With an efficiency of 80 % for DAF, three rules are violated: one about the static policy, and two about FSC (fixed-size chunking).
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);

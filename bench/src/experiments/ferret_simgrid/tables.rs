@@ -1,4 +1,4 @@
-//! Results of the runs on all simulated clusters: tables, a plot, and comparisons with target values.
+//! Results of the experiment with the image search Ferret on simulated clusters: tables, a plot, and comparisons with targets.
 
 use super::super::ferret_costs::Bound;
 use super::{

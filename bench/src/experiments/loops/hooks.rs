@@ -5,7 +5,7 @@
 //! occurs in a real run. *Hook*: one rank runs blocks with next to no computation; the time of a block is the overhead that the framework adds to
 //! each block. *Balancer*: each rank of a real run sums up the time of its reports to rank 0, which include rank 0's decisions. *Log*: the blocks of
 //! *Hook* with an event log; for a sweep, two ranks with one message per block; the cost is the additional time. *Run*: two ranks repeatedly run a
-//! loop without work; the time of a run is an upper bound of the cost of the agreement that both ranks run the same loop.
+//! loop without computation; the time of a run is an upper bound of the cost of the agreement that both ranks run the same loop.
 
 use std::{ops::Range, path::Path, time::Instant};
 

@@ -58,8 +58,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // The tenth of the memory limit in a smoke run would, as limit for the whole process, leave no memory for Python itself, and Dask would hang, so
-    // this case is skipped.
+    // The tenth of the memory limit in a smoke run (short test of the experiment) would, as limit for the whole process, leave no memory for Python
+    // itself, and Dask would hang, so this case is skipped.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }

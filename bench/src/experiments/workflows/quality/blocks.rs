@@ -35,8 +35,8 @@ const PROCESSORS_PER_KIND: usize = 6;
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
-    // A smoke run takes only the real and the small workflows, because planning even one size of
-    // the larger types would take too long.
+    // A smoke run (short test of the experiment) takes only the real and the small workflows, because planning even one size of the larger types
+    // would take too long.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
         if !report.selects(name) {
