@@ -41,7 +41,7 @@ pub struct Tally {
     pub expected: usize,
     /// Number of images counted in `expected` that the search with the index also returned.
     pub found: usize,
-    /// Number of images whose distance from the query the search with the index computed, summed over the queries.
+    /// Number of candidates, that is, images that the index selected for ranking by their distance, summed over the queries.
     pub ranked: usize,
     /// Number of images with a region in a hash bucket that the search probed, summed over the queries.
     pub touched: usize,
@@ -84,7 +84,7 @@ impl Tally {
         share(self.found, self.expected)
     }
 
-    /// Returns the mean share of the database's images whose distance from a query the search with the index computes.
+    /// Returns the mean share of the database's images that the index selects for ranking by their distance.
     pub fn ranked_share(&self) -> f64 {
         share(self.ranked, self.images)
     }

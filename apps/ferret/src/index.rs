@@ -5,7 +5,7 @@ use crate::distance::{CUT_OFF, ground};
 use crate::features::{Region, Vector};
 use crate::lsh::Lsh;
 
-/// Maximum number of images whose exact distance from a query is computed, if the database is small.
+/// Maximum number of candidates (images to be ranked by their exact distance from a query) if the database is small.
 const MIN_CANDIDATES: usize = 24;
 
 /// Database with the hash tables for queries.
@@ -21,7 +21,7 @@ pub struct Index {
 /// Result of looking up the regions of a query image in the hash tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Indexes of the candidates: images whose exact distance from the query is computed next, most promising first.
+    /// Indexes of the candidates: images to be ranked by their exact distance from the query, most promising first.
     pub candidates: Vec<u32>,
     /// Number of images with at least one region in a bucket of the hash tables that the search probed.
     pub touched: usize,
@@ -52,12 +52,12 @@ impl Index {
         self.vectors.len()
     }
 
-    /// Returns the maximum number of images whose exact distance from one query is computed.
+    /// Returns the maximum number of candidates (images to be ranked by their exact distance) for one query.
     pub fn candidate_limit(&self) -> usize {
         limit(self.database.len())
     }
 
-    /// Returns the candidates for a query: the images that are most similar to the query by an estimate, whose exact distance is computed next.
+    /// Returns the candidates for a query: the images that are most similar to the query by an estimate, to be ranked by their exact distance.
     ///
     /// Every region of the query is looked up in the hash tables. The regions found yield an estimate of each image's distance as in the relaxed
     /// earth mover's distance: each region of one image is moved to the nearest region of the other image, and a region without a match counts with
@@ -117,8 +117,8 @@ impl Index {
     }
 }
 
-/// Returns the maximum number of candidates: three sixteenths of a small database, and a smaller share of a large one. When a database grows, the ten
-/// nearest images do not move far back in the order of estimated distances.
+/// Returns the maximum number of candidates (images to be ranked by their exact distance): three sixteenths of a small database, and a smaller share
+/// of a large one. When a database grows, the ten nearest images do not move far back in the order of estimated distances.
 fn limit(images: usize) -> usize {
     (images * 3 / 16).min(64 + images / 64).max(MIN_CANDIDATES)
 }

@@ -6,7 +6,7 @@
 //! - [`replay`]: tasks that replay measurements: computing time, memory, and size of values
 //! - [`record`]: measurements of each command, saved when it ends
 //! - [`rescue`], [`completion_log`], [`notes`]: rescue file, which records completed tasks as they end, and outputs that are appended to files
-//! exactly once
+//!   exactly once
 //! - [`cli`]: command line
 
 pub mod array;

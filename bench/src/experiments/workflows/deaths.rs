@@ -37,7 +37,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Number of ranks of a restarted job. It differs from that of the killed job, because any number is permitted.
+/// Number of ranks of a restarted job. It differs from that of the killed job, to test that the number may change.
 const RANKS_AGAIN: usize = 3;
 const TASKS: usize = 600;
 const LIMIT: Duration = Duration::from_secs(60);
