@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Outcome, ranks::Launch};
 
-/// Folder of a run. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the
-/// work begins.
+/// Folder of a run in which ranks are killed. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the work
+/// begins.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     folder: PathBuf,

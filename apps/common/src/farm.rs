@@ -33,7 +33,7 @@ pub struct FarmArgs {
 }
 
 impl FarmArgs {
-    /// Returns the configuration from the environment, overridden by these options.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options.
     ///
     /// # Errors
     /// An environment variable with an invalid value.
@@ -46,7 +46,8 @@ impl FarmArgs {
         self.summary
     }
 
-    /// Applies the options to the farm. Prints a message for each option that has no effect because the session has only one rank.
+    /// Applies these command-line options to the farm (a master and workers). Prints a message for each option that has no effect because the session
+    /// has only one rank.
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
             self.idle_options().for_each(|option| {

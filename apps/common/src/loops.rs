@@ -125,7 +125,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 impl CheckpointArgs {
-    /// Returns the directory of the checkpoint, if one was given.
+    /// Returns the directory for the checkpoints of the loop, if the user gave one.
     pub fn dir(&self) -> Option<&Path> {
         self.checkpoint.as_deref()
     }

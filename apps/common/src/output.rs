@@ -28,7 +28,7 @@ pub struct SnapshotArgs {
 }
 
 impl SnapshotArgs {
-    /// Returns true if snapshots were requested.
+    /// Returns true if the user requested snapshots (saved states) of the pipeline.
     pub fn is_given(&self) -> bool {
         self.snapshots.is_some()
     }

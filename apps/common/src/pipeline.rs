@@ -24,7 +24,7 @@ pub struct PipelineArgs {
 }
 
 impl PipelineArgs {
-    /// Returns the configuration from the environment, overridden by these options.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options.
     ///
     /// # Errors
     /// An environment variable with an invalid value.

@@ -43,7 +43,7 @@ pub struct Entry {
     pub regions: Vec<Region>,
 }
 
-/// Searchable images in the order of their names.
+/// Database of searchable images, in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
     entries: Vec<Entry>,

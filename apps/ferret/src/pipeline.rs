@@ -57,7 +57,7 @@ pub struct Found {
     pub answered: u64,
     /// Number of unusable queries. Each of them was reported on stderr, by the job that found it.
     pub skipped: u64,
-    /// Summary of the pipeline's run.
+    /// Summary of the pipeline's run, with the final mapping (assignment of stages to ranks) and the work of each rank.
     pub run: Summary,
 }
 

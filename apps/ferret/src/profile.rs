@@ -30,7 +30,7 @@ pub struct Profile {
     pub speed: f64,
     /// Comments in the profile about its recording, one per line.
     pub remarks: Vec<String>,
-    /// Costs of the items in the order of the stream; at least one.
+    /// Recorded times and sizes of the items, in the order in which they were processed; at least one item.
     pub items: Vec<ItemCost>,
 }
 
@@ -39,7 +39,7 @@ pub struct Profile {
 pub struct ItemCost {
     /// Size in bytes of the item as it enters the first stage.
     pub input: u32,
-    /// Costs of the stages in the order of [`STAGES`].
+    /// Times and output sizes of the stages, in the order of [`STAGES`].
     pub stages: [StageCost; 6],
 }
 

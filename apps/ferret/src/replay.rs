@@ -36,7 +36,7 @@ pub struct ReplayResult {
     pub times: Vec<Duration>,
     /// Checksum of the stages that every item has passed, in order, which does not depend on the mapping and the number of ranks.
     pub checksum: u64,
-    /// Summary of the pipeline's run.
+    /// Summary of the pipeline's run, with the final mapping (assignment of stages to ranks) and the work of each rank.
     pub run: Summary,
 }
 

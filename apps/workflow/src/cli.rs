@@ -135,8 +135,8 @@ struct Cli {
 }
 
 impl Cli {
-    /// Returns the configuration from the environment, overridden by these options. Not shared with the other programs, because a workflow has no
-    /// load balancing that `--balance` could turn off.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options. Not shared with the other
+    /// programs, because a workflow has no load balancing that `--balance` could turn off.
     fn config(&self) -> armature::Result<Config> {
         let mut config = Config::from_env()?;
         if let Some(ranks) = self.ranks {

@@ -19,7 +19,7 @@ use crate::rescue::Rescue;
 pub struct Settings {
     /// Directory in which commands run, and to which the names of their files are relative.
     pub directory: PathBuf,
-    /// Directory for the output and the records of commands.
+    /// Directory for the output of commands, and for the files with their measurements.
     pub outputs: PathBuf,
     /// True if a task counts as failed when an output file is missing after the end of its command.
     pub check_outputs: bool,
