@@ -1,4 +1,4 @@
-//! Records the version of the compiler, which is printed with every result.
+//! Build script that records the version of the compiler, which the benchmarks print with every result.
 
 use std::{env, process::Command};
 

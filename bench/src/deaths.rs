@@ -1,4 +1,4 @@
-//! Ranks that are killed while they run: the folder in which ranks register their process, and the schedule of kills.
+//! Experiments that kill ranks: folder in which ranks register their processes, and schedule of kills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Outcome, ranks::Launch};
 
-/// Folder of a run. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the
-/// work begins.
+/// Folder of a run in which ranks are killed. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the work
+/// begins.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     folder: PathBuf,
 }
 
 impl RunFolder {
-    /// Returns the folder of a run, which must exist. Ranks call this function.
+    /// Returns the existing folder of a run. Ranks call this function.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         RunFolder { folder: folder.into() }
     }
 
-    /// Creates an empty folder.
+    /// Creates an empty folder for a run.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -56,7 +56,7 @@ impl RunFolder {
         Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
     }
 
-    /// Removes the files of a run, except the files with the names in `except`.
+    /// Removes the files in the folder, except those with the names in `except`.
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -70,13 +70,12 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Registers this process as the process of a rank.
+    /// Registers this process as the process of rank `rank`, so that it can be killed.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn register_process(&self, rank: usize) -> Outcome {
-        // The file is written under another name and renamed, so that readers of the final name always find a
-        // complete number.
+        // Renaming a complete file prevents that readers find an incomplete number.
         let new = self.path(&format!("new-{rank}"));
         fs::write(&new, std::process::id().to_string())?;
         Ok(fs::rename(&new, self.path(&format!("pid-{rank}")))?)
@@ -101,7 +100,7 @@ impl RunFolder {
     }
 }
 
-/// Rank to be killed, with the time of its death in seconds after the start of the work.
+/// Rank to be killed, with the time of the kill.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
     /// Rank to be killed.
@@ -110,8 +109,7 @@ pub struct Victim {
     pub after: f64,
 }
 
-/// Draws `count` different ranks out of `ranks`, without rank 0, each with a time before `until` seconds; the result
-/// is sorted by time.
+/// Draws `count` different ranks out of `ranks`, without rank 0, each with a time of its kill before `until` seconds; the result is sorted by time.
 pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<Victim> {
     let mut others: Vec<usize> = (1..ranks).collect();
     others.shuffle(random);
@@ -126,9 +124,9 @@ pub fn all_ranks(ranks: usize, after: f64) -> Vec<Victim> {
     (0..ranks).map(|rank| Victim { rank, after }).collect()
 }
 
-/// Runs a rank program and kills the `victims` in their order, each after a call of `before_kill`. If some ranks
-/// survive, they continue, and each victim is killed only after `has_joined` reports that it takes part. Returns the
-/// output of the job, or its error, and the number of ranks killed before the job ended.
+/// Runs a rank program and kills the `victims` in their order, each after a call of `before_kill`. If some ranks survive, they continue, and each
+/// victim is killed only after `has_joined` returns true for its rank, that is, it takes part in the work. Returns the output of the job, or its
+/// error, and the number of ranks killed before the job ended.
 ///
 /// # Errors
 /// If the killing thread fails. A failure of the ranks is part of the returned value, not an error of this function.
@@ -145,7 +143,6 @@ pub fn run(
     let (ended, has_ended) = channel::<()>();
     thread::scope(|scope| {
         let killer = scope.spawn(move || {
-            // Returns true if the job is still running after the given time.
             let is_running_after =
                 |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
             while !run_folder.has_started() {
@@ -155,7 +152,7 @@ pub fn run(
             }
             let start = Instant::now();
             let mut kill = |victim: &&Victim| {
-                // A rank that does not take part yet has no work that others would have to take over. Therefore it is killed only when it takes part.
+                // The death of a rank that has not joined loses no work, so the rank is killed only after it has joined.
                 let has_victim_joined = || {
                     while recovery && !has_joined(victim.rank) {
                         if !is_running_after(Duration::from_millis(1)) {

@@ -1,5 +1,5 @@
-//! Throughput of a pipeline of four trivial stages on two ranks, in two variants: the source emits all items, or the source emits fewer items and
-//! a further stage makes several items of each.
+//! Throughput of a pipeline of four trivial stages on two ranks, in two variants: the source emits all items, or the source emits fewer items and an
+//! additional stage makes several items of each.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub struct Setting {
     pub of_each: u64,
 }
 
-/// Runs the pipeline on two ranks and returns items per second.
+/// Runs the pipeline on two ranks, and returns the number of items per second.
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
@@ -34,7 +34,7 @@ pub fn measure(setting: Setting) -> Outcome<f64> {
     values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
 }
 
-/// Runs the rank program; prints `result items_per_s R` on rank 0.
+/// Runs a rank of the measured pipeline; prints `result items_per_s R` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong or the checksum is wrong.
@@ -53,7 +53,6 @@ pub fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Runs one stream and checks its result.
 fn run_once(session: &mut Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
     let mut sum = 0;
     let numbers = match of_each {

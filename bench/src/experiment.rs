@@ -1,4 +1,4 @@
-//! Experiments and the reports that they fill.
+//! Benchmark experiments, and the reports with their results.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 /// Experiment: one question, and the function that measures the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// Name for `ci/bench.sh NAME`; also the name of the output files.
+    /// Name for `ci/bench.sh NAME`; also the beginning of the output files' names.
     pub name: &'static str,
     /// One-line description of the experiment for `--list`.
     pub about: &'static str,
@@ -62,21 +62,21 @@ impl Experiment {
     }
 }
 
-/// Receives the results of one experiment, prints them and writes their files.
+/// Report of one experiment: prints its results and writes their files.
 #[derive(Debug)]
 pub struct Report {
     name: String,
     folder: PathBuf,
     marks: Vec<Mark>,
     extent: Extent,
-    /// True if the experiment has called [`rounds`](Report::rounds). `parts` has the names of the parts for which it has called
-    /// [`selects`](Report::selects).
+    /// `has_rounds` is true if the experiment has called [`rounds`](Report::rounds), and `parts` has the names that it has passed to
+    /// [`selects`](Report::selects), for the check of the user's selection.
     has_rounds: Cell<bool>,
     parts: RefCell<Vec<String>>,
 }
 
 impl Report {
-    /// Creates the report of the experiment `name`, and the folder of its files.
+    /// Creates the report of the experiment `name`, and the folder `folder` for its files.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -92,20 +92,18 @@ impl Report {
         })
     }
 
-    /// Returns the number of rounds to run: 1 in the shortest form, otherwise the requested number, or `full` rounds if no number was
-    /// requested.
+    /// Returns the number of measurement rounds to run: 1 in a smoke run, otherwise the number that the user requested, or `full`.
     pub fn rounds(&self, full: usize) -> usize {
         self.has_rounds.set(true);
         if self.extent.smoke { 1 } else { self.extent.rounds.unwrap_or(full) }
     }
 
-    /// Returns true if the part of the experiment is selected.
+    /// Returns true if the user selected the part `part` of the experiment, or no part.
     pub fn selects(&self, part: &str) -> bool {
         self.parts.borrow_mut().push(part.into());
         self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
     }
 
-    /// Returns an error if the user requested a number of rounds of an experiment without rounds, or a part that the experiment does not have.
     fn check_extent(&self) -> Outcome {
         let parts = self.parts.borrow();
         for name in &self.extent.only {
@@ -136,7 +134,7 @@ impl Report {
         self.write(part, "csv", &table.to_csv())
     }
 
-    /// Draws lines to `NAME.svg`, or to `NAME-PART.svg` if `part` is not empty.
+    /// Writes a line plot to `NAME.svg`, or to `NAME-PART.svg` if `part` is not empty.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -144,7 +142,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Draws a histogram to a file named as in [`lines`](Report::lines).
+    /// Writes a histogram to `NAME.svg`, or to `NAME-PART.svg` if `part` is not empty.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -152,7 +150,7 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Draws bars to a file named as in [`lines`](Report::lines).
+    /// Writes a bar chart to `NAME.svg`, or to `NAME-PART.svg` if `part` is not empty.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -160,12 +158,11 @@ impl Report {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
-    /// Records a measured value together with the target that it must meet. The verdict is printed at the end of the experiment.
+    /// Records a measured value together with the target that it must meet. The end of the report states whether the target was met.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.push(mark);
     }
 
-    /// Writes a file of the report.
     fn write(&mut self, part: &str, extension: &str, text: &str) -> Outcome {
         let dash = if part.is_empty() { "" } else { "-" };
         let path = self.folder.join(format!("{}{dash}{part}.{extension}", self.name));
@@ -175,7 +172,6 @@ impl Report {
         Ok(())
     }
 
-    /// Prints the verdict on each measured value that has a target.
     fn close(self) -> Vec<Verdict> {
         println!();
         for mark in &self.marks {

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `align` program.
 
 use crate::fasta::{self, Sequence, Unknown};
 use crate::kernel::{Best, serial};
@@ -68,12 +68,11 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// Returns the parser of an option whose value is a score or a cost: a whole number from `least` to [`MAX_SCORE`].
 fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
     clap::value_parser!(i32).range(i64::from(least)..=i64::from(MAX_SCORE))
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `align` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -85,8 +84,7 @@ impl Cli {
         Gaps { open: self.gap_open.unwrap_or(usual.open), extend: self.gap_extend.unwrap_or(usual.extend) }
     }
 
-    /// Returns the letter scores that the options select: a matrix, or scores of nucleotides. Only rank 0 calls this function, because it may read a
-    /// file.
+    /// Returns the letter scores that the options select. Only rank 0 calls this function, because it may read a file.
     fn scores(&self) -> Result<Scores, String> {
         self.matrix.as_ref().map_or_else(
             || Ok(Scores::dna(self.alike, self.mismatch)),
@@ -94,8 +92,8 @@ impl Cli {
         )
     }
 
-    /// Returns the settings of the loop that fills the alignment table of a pair. If one panel holds all columns, the loop has one pass, and a
-    /// checkpoint is of no use.
+    /// Returns the settings of the loop that fills the alignment table of a pair. If one panel holds all columns, the loop has one pass, and the loop
+    /// saves no checkpoint.
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
@@ -105,7 +103,7 @@ impl Cli {
     }
 }
 
-/// Pair of sequences to align, their subdirectory in the directory of checkpoints, and the fingerprint of their alignment.
+/// Pair of sequences to align, the subdirectory for the checkpoint of their table, and the fingerprint of their alignment.
 struct Pair<'p> {
     one: &'p Sequence,
     other: &'p Sequence,
@@ -113,7 +111,6 @@ struct Pair<'p> {
     fingerprint: String,
 }
 
-/// Returns all pairs of a sequence of the first file and one of the second, in the order of the files.
 fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<Item = Pair<'p>> {
     let numbered = |all: &'p [Sequence]| all.iter().enumerate();
     numbered(first).flat_map(move |(i, one)| {
@@ -124,7 +121,7 @@ fn pairs<'p>((scores, first, second): &'p Inputs, gaps: Gaps) -> impl Iterator<I
     })
 }
 
-/// Input that rank 0 reads and broadcasts: scores, first sequences and second sequences.
+/// Content of the input files, which rank 0 reads and broadcasts: letter scores, sequences of the first file and sequences of the second file.
 type Inputs = (Scores, Vec<Sequence>, Vec<Sequence>);
 
 fn read(cli: &Cli) -> Result<Inputs, String> {
@@ -156,8 +153,8 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Aligns all pairs on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was requested, rank
-/// 0 compares them with the serial program and returns the time of the serial program in seconds.
+/// Aligns all pairs of sequences on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was
+/// requested, rank 0 compares them with the serial program and returns the time of the serial program in seconds.
 fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
@@ -186,8 +183,8 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
             saved::write(&dir.join(&pair.directory), &pair.fingerprint, best)?;
         }
         lines += &line(cli.format, one, other, best);
-        // With checkpoints, the alignments are written only when all pairs are aligned. If they were written earlier, a restarted job would write
-        // some of them again.
+        // With checkpoints, rank 0 writes the alignments only when all pairs of sequences are aligned. If they were written earlier, a restarted job
+        // would write some of them again.
         if cli.checkpoint.dir().is_none() {
             output.write_all(std::mem::take(&mut lines).as_bytes())?;
             output.flush()?;
@@ -215,7 +212,7 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
     Ok(last.map(|summary| (summary, seconds)))
 }
 
-/// Returns the alignments that earlier jobs have saved, one entry for each pair.
+/// Returns one entry for each pair of sequences: the alignment that an earlier job with the same checkpoint directory saved.
 fn saved_alignments(session: &mut Session, cli: &Cli, read: &Inputs) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
     let saved = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);

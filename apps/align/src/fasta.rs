@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Maximum size of a file in bytes. Every rank holds the letters of both files.
+/// Maximum size of a FASTA file in bytes. Every rank holds the letters of both input files.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Named sequence of letters.
@@ -15,14 +15,15 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct Sequence {
     /// First word of the sequence's header line.
     pub name: String,
-    /// Letters of the sequence, each by its [number](Scores::letter).
+    /// Letters of the sequence, each by its [number](Scores::letter), the index in the list of letters that have scores.
     pub letters: Vec<u8>,
 }
 
-/// Number of occurrences of each letter that the matrix does not contain and that counts as X.
+/// Number of occurrences in the input of each protein letter that has no scores and counts as X (any amino acid).
 pub type Unknown = BTreeMap<char, u64>;
 
-/// Reads the sequences of a file. Each letter must have scores or be [unknown](Scores::unknown); unknown letters are added to `unknown`.
+/// Reads the sequences of a FASTA file. Each letter must have scores or count as X ([`Scores::unknown`]); letters that count as X are added to
+/// `unknown`.
 ///
 /// # Errors
 /// The file cannot be read or is no FASTA file. The error contains the file, the line and the expected content.
@@ -32,13 +33,13 @@ pub fn read(path: &Path, scores: &Scores, unknown: &mut Unknown) -> Result<Vec<S
     parse(&bytes, scores, unknown).map_err(|error| format!("{}{error}", shown(path)))
 }
 
-/// Parses sequences. Letters may be upper or lower case, lines may end in LF or CR LF, and blanks between letters are ignored.
+/// Parses the sequences of a FASTA file. Letters may be upper or lower case, lines may end in LF or CR LF, and blanks between letters are ignored.
 ///
 /// # Errors
 /// The part of the error message that follows the name of the file: the line and the expected content.
 pub fn parse(text: &[u8], scores: &Scores, unknown: &mut Unknown) -> Result<Vec<Sequence>, String> {
     let mut sequences: Vec<Sequence> = Vec::new();
-    // Number of the line with the header of the current sequence.
+    // Line number of the header of the sequence that is being parsed.
     let mut begun = 0;
     let check = |sequences: &[Sequence], begun: usize| match sequences.last() {
         Some(Sequence { name, letters }) if letters.is_empty() => {
@@ -109,7 +110,7 @@ mod tests {
             |n: usize| sequences[n].letters.iter().map(|&l| scores.shown(l)).collect::<String>();
         assert_eq!((shown_letters(0), shown_letters(1)), ("MXXX".into(), "XX".into()));
         assert_eq!(unknown, Unknown::from([('J', 1), ('O', 1), ('U', 2)]));
-        // The matrix of this test has no X, so that J, O and U are errors.
+        // The matrix has no X, so J, O and U are errors.
         let own = Scores::parse("A B\nA 1 0\nB 0 1\n").unwrap();
         assert_eq!(
             parse(b">a\nAU\n", &own, &mut unknown).unwrap_err(),

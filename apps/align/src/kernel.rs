@@ -1,13 +1,13 @@
-//! Recurrence for the values of the alignment table, and the serial program.
+//! Recurrence (Smith-Waterman with affine gaps) for the values of the alignment table, and the serial program.
 
 use crate::scores::{Gaps, Scores};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// Number of operations that compute one value of the alignment table. Simulated runs derive the computing time from this number.
+/// Number of arithmetic operations for one value of the alignment table. Simulated runs derive the computing time from this number.
 pub const OPERATIONS: f64 = 9.0;
 
-/// Value of the alignment table at a letter of each sequence: the best scores of the alignments that end at these two letters.
+/// Value of the alignment table for one letter of each sequence: the best scores of the alignments that end at these two letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cell {
@@ -23,7 +23,7 @@ pub struct Cell {
 /// alignment, with score 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Best {
-    /// Score of the alignment.
+    /// Score of the alignment (sum of the letter scores minus the costs of the gaps).
     pub score: i32,
     /// Number of letters of the first sequence up to the end of the alignment.
     pub first_end: u64,
@@ -67,7 +67,7 @@ pub fn fill(
     (best, at)
 }
 
-/// Returns the best local alignment, computed row by row.
+/// Returns the best local alignment of two sequences, computed serially, row by row.
 pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best {
     let mut above = vec![Cell::default(); second.len() + 1];
     let mut row = above.clone();
@@ -82,7 +82,7 @@ pub fn serial(first: &[u8], second: &[u8], scores: &Scores, gaps: Gaps) -> Best 
 }
 
 impl Best {
-    /// Returns this alignment, or the empty one, which has no end, if the score is not above 0.
+    /// Returns this alignment, or the empty alignment if the score is not above 0.
     pub fn unless_empty(self) -> Best {
         if self.score > 0 { self } else { Best::default() }
     }
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn known_alignments_have_their_scores() {
-        // Example of Wikipedia's article on the Smith-Waterman algorithm: score 3 for equal letters, -3 for different letters, cost 2 for each letter
-        // of a gap.
+        // The first example is from Wikipedia's article on the Smith-Waterman algorithm: score 3 for equal letters, -3 for different letters, cost 2
+        // for each letter of a gap.
         let dna = Scores::dna(3, -3);
         let serial = |a, b, gaps| serial(&letters(a, &dna), &letters(b, &dna), &dna, gaps);
         let linear = Gaps { open: 0, extend: 2 };
         assert_eq!(serial("TGTTACGG", "GGTTGACTA", linear), Best { score: 13, first_end: 6, second_end: 7 });
         assert_eq!(serial("AAAA", "CCCC", linear), Best::default());
-        // One gap of two letters costs 5 + 2 · 1 and joins two runs of six equal letters.
+        // The expected score has one gap of two letters, which costs 5 + 2 · 1 and joins two runs of six equal letters.
         let affine = Gaps { open: 5, extend: 1 };
         assert_eq!(
             serial("ACGTCAGGTTCA", "ACGTCATTGGTTCA", affine),

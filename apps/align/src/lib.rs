@@ -1,13 +1,13 @@
 //! Best local alignment of DNA or protein sequences by the algorithm of Smith and Waterman (1981) with the affine gaps of Gotoh (1982): its score and
 //! its end.
 //!
-//! The table has a row for each letter of one sequence and a column for each letter of the other. A rank holds only one panel of columns of its rows.
-//! Rows move to ranks that have free time.
+//! The table has a row for each letter of one sequence and a column for each letter of the other. A rank holds only one panel (a range of adjacent
+//! columns) of its rows at a time. Rows move to ranks that have free time.
 //!
 //! - [`fasta`]: sequences in files
 //! - [`scores`]: scores of letters, and costs of gaps
-//! - [`kernel`]: recurrence, and the serial program
-//! - [`table`]: parallel table
+//! - [`kernel`]: recurrence of the table's values, and the serial program
+//! - [`table`]: computation of the table on several ranks
 //! - [`lines`]: lines of the output
 //! - [`saved`]: results that a restarted job reuses
 //! - [`cli`]: command line

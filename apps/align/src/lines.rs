@@ -23,7 +23,8 @@ struct Fields<'f> {
     best: Best,
 }
 
-/// Returns the line for two sequences, with its line end. Ends are counted from 1; an empty alignment has the ends 0.
+/// Returns the output line, with its line end, for the best alignment of two sequences. The ends of the alignment are counted from 1; an empty
+/// alignment has the ends 0.
 pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> String {
     match format {
         Format::Tsv => format!(
@@ -36,7 +37,6 @@ pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> 
         ),
         Format::Json => {
             let fields = Fields { first: &first.name, second: &second.name, best };
-            // Serialization does not fail, because strings and numbers always have a JSON form.
             serde_json::to_string(&fields).unwrap_or_default() + "\n"
         }
     }

@@ -14,10 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Maximum size in bytes of a file with an alignment. A valid file has some hundred bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Content of the file with the alignment of a pair.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedAlignment {
@@ -25,16 +23,15 @@ struct SavedAlignment {
     best: Best,
 }
 
-/// Returns a short text that identifies the inputs of a pair's alignment: both sequences, the scores and the gap costs.
+/// Returns a short text that identifies the inputs of the alignment of two sequences: both sequences, the scores and the gap costs.
 pub fn fingerprint(first: &Sequence, second: &Sequence, scores: &Scores, gaps: Gaps) -> String {
     let sum = |letters: &[u8]| format!("{} letters {:08x}", letters.len(), crc32fast::hash(letters));
-    // Serialization does not fail, because numbers always have a JSON form.
     let scores = crc32fast::hash(&serde_json::to_vec(scores).unwrap_or_default());
     let (first, second) = (sum(&first.letters), sum(&second.letters));
     format!("{first}, {second}, scores {scores:08x}, gaps {}+{}", gaps.open, gaps.extend)
 }
 
-/// Reads the alignment of a pair from the directory of the pair. Returns `None` if there is no file.
+/// Reads the saved alignment of a pair of sequences from `dir`. Returns `None` if no alignment is saved there.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or belongs to an alignment with another fingerprint.
@@ -58,13 +55,12 @@ pub fn read(dir: &Path, of: &str) -> Result<Option<Best>, String> {
     Ok(Some(saved.best))
 }
 
-/// Writes the alignment of a pair to the directory of the pair.
+/// Writes the alignment of a pair of sequences to `dir`, for a restarted job.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write(dir: &Path, of: &str, best: Best) -> Result<(), String> {
     let path = dir.join("best");
-    // Serialization does not fail, because strings and numbers always have a JSON form.
     let text = serde_json::to_string(&SavedAlignment { of: of.into(), best }).unwrap_or_default() + "\n";
     let written = std::fs::create_dir_all(dir).and_then(|()| output::replace(&path, text.as_bytes()));
     written.map_err(|error| format!("cannot write {}: {error}", shown(&path)))

@@ -1,26 +1,23 @@
-//! Scores of letters, and costs of gaps.
+//! Scores of pairs of letters in an alignment, and costs of gaps.
 
 use armature_apps::names::path as shown;
 use armature_files::regular;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Maximum number of letters in a matrix of scores.
 const MAX_LETTERS: usize = 64;
-/// Maximum absolute value of a score, and maximum cost of a gap. The score of a hundred thousand letters then fits into 32 bits.
+/// Maximum absolute value of a letter score, and maximum cost of a gap. With it, the score of an alignment of a hundred thousand letters fits into 32
+/// bits.
 pub const MAX_SCORE: i32 = 10_000;
-/// Maximum size in bytes of a file with a matrix. The largest matrix fits, with space for blanks and comments.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Letters of DNA and RNA, followed by ambiguity codes, which match no letter, not even themselves.
+/// Nucleotides of DNA and RNA, followed by the ambiguity codes, which match no letter, not even themselves.
 const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
 
-/// Scores of each pair of letters. A letter is identified by its number.
+/// Scores of each pair of letters. A letter is identified by its number (its index in the list of letters).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Upper-case letters that have scores. The number of a letter is its index in this list.
     letters: Vec<u8>,
-    /// Scores of each pair of letters, indexed by the number of the first letter and then of the second.
     rows: Vec<Vec<i32>>,
     is_dna: bool,
 }
@@ -42,7 +39,7 @@ impl Scores {
         Scores { letters: NUCLEOTIDES.to_vec(), rows, is_dna: true }
     }
 
-    /// Returns the matrix BLOSUM62 for proteins.
+    /// Returns the score matrix BLOSUM62 for proteins.
     ///
     /// # Panics
     /// Never panics: the matrix is part of the program, and a test parses it.
@@ -50,7 +47,7 @@ impl Scores {
         Scores::parse(include_str!("blosum62.txt")).expect("the matrix of the program is one")
     }
 
-    /// Returns the matrix with this name: `blosum62`, or the name of a file.
+    /// Returns the score matrix with this name: `blosum62`, or the name of a file.
     ///
     /// # Errors
     /// The file does not exist or contains no matrix.
@@ -63,7 +60,7 @@ impl Scores {
         Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
     }
 
-    /// Parses a matrix in NCBI's format: comments after `#`, a line of letters, and for each letter a line with the letter and its scores.
+    /// Parses a score matrix in NCBI's format: comments after `#`, a line of letters, and for each letter a line with the letter and its scores.
     ///
     /// # Errors
     /// The part of the error message that follows the name of the file: the line and the expected content.
@@ -118,7 +115,7 @@ impl Scores {
         self.letters.iter().position(|&letter| letter == byte).map(|number| number as u8)
     }
 
-    /// Returns the number of X (unknown) for the protein letters J, O and U, which matrices omit.
+    /// Returns the number of X (any amino acid) for the protein letters J, O and U, which matrices omit.
     pub fn unknown(&self, byte: u8) -> Option<u8> {
         let is_left_out = !self.is_dna && b"JOU".contains(&byte.to_ascii_uppercase());
         if is_left_out { self.letter(b'X') } else { None }
@@ -132,7 +129,7 @@ impl Scores {
         self.letters[usize::from(letter)] as char
     }
 
-    /// Returns the scores of the letter with this number with every letter.
+    /// Returns the scores of the pairs of the letter with this number and every letter.
     ///
     /// # Panics
     /// Panics if there is no letter with this number.
@@ -146,13 +143,12 @@ impl Scores {
         self.rows.iter().flatten().copied().max().unwrap_or(0)
     }
 
-    /// Returns a description of the accepted letters, for messages of the form "no letter of …".
+    /// Returns a description of the accepted letters, for error messages of the form "no letter of …".
     pub fn alphabet(&self) -> &'static str {
         if self.is_dna { "DNA or RNA; for proteins set --matrix" } else { "the matrix" }
     }
 }
 
-/// Returns the letter of a word that consists of one permitted ASCII character.
 fn letter(word: &str) -> Option<u8> {
     match word.as_bytes() {
         [byte] if byte.is_ascii_graphic() && *byte != b'>' => Some(byte.to_ascii_uppercase()),

@@ -5,7 +5,7 @@ use crate::scores::{Gaps, Scores};
 use armature::loops::{Cells, Line, Settings, Shape, Summary, Table, TableLoop};
 use armature::{BoxError, Session};
 
-/// Pair of sequences whose alignment table is filled, with the best alignment found by this rank.
+/// Two sequences whose alignment table is filled by all ranks, with the best alignment found by this rank.
 struct Pair<'p> {
     first: &'p [u8],
     second: &'p [u8],
@@ -34,7 +34,6 @@ impl Table for Pair<'_> {
     }
 
     fn save(&self) -> Option<Vec<u8>> {
-        // Serialization does not fail, because numbers always have a JSON form.
         Some(serde_json::to_vec(&self.best).unwrap_or_default())
     }
 
@@ -44,7 +43,8 @@ impl Table for Pair<'_> {
     }
 }
 
-/// Computes the best local alignment of two sequences. Returns the alignment on all ranks, and the summary on rank 0.
+/// Computes the best local alignment of two sequences. Returns the alignment on all ranks, and the summary of the loop (times and moved rows) on rank
+/// 0.
 ///
 /// # Errors
 /// Sequences whose score could exceed 32 bits, and the errors of the loop.
@@ -67,7 +67,6 @@ pub fn align(
     let pair = Pair { first, second, scores, gaps, best: Best::default() };
     let mut table = TableLoop::new("align", shape, pair).settings(settings);
     let summary = table.run(session)?.into_summary();
-    // Returning the best alignment of all ranks makes the result independent of the distribution of the rows.
     Ok((session.all_reduce(table.body().best, Best::better_of)?, summary))
 }
 

@@ -15,7 +15,7 @@ fn align(arguments: &[&str]) -> Command {
     command
 }
 
-/// Writes two files of sequences with a common part. The sequence of the first file has about `count` letters.
+/// Writes two FASTA files whose sequences have a common part. The sequence of the first file has about `count` letters.
 fn sequences(dir: &Path, letters: &[u8], count: usize) -> [PathBuf; 2] {
     let mut state = 9_u64;
     let mut draw = |count: usize| -> String {
@@ -163,7 +163,6 @@ fn job_completes_when_its_output_is_closed() {
     survives_closed_output(|| align(&[&file_arguments(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
 }
 
-/// A restarted job must not write an alignment to its output file again.
 #[test]
 fn job_killed_after_a_pair_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,7 +182,6 @@ fn job_killed_after_a_pair_writes_each_alignment_once() {
     assert_eq!(fs::read_to_string(&output).unwrap(), alone.printed, "{outcome}");
 }
 
-/// A job that `armature run` restarts after the death of a rank must write each alignment once.
 #[test]
 fn restarted_job_writes_each_alignment_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -211,19 +209,17 @@ fn restarted_job_writes_each_alignment_once() {
     }
 }
 
-/// Returns a job that writes checkpoints without a pause between them.
 fn checkpointed_job(paths: &[PathBuf; 2], dir: &Path, ranks: usize) -> Job {
     let arguments =
         [&file_arguments(paths)[..], &["--panel", "16", "--verify", "--checkpoint-every", "0"]].concat();
     arguments.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).arg("--checkpoint").arg(dir)
 }
 
-/// Each kill comes a little later after a checkpoint than the one before, so the kills hit different steps of the
-/// checkpoint protocol.
+/// Each kill of the job comes a little later after a checkpoint than the previous kill, so that the kills hit different steps of the checkpoint
+/// protocol.
 #[test]
 fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
-    // The alignment takes long enough for the five kills of this test.
     let paths = sequences(dir.path(), b"ACGT", 4_500);
     let alone = succeeds(&mut align(&file_arguments(&paths)));
     let checkpoints = dir.path().join("kept");
@@ -239,7 +235,6 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     assert!(outcome.stderr.contains(&format!("loop align: resumes after {went_on} passes")), "{outcome}");
     assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
     assert_eq!(outcome.stdout, alone.printed, "{outcome}");
-    // All pairs are aligned, so another start computes nothing.
     let again = checkpointed_job(&paths, &checkpoints, 2).succeeds();
     assert!(again.stderr.contains("all pairs were aligned by earlier jobs"), "{again}");
     assert_eq!(again.stdout, alone.printed, "{again}");

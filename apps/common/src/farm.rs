@@ -33,7 +33,7 @@ pub struct FarmArgs {
 }
 
 impl FarmArgs {
-    /// Returns the configuration from the environment, overridden by these options.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options.
     ///
     /// # Errors
     /// An environment variable with an invalid value.
@@ -41,12 +41,13 @@ impl FarmArgs {
         self.run.config()
     }
 
-    /// Returns true if a summary of every rank was requested.
+    /// Returns true if the user requested a summary table of the work of each rank.
     pub fn summary(&self) -> bool {
         self.summary
     }
 
-    /// Applies the options to the farm. Prints a message for each option that has no effect because the session has only one rank.
+    /// Applies these command-line options to the farm (a master and workers). Prints a message for each option that has no effect because the session
+    /// has only one rank.
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
             self.idle_options().for_each(|option| {
@@ -66,7 +67,7 @@ impl FarmArgs {
         farm
     }
 
-    /// Returns the names of the given options that have no effect on one rank. The time limit of a task is not one of them, because a farm on one
+    /// Returns the names of the given options that have no effect on one rank. The time limit of a task is not among the names, because a farm on one
     /// rank rejects it.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
         let flags = [
@@ -77,7 +78,6 @@ impl FarmArgs {
     }
 }
 
-/// Parses a time in seconds that is greater than zero and at most one day.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
     seconds
@@ -151,7 +151,6 @@ mod tests {
         );
     }
 
-    /// The help lists every chunking policy.
     #[test]
     fn help_is_complete() {
         use clap::CommandFactory;

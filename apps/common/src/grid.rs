@@ -1,4 +1,4 @@
-//! Grid of a loop: its size on a command line, and the comparison with the serial loop's grid.
+//! Grid of values that a loop computes: parsing of its size from a command line, and comparison with the grid of the serial loop.
 
 use armature::loops::Shape;
 use std::time::Instant;
@@ -8,10 +8,10 @@ const MAX_VALUES: u64 = 1 << 31;
 /// Minimum number of rows and of columns of a grid: two fixed edges, and a computed row or column between them.
 const MIN_SIDE: u64 = 3;
 
-/// Parses the shape of a grid on a command line: `N` or `ROWSxCOLUMNS`. The accepted shapes have at least one value to compute.
+/// Parses the shape of a grid on a command line: `N` or `ROWSxCOLUMNS`. Accepted grids have at least one value inside the fixed edges.
 ///
 /// # Errors
-/// The expected form, if the text has another form or the grid is too small or too large.
+/// The error names the expected form, if the text has another form or the grid is too small or too large.
 pub fn parse_shape(text: &str) -> Result<Shape, String> {
     let (rows, columns) = text.split_once('x').unwrap_or((text, text));
     let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
@@ -26,11 +26,11 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
         })
 }
 
-/// Compares `grid` with the grid of the serial loop, bit by bit, and returns the time of the serial loop in seconds. `fill` sets the initial
-/// values of a row, and `serial` executes the serial loop.
+/// Compares `grid` with the grid of the serial loop, bit by bit, and returns the time of the serial loop in seconds. `fill` sets the initial values
+/// of a row, given its number, and `serial` executes the serial loop.
 ///
 /// # Errors
-/// Position and values of the first difference.
+/// The error contains the position and values of the first difference.
 pub fn compare(
     shape: Shape,
     grid: &[f64],
@@ -46,11 +46,10 @@ pub fn compare(
     Ok(seconds)
 }
 
-/// Compares values with those of the serial loop, bit by bit. The name of the values for the error is `what`.
-/// A row has `columns` values.
+/// Compares values with those of the serial loop, bit by bit. `what` names the values in the error; a row has `columns` values.
 ///
 /// # Errors
-/// Position and values of the first difference, or both lengths if they differ.
+/// The error contains the position and values of the first difference, or both numbers of values if they differ.
 pub fn same_values(what: &str, values: &[f64], serial: &[f64], columns: usize) -> Result<(), String> {
     let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
     match values.iter().zip(serial).position(differs) {

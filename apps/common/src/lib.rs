@@ -1,10 +1,10 @@
 //! Code shared by the programs in `apps`.
 //!
-//! - [`farm`](mod@farm): options of every farm
-//! - [`pipeline`]: options of every pipeline
-//! - [`loops`]: options of every loop
+//! - [`farm`](mod@farm): command-line options of every farm
+//! - [`pipeline`]: command-line options of every pipeline
+//! - [`loops`]: command-line options of every loop
 //! - [`grid`]: size of a loop's grid, and comparison with the serial loop
-//! - [`output`]: output of a pipeline, which snapshots can continue after a restart
+//! - [`output`]: output of a pipeline, which a job with snapshots continues after a restart
 //! - [`names`]: file names, escaped for output in a line
 //! - [`terminal`]: standard output and standard error, whose reader may close them
 //! - [`random`]: seeded random numbers that are equal on every machine

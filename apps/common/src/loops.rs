@@ -29,7 +29,7 @@ pub struct LoopArgs {
 
 impl LoopArgs {
     /// Runs a loop on the ranks and returns, on rank 0, its summary and, if verification was requested, the time of the serial loop in seconds.
-    /// `work` executes the loop; its second argument is true if rank 0 needs the result. `work` returns the summary and the result on rank 0. If
+    /// `work` executes the loop, and returns its summary and result on rank 0; the second argument of `work` is true if rank 0 needs the result. If
     /// verification was requested, `compare` compares the result with that of the serial loop and returns the time of the serial loop in seconds.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl LoopArgs {
         })
     }
 
-    /// Returns the settings of the loop with the options of the command line.
+    /// Returns the settings of a loop with the values of these command-line options.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::new();
         if let Some(shares) = &self.shares {
@@ -58,8 +58,8 @@ impl LoopArgs {
         settings
     }
 
-    /// Prints one line on standard output that begins with `what` and has time, efficiency and moved rows of a loop's run. Prints the summary on
-    /// standard error if it was requested.
+    /// Prints one line on standard output that begins with `what` and contains the time of the loop, its efficiency and the number of rows that moved
+    /// between ranks. Prints the summary on standard error if it was requested.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -67,14 +67,12 @@ impl LoopArgs {
         terminal::print(self.result_line(what, summary))
     }
 
-    /// Prints the same as [`print_result`](LoopArgs::print_result), but all of it on standard error, for programs that write their data to standard
+    /// Prints the line and the summary of [`print_result`](LoopArgs::print_result) on standard error, for programs that write their data to standard
     /// output.
     pub fn eprint_result(&self, what: &str, summary: &Summary) {
         terminal::eprint_line(self.result_line(what, summary).trim_end());
     }
 
-    /// Returns the line that begins with `what` and has time, efficiency and moved rows of a loop's run. Prints the summary first if it was
-    /// requested.
     fn result_line(&self, what: &str, summary: &Summary) -> String {
         if self.summary {
             terminal::eprint_line(summary);
@@ -98,12 +96,12 @@ pub struct BlockArgs {
 }
 
 impl BlockArgs {
-    /// Returns the settings with the requested number of rows between two polls for messages.
+    /// Returns the settings with the requested number of rows that a rank computes between two polls for messages.
     pub fn units(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::block_size)
     }
 
-    /// Returns the settings with the requested number of columns in a strip, the part of a row that is computed between two polls for messages.
+    /// Returns the settings with the width, in columns, of a strip (part of a row that is computed between two polls for messages).
     pub fn columns(&self, settings: Settings) -> Settings {
         self.block.into_iter().fold(settings, Settings::strip_width)
     }
@@ -121,19 +119,18 @@ pub struct CheckpointArgs {
     checkpoint_every: Option<f64>,
 }
 
-/// Parses the time between two checkpoints.
 pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|s| (0.0..=1e6).contains(s));
     seconds.ok_or_else(|| "expected seconds, from 0 to 1000000".into())
 }
 
 impl CheckpointArgs {
-    /// Returns the directory of the checkpoint, if one was given.
+    /// Returns the directory for the checkpoints of the loop, if the user gave one.
     pub fn dir(&self) -> Option<&Path> {
         self.checkpoint.as_deref()
     }
 
-    /// Returns the same options with the subdirectory `name` as directory, for a program that runs several loops with a checkpoint each.
+    /// Returns these options with the subdirectory `name` as checkpoint directory, for a program that runs several loops with a checkpoint each.
     pub fn within(&self, name: &str) -> Self {
         CheckpointArgs { checkpoint: self.dir().map(|dir| dir.join(name)), ..*self }
     }
@@ -146,7 +143,7 @@ impl CheckpointArgs {
     }
 }
 
-/// Returns the settings of checkpoints in `dir`, taken every `every` seconds, or as often as their cost allows if `every` is `None`.
+/// Returns the settings of checkpoints in `dir`, taken every `every` seconds. Without `every`, the interval follows from the cost of a checkpoint.
 pub(crate) fn checkpoint(dir: &Path, every: Option<f64>, identity: &str) -> Checkpoint {
     let every = every.map(Duration::from_secs_f64);
     every.into_iter().fold(Checkpoint::new(dir, identity), Checkpoint::every)

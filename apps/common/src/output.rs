@@ -28,13 +28,13 @@ pub struct SnapshotArgs {
 }
 
 impl SnapshotArgs {
-    /// Returns true if snapshots were requested.
+    /// Returns true if the user requested snapshots (saved states) of the pipeline.
     pub fn is_given(&self) -> bool {
         self.snapshots.is_some()
     }
 
-    /// Returns the pipeline with the requested snapshots. `identity` returns the names of everything on which the output depends; only that of rank 0
-    /// is used.
+    /// Returns the pipeline with the requested snapshots. `identity` returns a text that names everything on which the output depends; only the text
+    /// of rank 0 is used.
     pub fn add_to<'p, T>(&self, job: Pipeline<'p, T>, identity: impl FnOnce() -> String) -> Pipeline<'p, T> {
         match &self.snapshots {
             Some(dir) => job.snapshots(checkpoint(dir, self.snapshot_every, &identity())),
@@ -45,13 +45,12 @@ impl SnapshotArgs {
 
 /// Returns a short text for the identity of a job that distinguishes lists of input names: the length and a checksum of the list.
 pub fn fingerprint(list: &[impl Serialize]) -> String {
-    // Serialization does not fail, because lists of texts, numbers and paths always have a JSON form.
     let bytes = serde_json::to_vec(list).unwrap_or_default();
     let fnv = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{} ({:016x})", list.len(), bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv))
 }
 
-/// Destination of the output of a program. The default discards everything, for ranks other than 0.
+/// Destination of the output of a program: standard output or a file. The default, for ranks other than 0, discards the output.
 #[derive(Debug, Default)]
 pub struct Destination {
     to: To,
@@ -64,7 +63,6 @@ enum To {
     Nothing,
     Terminal(Box<BufWriter<terminal::Output>>),
     File(Output),
-    /// File of a job with snapshots.
     Partial(PartialOutput),
 }
 
@@ -88,7 +86,7 @@ impl Destination {
         Ok(Destination { to, path: path.unwrap_or(Path::new("")).to_path_buf() })
     }
 
-    /// Returns a handle that shows whether the reader of standard output has closed it. For a file, it never shows this.
+    /// Returns a handle that shows whether the reader of standard output has closed it. For a file, the handle never shows this.
     pub fn reader(&self) -> Reader {
         match &self.to {
             To::Terminal(terminal) => terminal.get_ref().reader(),
@@ -96,8 +94,7 @@ impl Destination {
         }
     }
 
-    /// Completes the output, after which a file appears at its path.
-    ///
+    /// Flushes the output. A file appears at its path only after this call.
     /// # Errors
     /// The output cannot be written.
     pub fn finish(self) -> Result<(), BoxError> {
@@ -110,13 +107,12 @@ impl Destination {
         Ok(())
     }
 
-    /// Makes the content of a file durable, and returns its length.
     fn sync(&mut self) -> Result<u64, String> {
         let To::Partial(file) = &mut self.to else { return Ok(0) };
         file.sync().map_err(|error| refused(&self.path, error))
     }
 
-    /// Continues a file behind its first `length` bytes.
+    /// Continues the output file of a restarted job behind its first `length` bytes, the length that the last snapshot contains.
     fn resume(&mut self, length: u64) -> Result<(), String> {
         let To::Partial(file) = &mut self.to else { return Ok(()) };
         file.resume(length).map_err(|error| refused(&self.path, error))
@@ -149,8 +145,9 @@ impl Write for Destination {
     }
 }
 
-/// Runs a pipeline whose sink writes items to `to` with `take` and keeps a `state` on rank 0. The snapshots of the pipeline contain the length of the
-/// file and the state, so that after a restart both are those of an undisturbed run. Returns the summary on rank 0.
+/// Runs a pipeline whose sink on rank 0 passes each item to `take`, which writes to `to` and updates `state`. The snapshots of the pipeline contain
+/// the length of the output file and the state, so that a restarted job ends with the file and state of an undisturbed run. Returns the summary on
+/// rank 0.
 ///
 /// # Errors
 /// The errors of the pipeline and of `take`.
@@ -164,7 +161,7 @@ pub fn run_into<'p, T: Item, S: Serialize + DeserializeOwned + Send>(
     Ok(job.run_into(session, name, || Ok(sink))?.into_summary())
 }
 
-/// Sink of a pipeline that writes items to a file and keeps a state, both of which a snapshot contains.
+/// Sink of a pipeline that writes items to a file and updates a state. A snapshot contains the state and the length of the file.
 struct StatefulSink<'s, T, S, F> {
     to: &'s mut Destination,
     state: &'s mut S,
@@ -213,8 +210,8 @@ mod tests {
         line.map(|line| line.snapshots).map_err(|error| error.to_string())
     }
 
-    /// Runs a job that writes the numbers from 0 to 99 to `dir/out`, and fails before it writes `fails_at`. Returns the sum of all numbers, and how
-    /// many of them this start of the job processed.
+    /// Runs a job with snapshots that writes the numbers from 0 to 99 to `dir/out` and fails before the number `fails_at`. Returns the sum of all
+    /// numbers, and the count of numbers that this start of the job processed.
     fn sum(dir: &Path, fails_at: Option<u64>) -> Result<(u64, u64), String> {
         let kept = dir.join("kept");
         let snapshots = snapshots(&format!("--snapshots {} --snapshot-every 0", kept.display()))?;
@@ -252,7 +249,6 @@ mod tests {
         assert!(total == 4950 && items < 100, "{total} after {items} items");
         let expected: String = (0..100).map(|x| format!("{x}\n")).collect();
         assert_eq!(fs::read_to_string(&out).unwrap(), expected);
-        // The job has finished, so another start computes nothing.
         assert_eq!(sum(dir.path(), None), Ok((4950, 0)));
         assert_eq!(fs::read_to_string(&out).unwrap(), expected);
     }

@@ -24,7 +24,7 @@ pub struct PipelineArgs {
 }
 
 impl PipelineArgs {
-    /// Returns the configuration from the environment, overridden by these options.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options.
     ///
     /// # Errors
     /// An environment variable with an invalid value.
@@ -32,23 +32,24 @@ impl PipelineArgs {
         self.run.config()
     }
 
-    /// Returns the initial mapping.
+    /// Returns the initial mapping (assignment of stages to ranks).
     pub fn mapping(&self) -> MappingChoice {
         MappingChoice::from_arg(&self.mapping)
     }
 
-    /// Returns the later mappings, each with the number of results after which the pipeline changes to it.
+    /// Returns the mappings (assignments of stages to ranks) that replace the initial one, each with the number of results after which the pipeline
+    /// adopts it.
     pub fn remaps(&self) -> &[(u64, MappingChoice)] {
         &self.remap
     }
 
-    /// Applies the initial mapping and the later mappings to the pipeline.
+    /// Sets the mappings (assignments of stages to ranks) that the command line requests for the pipeline.
     pub fn map<'p, T>(&self, job: Pipeline<'p, T>) -> Pipeline<'p, T> {
         let job = job.mapping(self.mapping());
         self.remap.iter().cloned().fold(job, |job, (after, mapping)| job.remap_after(after, mapping))
     }
 
-    /// Prints a summary of every rank if it was requested.
+    /// Prints the table of the work of each rank on standard error if the user requested a summary.
     pub fn print_summary(&self, summary: &Summary) {
         if self.summary {
             eprint_line(summary);
@@ -56,7 +57,6 @@ impl PipelineArgs {
     }
 }
 
-/// Parses a number of items and a mapping, such as `60:FILE`.
 fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
     let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;

@@ -54,7 +54,7 @@ impl Random {
     /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         assert!(bound > 0, "a random number below zero was requested");
-        // Scaling the random bits by a multiplication favours some numbers, by less than 2⁻³², which is negligible here.
+        // The multiplication makes some numbers more probable than others, by less than 2⁻³², which is negligible here.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 

@@ -3,13 +3,14 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 
-/// Number of operations of one measurement of [`speed`], which takes about 10 ms.
+/// Number of operations of one measurement of the processor's speed, which takes about 10 ms.
 const SAMPLE: u64 = 20_000_000;
-/// Number of measurements of the speed. The fastest one counts, because other programs can only slow a measurement down, through shared caches.
+/// Number of measurements of the processor's speed. The highest speed counts, because other programs can only slow a measurement down, through shared
+/// caches.
 const ROUNDS: usize = 9;
 
-/// Executes `operations` integer operations, a dependency chain that compilers cannot shorten and caches cannot speed up. The framework probes
-/// the speed of ranks with the same chain, so that one operation is one unit of work for the planner.
+/// Executes `operations` integer operations, a dependency chain that compilers cannot shorten and caches cannot speed up. The framework measures the
+/// speed of ranks with this chain, so one operation is one unit of work for the planner.
 pub fn spin(operations: u64) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..operations / 3 {
@@ -31,7 +32,6 @@ pub fn speed() -> f64 {
     SAMPLE as f64 / shortest.max(1e-9)
 }
 
-/// Returns the CPU time of this thread in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64

@@ -46,8 +46,8 @@ impl<W: Write> Output<W> {
         self.reader.clone()
     }
 
-    /// Calls `write` and returns its result. If the reader has closed the output, returns the value `dropped`
-    /// instead of an error.
+    /// Calls `write` with the wrapped writer and returns the result. If the reader has closed the output, returns the value `dropped` instead of an
+    /// error.
     fn unless_closed<T>(&mut self, dropped: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         if self.reader.has_closed() {
             return Ok(dropped);
@@ -85,7 +85,8 @@ pub fn print(text: impl Display) -> io::Result<()> {
 
 /// Writes `text` as a line to standard error. Characters that act on a terminal are escaped, and errors are ignored.
 pub fn eprint_line(text: impl Display) {
-    // One write keeps the line together, because other ranks write to standard error, too. An error could not be reported anywhere.
+    // A single write keeps the line together, because other ranks write to standard error, too. Errors are ignored, because they could not be
+    // reported anywhere.
     let _ = io::stderr().write_all(escaped_line(text).as_bytes());
 }
 
@@ -97,7 +98,6 @@ fn escaped_line(text: impl Display) -> String {
 mod tests {
     use super::*;
 
-    /// Writer that accepts a number of bytes and then fails.
     struct LimitedWriter(usize, ErrorKind);
 
     impl Write for LimitedWriter {

@@ -1,4 +1,4 @@
-//! Arguments of a program, whose `--version` also names the MPI library.
+//! Parsing of a program's arguments, with a `--version` option that also names the MPI library.
 
 use std::process::exit;
 
@@ -19,11 +19,9 @@ pub fn parse<P: Parser>() -> P {
     })
 }
 
-/// Returns the MPI library that is linked, and the MPI whose headers the program was built with. MPI need not be initialised.
 fn mpi_library() -> String {
     let text = environment::library_version().unwrap_or_default();
     let line = text.lines().next().unwrap_or_default().split(',').next().unwrap_or_default();
-    // The words of the library's text are joined by blanks, because MPICH separates name and version by tabs.
     let linked = line.split_whitespace().collect::<Vec<_>>().join(" ");
     // The size of a communicator handle shows for which MPI the program was built: 4 bytes in MPICH and its derivatives, a pointer in other
     // libraries.

@@ -1,9 +1,8 @@
-//! Bottom-up merging of regions on their adjacency graph.
+//! Bottom-up merging of the regions of an image on the graph of adjacent regions.
 
 use crate::picture::Picture;
 use std::collections::BTreeSet;
 
-/// Region, as a node of the adjacency graph.
 struct Node {
     area: u32,
     /// Number of pixels whose four neighbours belong to the region, too.
@@ -18,18 +17,18 @@ impl Node {
         self.sums.map(|sum| sum as f32 / self.area as f32)
     }
 
-    /// Returns true if the region is too small, or only a blurred seam between two other regions.
+    /// Returns true if the region is smaller than `min_area`, or is only a blurred seam between two other regions.
     fn is_tiny(&self, min_area: u32) -> bool {
         self.area < min_area || self.core < min_area / 4
     }
 }
 
-/// Merges regions until none is tiny, unless only one is left, and at most `max_regions` remain. Returns the new labels, numbered by first
-/// appearance, and the number of regions. A region is tiny if it has fewer than `min_area` pixels, or fewer than a quarter of `min_area` away
-/// from its rim.
+/// Merges adjacent regions of an image until no tiny region (or only one region) and at most `max_regions` regions remain. Returns the new region
+/// number of each pixel, counted by first appearance, and the number of regions. A region is tiny if it has fewer than `min_area` pixels, or fewer
+/// than a quarter of `min_area` pixels that are not at its border.
 ///
-/// Tiny regions are merged first, the smallest one first, into the neighbour of most similar colour. Then the pair whose union increases the
-/// squared error least (Ward's criterion) is merged repeatedly.
+/// Tiny regions are merged first, the smallest one first, into the neighbour of most similar colour. Then the pair of adjacent regions whose union
+/// increases the squared error least (Ward's criterion) is merged repeatedly.
 pub(crate) fn coarsen(
     picture: &Picture,
     labels: &[u32],
@@ -39,7 +38,7 @@ pub(crate) fn coarsen(
 ) -> (Vec<u8>, u8) {
     let mut graph = build(picture, labels, count);
     let mut alive = count;
-    // Set of the tiny regions, sorted by area and number. A region that grows or is merged is removed or updated.
+    // Tiny regions, sorted by area and number. Each merge updates this set.
     let mut tiny: BTreeSet<(u32, u32)> = (0..count as u32)
         .filter(|&id| graph[id as usize].is_tiny(min_area))
         .map(|id| (graph[id as usize].area, id))
@@ -95,7 +94,6 @@ fn build(picture: &Picture, labels: &[u32], count: usize) -> Vec<Node> {
         }
     }
     for (p, &label) in labels.iter().enumerate() {
-        // Positions outside of the image do not count as another region.
         let same = |q: Option<usize>| q.and_then(|q| labels.get(q)).is_none_or(|&other| other == label);
         let (left, right) = (p % width != 0, (p + 1) % width != 0);
         let across = same(left.then(|| p - 1)) && same(right.then_some(p + 1));
@@ -116,7 +114,6 @@ fn ward(a: &Node, b: &Node) -> f32 {
     m * n / (m + n) * distance(a, b)
 }
 
-/// Returns the neighbour of region `id` with the smallest `cost`. If several have the same cost, returns the one with the lowest number.
 fn most_alike(graph: &[Node], id: u32, cost: impl Fn(&Node, &Node) -> f32) -> Option<u32> {
     let node = &graph[id as usize];
     node.neighbours

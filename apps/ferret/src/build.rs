@@ -1,4 +1,4 @@
-//! Construction of a database from the images in a directory.
+//! Construction of a `ferret` database (names and regions of images) from the images in a directory.
 
 use crate::database::{Database, DatabaseError, Entry};
 use crate::features::{Region, describe};
@@ -8,7 +8,7 @@ use crate::parallel;
 use crate::picture::Picture;
 use crate::segment::segment;
 
-/// Decodes an image and describes its regions, like the stages `load`, `seg` and `ext`.
+/// Decodes an image and describes its regions, like the stages `load`, `seg` (segmentation) and `ext` (extraction of features) of the pipeline.
 ///
 /// # Errors
 /// The bytes are no usable image; see [`Picture::decode`].
@@ -16,8 +16,8 @@ pub fn regions_of(bytes: &[u8]) -> Result<Vec<Region>, crate::picture::DecodeErr
     Ok(describe(&segment(&Picture::decode(bytes)?)))
 }
 
-/// Describes all listed images on all cores and creates a database from them. The result depends only on the images. Returns the database, and
-/// the unusable images in the order of their names.
+/// Describes the regions of all listed images, in parallel on all cores, and creates a database from them. The result depends only on the images.
+/// Returns the database, and the unusable images in the order of their names.
 ///
 /// # Errors
 /// The images form no database, for example because two have the same name.

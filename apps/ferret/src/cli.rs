@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `ferret` program.
 
 mod replay;
 
@@ -179,7 +179,7 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `ferret` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(armature_apps::version::parse::<Cli>().command))
 }
@@ -200,7 +200,7 @@ fn run(command: Command) -> Result<(), armature::BoxError> {
 
 fn index(args: &IndexArgs) -> Result<(), armature::BoxError> {
     let listing = Listing::of(&args.images)?;
-    // The output is created before the computation, so that a file that cannot be written causes no wasted work.
+    // The output is created before the computation, so that a file that cannot be written is reported before the long computation.
     let refuse = |e: io::Error| format!("cannot write the database {}: {e}", args.output.display());
     let output = Output::create(&args.output).map_err(refuse)?;
     let (database, skipped) = build(&listing, Settings::default())?;
@@ -251,7 +251,7 @@ fn write_profile(path: &Path, recorder: &CostRecorder, args: &QueryArgs) -> Resu
     Ok(())
 }
 
-/// Executes a query run on this rank together with the other ranks. Rank 0 has the query files and the output.
+/// Answers the queries on this rank together with the other ranks. Only rank 0 has the query images and the output file.
 fn answer(session: &mut Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
     if !session.is_root() {
         return search(session, None, wanted);

@@ -1,4 +1,4 @@
-//! Database file: names and regions of all images, and the settings of the hash tables.
+//! Database file: names and regions of all images, and the settings of the hash tables that find similar regions.
 //!
 //! Layout of version 1; all numbers are little-endian:
 //!
@@ -28,15 +28,13 @@ use std::path::Path;
 pub(crate) const MAGIC: &[u8; 8] = b"FERRETDB";
 const VERSION: u32 = 1;
 const HEADER: usize = 24;
-/// Byte offset in a database file of the field with the number of images.
 pub(crate) const COUNT_AT: usize = HEADER + 24;
 pub(crate) const CHECKSUM: usize = 8;
-/// Size in bytes of a region in a database file.
 const REGION: usize = 4 + 4 * DIMENSIONS;
 /// Maximum length of a name in bytes, which is the maximum length of a path on Linux.
 const MAX_NAME: usize = 4096;
 
-/// Image of a database.
+/// Image of a database: its name and the description of its regions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Name relative to the indexed directory, with `/` as separator.
@@ -45,14 +43,14 @@ pub struct Entry {
     pub regions: Vec<Region>,
 }
 
-/// Searchable images in the order of their names.
+/// Database of searchable images, in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
     entries: Vec<Entry>,
     settings: Settings,
 }
 
-/// Reason for which a database cannot be created, written or read.
+/// Reason for which a database file cannot be created, written or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseError(String);
 
@@ -122,7 +120,6 @@ impl Database {
     /// Returns the index, in the order of the names, of the image with this name, if there is one.
     pub fn number_of(&self, name: &str) -> Option<u32> {
         let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
-        // The number of an image fits into 32 bits, because `check` limits the number of images.
         place.ok().map(|number| number as u32)
     }
 
@@ -215,7 +212,7 @@ impl Database {
         output.commit()
     }
 
-    /// Reads a database file. The file must be a regular one, because every rank reads it, and a pipe can only be read once.
+    /// Reads a database file. The file must be a regular file, because every rank reads the file, and a pipe can only be read once.
     ///
     /// # Errors
     /// The file cannot be read or [is no usable database](Database::from_bytes). The error names the file.
@@ -237,7 +234,6 @@ impl Database {
     }
 }
 
-/// Opens a database file for reading.
 pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
     if path.is_dir() {
         return Err(DatabaseError::of(path, "it is a directory; expected the output of `ferret index`"));
@@ -246,7 +242,6 @@ pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
 }
 
 impl DatabaseError {
-    /// Returns the error that the database in the file `path` cannot be used, with the reason `what`.
     pub(crate) fn of(path: &Path, what: impl fmt::Display) -> Self {
         error(format!("cannot use the database {}: {what}", names::path(path)))
     }
@@ -272,7 +267,6 @@ impl Entry {
     }
 }
 
-/// Parser that reads from the front of a byte slice and never beyond its end.
 struct Reader<'a> {
     rest: &'a [u8],
     total: usize,
@@ -309,8 +303,8 @@ impl<'a> Reader<'a> {
         let (tables, hashes, probes) = (self.u32()?, self.u32()?, self.u32()?);
         let settings = Settings { tables, hashes, probes, width: self.f32()?, seed: self.u64()? };
         let count = self.u32()? as usize;
-        // The capacity is limited by the length of the file, in which the smallest image has a name of one byte and one region. A damaged
-        // count must not cause a larger allocation.
+        // The length of the file limits the capacity (the smallest image has a name of one byte and one region), so that a damaged count causes no
+        // huge allocation.
         let mut entries = Vec::with_capacity(count.min(self.rest.len() / (4 + 1 + 4 + REGION)));
         for _ in 0..count {
             entries.push(self.entry()?);

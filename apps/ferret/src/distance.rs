@@ -1,13 +1,13 @@
-//! Distance of two regions: the ground distance of the earth mover's distance.
+//! Distance of two image regions, the ground distance of the earth mover's distance.
 
 use crate::features::{Region, Vector};
 
-/// Maximum distance. Regions beyond it are simply different, and an occasional distant region must not outweigh the others (thresholded ground
-/// distance, as in the CIKM 2004 paper). Pele and Werman, "Fast and Robust Earth Mover's Distances", ICCV 2009, show that the thresholded
-/// distance is a metric.
+/// Maximum distance of two image regions. Regions beyond it are simply different, and an occasional distant region must not outweigh the others
+/// (thresholded ground distance, as in the CIKM 2004 paper). Pele and Werman, "Fast and Robust Earth Mover's Distances", ICCV 2009, show that the
+/// thresholded distance is a metric.
 pub const CUT_OFF: f32 = 0.6;
 
-/// Returns the Euclidean distance of two vectors, at most [`CUT_OFF`].
+/// Returns the Euclidean distance of two region vectors, at most [`CUT_OFF`].
 pub fn ground(a: &Vector, b: &Vector) -> f32 {
     let mut sum = 0f32;
     for (x, y) in a.iter().zip(b) {

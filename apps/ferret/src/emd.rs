@@ -4,7 +4,7 @@
 //! IJCV 40(2), 2000), by successive shortest paths with potentials on the dense bipartite graph. Supplies and demands are integers, so that the
 //! flow is exact and the method always terminates.
 
-/// Computes earth mover's distances, and reuses its memory for each of them.
+/// Solver for the earth mover's distance of two weighted sets, which reuses its memory for each pair of sets.
 #[derive(Clone, Debug, Default)]
 pub struct Solver {
     flow: Vec<u32>,
@@ -28,12 +28,12 @@ impl Solver {
         Self::default()
     }
 
-    /// Returns the minimum total cost of moving all of `supply` to `demand`, divided by the moved amount.
+    /// Returns the earth mover's distance: the minimum cost of moving the weights `supply` to the weights `demand`, divided by the total weight.
     ///
-    /// `cost` contains the costs row by row, with one row for each supply and one column for each demand. Costs are not negative.
+    /// `cost` contains the costs (not negative) of moving one unit of weight, with a row for each supply and a column for each demand.
     ///
     /// # Panics
-    /// Panics if the two totals differ or are zero, or if the matrix has the wrong size.
+    /// Panics if the sums of `supply` and `demand` differ or are zero, or if the matrix `cost` has the wrong size.
     ///
     /// ```
     /// let mut solver = ferret::emd::Solver::new();
@@ -61,8 +61,7 @@ impl Solver {
         self.demand.clear();
         self.demand.extend_from_slice(demand);
         refill(&mut self.row_potential, rows, 0.0);
-        // The potential of each column begins with the minimum of the column, which is feasible and with which many of the first paths cost
-        // nothing.
+        // The potential of each column begins with the minimum of the column, which is feasible and makes many of the first paths free.
         refill(&mut self.column_potential, columns, f64::INFINITY);
         for row in cost.chunks_exact(columns.max(1)) {
             for (potential, &c) in self.column_potential.iter_mut().zip(row) {
@@ -77,8 +76,8 @@ impl Solver {
         refill(&mut self.column_from, columns, NOWHERE);
     }
 
-    /// Executes Dijkstra's algorithm in reduced costs, from all rows with remaining supply to the nearest column with remaining demand. Updates
-    /// the potentials and returns this column, or `None` if everything has been moved.
+    /// Executes Dijkstra's algorithm with reduced costs, from all rows with remaining supply to the nearest column with remaining demand. Updates the
+    /// potentials and returns this column, or `None` if all weight has been moved.
     fn shortest_path(&mut self, cost: &[f32]) -> Option<usize> {
         let (rows, columns) = (self.supply.len(), self.demand.len());
         for i in 0..rows {
@@ -117,8 +116,7 @@ impl Solver {
         let columns = self.demand.len();
         let start = self.row_reach[i] + self.row_potential[i];
         for (j, &c) in cost[i * columns..(i + 1) * columns].iter().enumerate() {
-            // A reduced cost below zero is raised to zero: rounding may make it slightly negative, but distances in Dijkstra's algorithm
-            // must not decrease.
+            // Rounding may make a reduced cost slightly negative. It is raised to zero, because distances in Dijkstra's algorithm must not decrease.
             let reach = (start + f64::from(c) - self.column_potential[j]).max(self.row_reach[i]);
             if reach < self.column_reach[j] && !self.column_done[j] {
                 self.column_reach[j] = reach;
@@ -152,7 +150,6 @@ impl Solver {
         }
     }
 
-    /// Moves as much weight as possible along the path to column `end`.
     fn augment(&mut self, end: usize) {
         let columns = self.demand.len();
         let mut amount = self.demand[end];
@@ -188,8 +185,6 @@ fn refill<T: Clone>(memory: &mut Vec<T>, len: usize, value: T) {
     memory.resize(len, value);
 }
 
-/// Returns the index of the smallest finite distance in `reach` among the nodes that Dijkstra's algorithm has not finished; the lowest index if
-/// several are equal.
 fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     let mut best = None;
     let mut least = f64::INFINITY;
@@ -202,9 +197,9 @@ fn nearest(reach: &[f64], done: &[bool]) -> Option<usize> {
     best
 }
 
-/// Returns a lower bound of the distance that needs no flow. Every unit is moved to its nearest partner, regardless of the partner's capacity,
-/// and the larger result of both directions is taken (relaxed earth mover's distance; Kusner, Sun, Kolkin and Weinberger, "From Word Embeddings
-/// To Document Distances", ICML 2015, Sect. 4).
+/// Returns a lower bound of the earth mover's distance that needs no flow. Each unit of weight moves to its cheapest partner, regardless of the
+/// partner's capacity; the larger of the costs of both directions is the bound (relaxed earth mover's distance; Kusner, Sun, Kolkin and Weinberger,
+/// "From Word Embeddings To Document Distances", ICML 2015, Sect. 4).
 pub fn lower_bound(supply: &[u32], demand: &[u32], cost: &[f32]) -> f64 {
     let columns = demand.len();
     let total: f64 = supply.iter().map(|&w| f64::from(w)).sum();
@@ -227,7 +222,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the minimum total cost of moving `supply` to `demand`, by trying all ways to move whole units.
     fn brute_force(supply: &mut [u32], demand: &mut [u32], cost: &[f32]) -> f64 {
         let Some(i) = supply.iter().position(|&s| s > 0) else { return 0.0 };
         supply[i] -= 1;
@@ -244,7 +238,6 @@ mod tests {
         best
     }
 
-    /// Generates the weights of `n` parts, which sum to `total`.
     fn weights(n: usize, total: u32) -> impl Strategy<Value = Vec<u32>> {
         proptest::collection::vec(0..=total, n - 1).prop_map(move |mut cuts| {
             cuts.push(total);

@@ -1,4 +1,4 @@
-//! Quality of the search, measured on queries with known right answers.
+//! Quality of the image search, measured on queries with known right answers.
 
 use crate::database::{Database, DatabaseError, Entry};
 use crate::features::Region;
@@ -9,21 +9,22 @@ use crate::rank::{Scored, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Number of answers per query that the evaluation examines.
+/// Number of answers (similar images) per query that the evaluation examines.
 pub const PLACES: usize = 10;
 
-/// Query with its right answer.
+/// Query image with its right answer, the database image that it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Kind of change that produced the query, such as `crop`. The results are also summed by kind; empty if there are no kinds.
+    /// Kind of change that produced the query from its original, such as `crop`; empty if there are no kinds. A report also sums the results of each
+    /// kind.
     pub kind: String,
-    /// Regions of the query.
+    /// Regions of the query image.
     pub regions: Vec<Region>,
     /// Index of the right image in the database.
     pub right: u32,
 }
 
-/// Results of several queries: counts that are summed over the queries. The methods return rates.
+/// Results of several queries: counts, summed over the queries. The methods return rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of evaluated queries.
@@ -36,15 +37,15 @@ pub struct Tally {
     pub exhaustive_first: usize,
     /// Number of queries with the right image among the first [`PLACES`] answers of an exhaustive search.
     pub exhaustive_in_top: usize,
-    /// Number of images among the first [`PLACES`] answers of an exhaustive search.
+    /// Number of images in the first [`PLACES`] answers of exhaustive searches, summed over the queries.
     pub expected: usize,
-    /// Number of the images in `expected` that the search with the index also returned.
+    /// Number of images counted in `expected` that the search with the index also returned.
     pub found: usize,
-    /// Number of images that the search with the index ranked, summed over the queries.
+    /// Number of candidates, that is, images that the index selected for ranking by their distance, summed over the queries.
     pub ranked: usize,
     /// Number of images with a region in a hash bucket that the search probed, summed over the queries.
     pub touched: usize,
-    /// Number of pairs of regions that the search with the index compared to select candidates.
+    /// Number of pairs of regions that the search with the index compared to select candidate images, summed over the queries.
     pub hits: usize,
     /// Number of images in the database, summed over the queries.
     pub images: usize,
@@ -83,7 +84,7 @@ impl Tally {
         share(self.found, self.expected)
     }
 
-    /// Returns the mean share of the database's images that is ranked for a query.
+    /// Returns the mean share of the database's images that the index selects for ranking by their distance.
     pub fn ranked_share(&self) -> f64 {
         share(self.ranked, self.images)
     }
@@ -102,7 +103,7 @@ pub struct Report {
     pub by_kind: BTreeMap<String, Tally>,
 }
 
-/// Evaluates every question on all cores, with the index and with an exhaustive search.
+/// Searches for the right answer of every question, with the index and with an exhaustive search, on all cores.
 pub fn evaluate(index: &Index, questions: &[Question]) -> Report {
     let tallies = parallel::map(questions.len(), |i| evaluate_question(index, &questions[i]));
     let mut report = Report { all: Tally::default(), by_kind: BTreeMap::new() };
@@ -140,7 +141,7 @@ fn evaluate_question(index: &Index, question: &Question) -> Tally {
     }
 }
 
-/// Creates the index and the questions of a synthetic collection from its encoded files.
+/// Creates a synthetic collection of images, and returns the index of its database and the evaluation questions.
 ///
 /// # Errors
 /// The scenes form no database.
@@ -218,8 +219,8 @@ mod tests {
 
     #[test]
     fn search_quality_is_high_on_a_small_collection() {
-        // The test has 60 scenes, while `ferret eval synth` uses 500. With so few images, the ten best include images that do not resemble
-        // the query, which the index finds less reliably.
+        // The test has 60 scenes, while `ferret eval synth` uses 500. With 60 images, the ten best answers include images that do not resemble the
+        // query, and the index finds these less reliably.
         let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
         let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
         let report = evaluate(&index, &questions);
@@ -245,7 +246,6 @@ mod tests {
         let questions: Vec<Question> = (0..40u32)
             .map(|right| Question {
                 kind: String::new(),
-                // Each region of a query differs a little from the region of the right image.
                 regions: (index.database().entries()[right as usize].regions.iter())
                     .map(|r| Region { vector: r.vector.map(|v| v + 0.02 * random.normal()), ..*r })
                     .collect(),

@@ -1,23 +1,23 @@
-//! Features: description of regions by weighted vectors.
+//! Description of the regions of an image by weighted vectors of features.
 //!
-//! Fourteen numbers describe a region, as in Lv, Charikar and Li, "Image Similarity Search with Compact Data Structures" (CIKM 2004): three
-//! colour moments of three channels, and five numbers of the bounding box and the shape. The weight of a region is proportional to the square
-//! root of its area, so that the background does not outweigh the objects. The numbers are scaled so that the Euclidean distance of two vectors
-//! expresses the visual difference of two regions.
+//! Fourteen numbers describe a region, as in Lv, Charikar and Li, "Image Similarity Search with Compact Data Structures" (CIKM 2004): three colour
+//! moments of three channels, and five numbers of the bounding box and the shape. The weight of a region is proportional to the square root of its
+//! area, so that the background does not outweigh the objects. The numbers are scaled so that the Euclidean distance of two vectors expresses the
+//! visual difference of two regions.
 
 use crate::segment::Segmented;
 use serde::{Deserialize, Serialize};
 
-/// Number of elements of a region's vector.
+/// Number of elements of the vector that describes a region of an image.
 pub const DIMENSIONS: usize = 14;
 /// Sum of the weights of an image's regions.
 pub const TOTAL_WEIGHT: u32 = 1 << 16;
 
-/// Vector of a region: mean, deviation and skewness of intensity, red–green and yellow–blue; aspect ratio and size of the bounding box; filled
-/// part of the box; centre of gravity.
+/// Vector that describes a region of an image: mean, deviation and skewness of intensity, red–green and yellow–blue; aspect ratio and size of the
+/// bounding box; filled part of the box; centre of gravity.
 pub type Vector = [f32; DIMENSIONS];
 
-/// Scale factor of each element, chosen on synthetic scenes and icons (see `ferret eval`).
+/// Scale factor of each element of a region's vector, chosen on synthetic scenes and icons (see `ferret eval`).
 const SCALE: Vector = [
     1.0, 1.6, 1.6, // means of the three colour channels
     0.6, 0.8, 0.8, // deviations of the three colour channels
@@ -35,7 +35,6 @@ pub struct Region {
     pub vector: Vector,
 }
 
-/// Sums over the pixels of a region, from which its vector is computed.
 #[derive(Clone, Default)]
 struct Tally {
     area: u32,
@@ -76,7 +75,7 @@ impl Tally {
         }
         self.area += 1;
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i64::from);
-        // Sums of integers are exact. To keep the values whole, the intensity is summed three times too large and yellow–blue twice too large.
+        // Sums of integers are exact. For whole values, the sums contain three times the intensity and twice the yellow–blue difference.
         for (channel, value) in [r + g + b, r - g, r + g - 2 * b].into_iter().enumerate() {
             self.powers[channel][0] += value;
             self.powers[channel][1] += value * value;
@@ -111,7 +110,6 @@ impl Tally {
     }
 }
 
-/// Returns the cube root by Newton's method, correct to a few units in the last place and equal on every machine.
 fn cube_root(x: f32) -> f32 {
     let size = x.abs();
     if size < 1e-30 {
@@ -125,13 +123,11 @@ fn cube_root(x: f32) -> f32 {
     root.copysign(x)
 }
 
-/// Returns integer weights proportional to `sizes`, each at least one, whose sum is [`TOTAL_WEIGHT`].
 fn share_out(sizes: &[f32]) -> Vec<u32> {
     let sum: f32 = sizes.iter().sum();
     let mut weights: Vec<u32> =
         sizes.iter().map(|size| ((size / sum * TOTAL_WEIGHT as f32) as u32).max(1)).collect();
-    // Weights that are rounded down leave a few units of the total, and weights that are raised to one may exceed it. The largest region gets the
-    // difference.
+    // After rounding, the sum of the weights may be below or above the total. The largest region gets the difference.
     let assigned: u32 = weights.iter().sum();
     let largest = (0..sizes.len()).rev().max_by(|&a, &b| sizes[a].total_cmp(&sizes[b])).unwrap_or(0);
     weights[largest] = weights[largest] + TOTAL_WEIGHT - assigned;
@@ -146,7 +142,6 @@ mod tests {
 
     #[test]
     fn features_of_a_known_region_are_correct() {
-        // The left third of the image is red, the rest mid-grey.
         let rgb = (0..96 * 64).flat_map(|i| if i % 96 < 32 { [255, 0, 0] } else { [128; 3] }).collect();
         let cut = segment(&Picture::new(96, 64, rgb));
         let regions = describe(&cut);

@@ -1,4 +1,4 @@
-//! Images of a directory, in an order that does not depend on the file system.
+//! Listing of the images of a directory, in an order that does not depend on the file system.
 
 use armature_apps::names;
 use armature_files::regular;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of an image file in bytes: 40 megapixels of 16-bit colour with transparency, uncompressed.
+/// Maximum size of an image file in bytes: the size of 40 megapixels of 16-bit colour with transparency, uncompressed.
 pub const MAX_FILE: u64 = 320 << 20;
 
 /// Image or directory of images that was skipped.
@@ -19,7 +19,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Creates the entry of the skipped image `name` in a listing.
+    /// Creates an entry for the image or directory `name`.
     pub fn new(name: &str, reason: impl Into<String>) -> Self {
         Skipped { name: names::escaped(name), reason: reason.into() }
     }
@@ -46,7 +46,6 @@ impl Listing {
         let mut listing = Listing { root: path.to_owned(), names: Vec::new(), skipped: Vec::new() };
         let found = fs::metadata(path).map_err(|e| at(path, e))?;
         if !found.is_dir() {
-            // Opening fails for a path that is neither a directory nor a regular file.
             regular::open(path).map_err(|e| at(path, e))?;
             listing.root = path.parent().unwrap_or(Path::new("")).to_owned();
             listing.add(path.to_owned());
@@ -64,7 +63,6 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Adds the images of a directory, as far as it can be read. Returns its subdirectories.
     fn list(&mut self, directory: &Path, entries: fs::ReadDir) -> Vec<PathBuf> {
         let mut below = Vec::new();
         for entry in entries {
@@ -98,7 +96,6 @@ impl Listing {
         self.skipped.push(Skipped { name: names::path(self.relative(path)), reason });
     }
 
-    /// Returns the path relative to the listed directory, or `.` for the listed directory itself.
     fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         match path.strip_prefix(&self.root) {
             Ok(relative) if relative.as_os_str().is_empty() => Path::new("."),
@@ -107,7 +104,7 @@ impl Listing {
         }
     }
 
-    /// Returns the names relative to the directory, with `/` as separator, in ascending order.
+    /// Returns the names of the images relative to the listed directory, with `/` as separator, in ascending order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -117,12 +114,12 @@ impl Listing {
         &self.skipped
     }
 
-    /// Returns the path of the file with this name.
+    /// Returns the path of the listed image with this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Returns the content of the file with this name.
+    /// Returns the content of the listed image with this name.
     ///
     /// # Errors
     /// The file cannot be read or is longer than [`MAX_FILE`].
@@ -134,7 +131,7 @@ impl Listing {
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         let mut bytes = Vec::with_capacity(length as usize);
-        // The size limit applies again while the file is read, because the file may grow.
+        // The file may have grown since its length was read.
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -181,7 +178,6 @@ mod tests {
     #[test]
     fn too_large_file_is_refused_without_being_read() {
         let dir = tempfile::tempdir().unwrap();
-        // The file is sparse and takes no disk space.
         fs::File::create(dir.path().join("huge.png")).unwrap().set_len(1 << 40).unwrap();
         let listing = Listing::of(dir.path()).unwrap();
         assert!(listing.read("huge.png").unwrap_err().to_string().contains("too many for an image"));

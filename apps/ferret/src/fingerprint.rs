@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Identification of a database: the number of images, and the checksum.
+/// Identification of a database: the number of images, and the checksum of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     images: u32,
@@ -14,22 +14,17 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Returns the fingerprint of the database in a file.
+    /// Returns the fingerprint of the database in the file at `path`.
     ///
     /// # Errors
     /// The file cannot be read or is no database. The error names the file. Damage between the ends of the file is not detected here.
     pub fn read(path: &Path) -> Result<Self, DatabaseError> {
         match Self::of(&mut open_file(path)?) {
             Ok(fingerprint) => Ok(fingerprint),
-            // After an error, the whole file is read, which produces a specific error message.
             Err(_) => Database::open_with_fingerprint(path).map(|(_, fingerprint)| fingerprint),
         }
     }
 
-    /// Returns the fingerprint of the content of a database file.
-    ///
-    /// # Errors
-    /// The content cannot be read, is too short, or does not begin like a database.
     pub(crate) fn of(file: &mut (impl Read + Seek)) -> io::Result<Self> {
         let (mut magic, mut images, mut checksum) = ([0; MAGIC.len()], [0; 4], [0; CHECKSUM]);
         file.read_exact(&mut magic)?;

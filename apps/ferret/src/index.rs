@@ -5,7 +5,7 @@ use crate::distance::{CUT_OFF, ground};
 use crate::features::{Region, Vector};
 use crate::lsh::Lsh;
 
-/// Minimum number of ranked candidates, if the tables contain that many.
+/// Maximum number of candidates (images to be ranked by their exact distance from a query) if the database is small.
 const MIN_CANDIDATES: usize = 24;
 
 /// Database with the hash tables for queries.
@@ -14,23 +14,23 @@ pub struct Index {
     database: Database,
     lsh: Lsh,
     vectors: Vec<Vector>,
-    /// For each region of the database, the index of the image to which the region belongs.
+    /// Index of the image to which each region of the database belongs.
     owners: Vec<u32>,
 }
 
-/// Result of looking up the regions of a query in the hash tables.
+/// Result of looking up the regions of a query image in the hash tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// Indexes of the images to rank by their distance from the query, most promising first.
+    /// Indexes of the candidates: images to be ranked by their exact distance from the query, most promising first.
     pub candidates: Vec<u32>,
-    /// Number of images with at least one region in a probed bucket.
+    /// Number of images with at least one region in a bucket of the hash tables that the search probed.
     pub touched: usize,
-    /// Number of different regions found, summed over the regions of the query.
+    /// Number of different database regions found in the hash tables, summed over the regions of the query.
     pub hits: usize,
 }
 
 impl Index {
-    /// Builds the hash tables. Equal databases yield equal indexes.
+    /// Builds the hash tables of the regions of `database`. Equal databases yield equal indexes.
     pub fn new(database: Database) -> Self {
         let mut vectors = Vec::new();
         let mut owners = Vec::new();
@@ -47,25 +47,25 @@ impl Index {
         &self.database
     }
 
-    /// Returns the number of regions of all images.
+    /// Returns the number of regions of all images in the database.
     pub fn regions(&self) -> usize {
         self.vectors.len()
     }
 
-    /// Returns the maximum number of images that are ranked for one query.
+    /// Returns the maximum number of candidates (images to be ranked by their exact distance) for one query.
     pub fn candidate_limit(&self) -> usize {
         limit(self.database.len())
     }
 
-    /// Returns the candidates for the ranking of a query.
+    /// Returns the candidates for a query: the images that are most similar to the query by an estimate, to be ranked by their exact distance.
     ///
-    /// Every region of the query probes the tables. The regions found yield an estimate of each image's distance as in the relaxed earth mover's
-    /// distance: each region of one image is moved to the nearest region of the other image, and a region without a match counts with the
-    /// distance [`CUT_OFF`]. Both directions are added. The images with the smallest estimates are returned.
+    /// Every region of the query is looked up in the hash tables. The regions found yield an estimate of each image's distance as in the relaxed
+    /// earth mover's distance: each region of one image is moved to the nearest region of the other image, and a region without a match counts with
+    /// the distance [`CUT_OFF`]. Both directions are added. The images with the smallest estimates are returned.
     pub fn search(&self, query: &[Region]) -> Search {
         let images = self.database.len();
-        // The gain of an image is the reduction of its estimate below that of an image without any match. A gain of zero means that no region
-        // of the image was found near the query.
+        // `gain` is the difference between the estimated distance of an image without any match and that of the image. It is zero if no region of the
+        // image was found near the query.
         let mut gain = vec![0f32; images];
         let mut nearest_of_region = vec![CUT_OFF; self.vectors.len()];
         let mut best = vec![CUT_OFF; images];
@@ -117,8 +117,8 @@ impl Index {
     }
 }
 
-/// Returns the maximum number of candidates: three sixteenths of a small database, and a smaller share of a large one. The ten nearest images do
-/// not move far back in the order of estimates when a database grows.
+/// Returns the maximum number of candidates (images to be ranked by their exact distance): three sixteenths of a small database, and a smaller share
+/// of a large one. When a database grows, the ten nearest images do not move far back in the order of estimated distances.
 fn limit(images: usize) -> usize {
     (images * 3 / 16).min(64 + images / 64).max(MIN_CANDIDATES)
 }

@@ -1,9 +1,9 @@
-//! Locality-sensitive hashing with query-directed probing.
+//! Locality-sensitive hashing of vectors, which finds near vectors, with query-directed probing.
 //!
 //! The hash functions for the Euclidean distance are `h(v) = ⌊(a·v + b)/W⌋` with normally distributed `a` (Datar, Immorlica, Indyk and Mirrokni,
-//! "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions", SoCG 2004). The key of a table combines several of them. In each table, a
-//! query probes its own bucket and the neighbouring buckets that most likely contain near vectors (Lv, Josephson, Wang, Charikar and Li,
-//! "Multi-Probe LSH: Efficient Indexing for High-Dimensional Similarity Search", VLDB 2007, Sect. 4.4).
+//! "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions", SoCG 2004). The key of a hash table combines several of these functions. In
+//! each table, a query probes its own bucket and the neighbouring buckets that most likely contain near vectors (Lv, Josephson, Wang, Charikar and
+//! Li, "Multi-Probe LSH: Efficient Indexing for High-Dimensional Similarity Search", VLDB 2007, Sect. 4.4).
 
 use crate::features::{DIMENSIONS, Vector};
 use armature_apps::random::Random;
@@ -13,15 +13,15 @@ use std::collections::BinaryHeap;
 /// Settings of the hash tables, stored with the database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Number of tables, 1 to 64. Each table finds some of the neighbours that the other tables miss.
+    /// Number of hash tables, 1 to 64. Each table finds some of the neighbours that the other tables miss.
     pub tables: u32,
     /// Number of hash functions in a table's key, 1 to 16. More functions make smaller buckets.
     pub hashes: u32,
-    /// Number of probed buckets per table, 1 to 1024.
+    /// Number of buckets that a query probes in each hash table, 1 to 1024.
     pub probes: u32,
-    /// W: step width of a hash function, in the units of the region distance.
+    /// Step width W of a hash function, in the units of the distance of two vectors.
     pub width: f32,
-    /// Seed of the random projections.
+    /// Seed of the random vectors `a` and offsets `b` of the hash functions.
     pub seed: u64,
 }
 
@@ -42,7 +42,6 @@ impl Settings {
     }
 }
 
-/// Hash function `h(v) = ⌊(a·v + b)/W⌋` of a table's key.
 #[derive(Clone, Debug)]
 struct Projection {
     direction: Vector,
@@ -52,7 +51,7 @@ struct Projection {
 #[derive(Clone, Debug)]
 struct Table {
     projections: Vec<Projection>,
-    /// Key of every vector in this table, with the number of the vector; sorted. Vectors with equal keys form a bucket.
+    /// Key and number of every vector, sorted. Vectors with equal keys form a bucket.
     slots: Vec<(u64, u32)>,
 }
 
@@ -89,12 +88,12 @@ impl Lsh {
         Lsh { settings, tables }
     }
 
-    /// Returns the settings of the tables.
+    /// Returns the settings of the hash tables.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Calls `visit` with the number of every vector in a probed bucket. A number may occur several times.
+    /// Calls `visit` with the number of every vector in a probed bucket. A vector may be visited several times.
     pub fn probe(&self, query: &Vector, mut visit: impl FnMut(u32)) {
         let mut steps = Vec::new();
         let mut margins = Vec::new();
@@ -146,23 +145,21 @@ fn key(steps: impl Iterator<Item = i32>) -> u64 {
     })
 }
 
-/// Margin of the query: its squared distance from an edge of a hash function's step, in units of W.
+/// Squared distance of the query from the lower or upper edge of its step of a hash function, in units of W.
 struct Margin {
     square: f32,
     hash: usize,
     step: i32,
 }
 
-/// Iterator over the neighbouring buckets to probe, most likely first (Algorithm 1 of the multi-probe paper). A bucket is a set of margins (distances
-/// from the query to edges of steps) that are crossed: bit `j` refers to the `j`-th smallest margin. The score of a set is the sum of its squared
-/// margins.
+/// Iterator over the neighbouring buckets to probe, most likely first (Algorithm 1 of the multi-probe paper). A bucket is a set of crossed margins
+/// (distances from the query to edges of steps), where bit `j` refers to the `j`-th smallest margin; its score is the sum of its squared margins.
 struct Perturbations<'a> {
     margins: &'a [Margin],
     heap: BinaryHeap<Reverse<(Score, u32)>>,
 }
 
-/// Score of a bucket, by which buckets are sorted. Scores are sums of squares and thus not negative, so that their bits have the same order as their
-/// values.
+/// Score by which buckets are sorted. Scores are sums of squares and thus not negative, so that their bits have the same order as their values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Score(u32);
 
@@ -179,7 +176,7 @@ impl<'a> Perturbations<'a> {
         self.heap.push(Reverse((Score(sum.to_bits()), set)));
     }
 
-    /// Returns false for a set of crossed margins in which one hash function would step both up and down.
+    /// Returns false for a set of crossed margins that contains both edges of one hash function's step.
     fn is_possible(&self, set: u32) -> bool {
         let mut seen = 0u32;
         let mut possible = true;
@@ -277,8 +274,8 @@ mod tests {
             sum
         };
         assert!(sets.windows(2).all(|pair| score(pair[0]) <= score(pair[1])));
-        // Each of three hash functions steps down, stays or steps up, which gives 27 sets. The set in which all functions stay is the query's own
-        // bucket and is left out.
+        // Each of three hash functions steps down, stays or steps up, which gives 27 sets. The set in which all functions stay (the bucket of the
+        // query) is left out.
         assert_eq!(sets.iter().collect::<BTreeSet<_>>().len(), 26);
         assert_eq!(sets.len(), 26);
     }

@@ -10,20 +10,20 @@ use crate::parallel;
 use armature_apps::names::{shown, unescaped};
 use std::collections::BTreeMap;
 
-/// Questions created from files.
+/// Evaluation questions created from image files, with the index of the database.
 #[derive(Clone, Debug)]
 pub struct EvaluationSet {
-    /// Index of the database directory.
+    /// Search index of the images in the database directory.
     pub index: Index,
     /// Questions, one for each query image with a right answer.
     pub questions: Vec<Question>,
-    /// Number of query images without a right answer in the database.
+    /// Number of query images without a right answer in the database, which are left out.
     pub unanswerable: usize,
-    /// Unusable images of the database directory and of the query directory.
+    /// Unusable images of the database directory and of the query directory, with the reasons.
     pub skipped: Vec<Skipped>,
 }
 
-/// Method that finds the right answer of each query.
+/// Method that finds the right answer of each query image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The right answer has the same relative name as the query, apart from the extension.
@@ -55,13 +55,12 @@ impl Key {
     }
 }
 
-/// Returns a name without its extension.
 fn stem(name: &str) -> &str {
     let file = name.rfind('/').map_or(0, |slash| slash + 1);
     name[file..].rfind('.').map_or(name, |dot| &name[..file + dot])
 }
 
-/// Indexes `images` and assigns the right answers to the `queries`.
+/// Creates the search index of `images`, and questions from `queries` with the right answers that `key` selects.
 ///
 /// # Errors
 /// The images form no database.
@@ -120,10 +119,9 @@ mod tests {
         assert_eq!((set.questions.len(), set.unanswerable, set.skipped.len()), (30, 0, 0));
         let report = evaluate(&set.index, &set.questions);
         assert!(report.all.in_top >= 29, "{report}");
-        // The queries have other names than the images, so [`Key::SameName`] finds no right answers.
+        // The queries and the images have different names, so [`Key::SameName`] finds no right answers.
         let set = prepare_evaluation(&images, &queries, &Key::SameName, Settings::default()).unwrap();
         assert_eq!((set.questions.len(), set.unanswerable), (0, 30));
-        // If the images are the queries, each image is its own right answer.
         let set = prepare_evaluation(&images, &images, &Key::SameName, Settings::default()).unwrap();
         assert_eq!(evaluate(&set.index, &set.questions).all.first, 30);
     }

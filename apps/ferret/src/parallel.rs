@@ -1,14 +1,14 @@
-//! Parallel processing of many items on all cores, with the results in the order of the items.
+//! Parallel calls of a function on all cores, with the results in the order of the calls.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Returns the results of `work` for the numbers from 0 to `count` - 1 in this order, computed on as many threads as there are cores.
+/// Returns the results of `work(0)` to `work(count - 1)` in this order, computed on one thread per core.
 ///
 /// # Panics
-/// Panics if `work` panics.
+/// If `work` panics.
 pub(crate) fn map<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count.max(1));
     let next = AtomicUsize::new(0);

@@ -12,17 +12,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Cursor;
 
-/// Maximum side of an accepted image in pixels.
+/// Maximum side (width or height) of an accepted image in pixels.
 pub const MAX_SIDE: u32 = 16_384;
-/// Maximum number of pixels of an accepted image; more than the 33 megapixels of an 8K frame.
+/// Maximum number of pixels of an accepted image: more than the 33 megapixels of an 8K frame.
 pub const MAX_PIXELS: u64 = 40_000_000;
-/// Maximum side after decoding, in pixels. Larger images are averaged down, because the search works at a lower resolution anyway, and a small
-/// picture is sent faster between ranks.
+/// Maximum side in pixels of a decoded image. Larger images are averaged down, because the search uses a lower resolution anyway, and ranks send
+/// small pictures faster.
 pub const KEPT_SIDE: u32 = 256;
 
-/// Maximum allocation of a decoder in bytes: a raster of [`MAX_PIXELS`] with eight bytes per pixel, and 16 MiB in addition.
+/// Maximum memory that an image decoder may allocate, in bytes: a raster of [`MAX_PIXELS`] with eight bytes per pixel, and 16 MiB in addition.
 const MAX_ALLOC: u64 = 8 * MAX_PIXELS + (16 << 20);
-/// Grey level behind transparent pixels.
 const BACKDROP: u32 = 128;
 
 /// RGB image with rows from top to bottom and three bytes per pixel.
@@ -32,12 +31,12 @@ pub struct Picture {
     pub width: u32,
     /// Height in pixels, at least one.
     pub height: u32,
-    /// `width * height * 3` bytes: red, green, blue.
+    /// Pixels row by row, with three bytes each: red, green, blue.
     #[serde(with = "crate::raw")]
     pub rgb: Vec<u8>,
 }
 
-/// Reason for which bytes are no usable image. The text names the found and the accepted content.
+/// Reason for which a file is no usable image. The error names the found and the accepted content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(String);
 
@@ -99,7 +98,6 @@ impl Picture {
         Ok(Picture { width, height, rgb }.bounded(KEPT_SIDE).upright(orientation))
     }
 
-    /// Returns the picture with a longer side of at most `side` pixels and the same proportions.
     fn bounded(self, side: u32) -> Self {
         let longer = self.width.max(self.height);
         if longer <= side {
@@ -113,7 +111,6 @@ impl Picture {
         self.resized(width, height)
     }
 
-    /// Returns the picture turned upright according to its `orientation`.
     fn upright(self, orientation: Orientation) -> Self {
         if orientation == Orientation::NoTransforms {
             return self;
@@ -124,7 +121,7 @@ impl Picture {
         Picture { width: image.width(), height: image.height(), rgb: image.into_rgb8().into_raw() }
     }
 
-    /// Returns the picture resampled to the given size.
+    /// Returns this picture resampled to the given size.
     ///
     /// # Panics
     /// Panics if a side is zero.
@@ -157,16 +154,13 @@ impl Picture {
             image::ExtendedColorType::Rgb8,
             format,
         )
-        // Encoding cannot fail, because writing to memory cannot, and the size and the bytes of a `Picture` always agree.
         .expect("an RGB picture of matching size encodes into memory");
         file.into_inner()
     }
 }
 
-/// Image as stored in a file, and the orientation that turns it upright.
 type Raster = (DynamicImage, Orientation);
 
-/// Decodes a file with the `image` crate.
 fn decode_as(format: ImageFormat, file: &[u8]) -> Result<Raster, DecodeError> {
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(MAX_SIDE);

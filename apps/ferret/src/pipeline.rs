@@ -1,10 +1,10 @@
-//! Image search as a pipeline of six stages on the ranks of a job.
+//! Image search as a pipeline of six stages on the MPI ranks of a job.
 //!
-//! Each stage is a function of [`crate::stages`] with its declared cost. Rank 0 reads the query files and writes the answers. `load` and `out`
-//! are serial; the four stages between them may be replicated.
+//! Each stage is a function of [`crate::stages`] with its declared cost. Rank 0 reads the query files and writes the answers. `load` and `out` are
+//! serial; the four stages between them may be replicated.
 //!
-//! Hosts may have different databases under the same path. Answers from two databases would be wrong, so that every item carries the fingerprint
-//! of rank 0's database, and a stage with another database rejects the item.
+//! Hosts may have different databases under the same path. To prevent answers from two databases, every item carries the fingerprint (a checksum) of
+//! rank 0's database, and a stage with another database rejects the item.
 
 use crate::cost;
 use crate::database::Database;
@@ -23,48 +23,50 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Parameters of a search.
+/// Parameters of an image search.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// Path of the database file, which every rank that runs `ind` or `rank` opens.
+    /// Path of the database file, which every rank that runs the stage `ind` (index) or `rank` (ranking) opens.
     pub db: PathBuf,
-    /// Number of answers per query.
+    /// Number of answers (similar images) per query.
     pub k: usize,
-    /// True if an unusable image ends the job.
+    /// True if an unusable query image ends the job with an error; otherwise the image is skipped.
     pub strict: bool,
-    /// Mapping of the search's stages to ranks.
+    /// Mapping (assignment of the stages of the search to ranks).
     pub mapping: MappingChoice,
-    /// Snapshots, from which a later search continues.
+    /// Directory and interval of snapshots, from which a restarted job continues the search.
     pub snapshots: SnapshotArgs,
-    /// Recorder of the cost of every item, for a run on one rank.
+    /// Recorder of the cost of every query image, for a run on one rank.
     pub recorder: Option<CostRecorder>,
 }
 
-/// Data of a search that only rank 0 has.
+/// Data of an image search that only rank 0 has.
 #[derive(Debug)]
 pub struct Root<'a> {
     /// Query images.
     pub listing: &'a Listing,
-    /// Output for the lines with the answers, in the order of the images' names. When its reader has closed it, no more images are read.
+    /// Output for the lines with the answers, in the order of the images' names. When the reader of standard output has closed it, rank 0 reads no
+    /// more images.
     pub output: &'a mut Destination,
 }
 
-/// Result of a search, on rank 0.
+/// Result of an image search, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Number of answered queries, including those of earlier searches that the search has continued.
+    /// Number of answered queries, including queries that earlier jobs answered before this search continued from their snapshot.
     pub answered: u64,
-    /// Number of unusable queries. Each of them was reported on stderr, by the search that found it.
+    /// Number of unusable queries. Each of them was reported on stderr, by the job that found it.
     pub skipped: u64,
-    /// Summary of the pipeline's run.
+    /// Summary of the pipeline's run, with the final mapping (assignment of stages to ranks) and the work of each rank.
     pub run: Summary,
 }
 
-/// Answers all images that `root` lists. All ranks call this function, but only rank 0 passes a `root` and receives the result.
+/// Finds the most similar database images for each query image that `root` lists. All ranks call this function, but only rank 0 passes a `root` and
+/// receives the result.
 ///
 /// # Errors
-/// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image
-/// is unusable; or costs are to be recorded on more than one rank.
+/// The database cannot be opened or differs from that of rank 0; the output cannot be written; with `strict`, an image is unusable; or costs are to
+/// be recorded on more than one rank.
 pub fn search(
     session: &mut Session,
     root: Option<Root<'_>>,
@@ -122,14 +124,12 @@ pub fn search(
 }
 
 impl Search {
-    /// Returns the identity of the search: everything on which its answers depend, except the content of the query images.
     fn identity(&self, listing: &Listing, database: Fingerprint) -> String {
         let (queries, Search { k, strict, .. }) = (fingerprint(listing.names()), self);
         format!("k {k}, strict {strict}, {queries} queries, database of {database}")
     }
 }
 
-/// Handles an unusable image: returns an error if `strict` is true, and prints a line on stderr otherwise.
 fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     let Skipped { name, reason } = image;
     if strict {
@@ -139,16 +139,14 @@ fn report_unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Item of the pipeline, with the fingerprint of the database from which its answers must come.
+/// Item of the pipeline with the fingerprint of the database on rank 0, from which the answers of the item must come.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct QueryItem<T> {
-    /// Fingerprint of rank 0's database.
     database: Fingerprint,
     item: T,
 }
 
 impl<T> QueryItem<T> {
-    /// Applies the function of a stage to the item.
     fn map<U>(self, stage: impl FnOnce(T) -> U) -> QueryItem<U> {
         QueryItem { database: self.database, item: stage(self.item) }
     }
@@ -160,13 +158,11 @@ impl<T: Bytes> Bytes for QueryItem<T> {
     }
 }
 
-/// Query file as read by rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct QueryFile {
     name: String,
     #[serde(with = "armature::raw")]
     bytes: Vec<u8>,
-    /// Message of the error in reading the file; `None` if the file was read.
     problem: Option<String>,
 }
 
@@ -186,7 +182,7 @@ impl Bytes for QueryFile {
     }
 }
 
-/// Stage that decodes images. It is serial but has no state, so that it can migrate to any rank.
+/// Stage that decodes images. The stage is serial but has no state, so that it can migrate to any rank.
 struct Load {
     strict: bool,
 }
@@ -215,7 +211,6 @@ impl Stage for Load {
     }
 }
 
-/// Stage that segments images into regions.
 struct Segment;
 
 impl Stage for Segment {
@@ -228,7 +223,6 @@ impl Stage for Segment {
     }
 }
 
-/// Stage that describes regions by their features.
 struct Extract;
 
 impl Stage for Extract {
@@ -240,7 +234,6 @@ impl Stage for Extract {
     }
 }
 
-/// Stage that looks up regions in the index.
 struct Probe {
     opened: Arc<Opened>,
 }
@@ -256,7 +249,6 @@ impl Stage for Probe {
     }
 }
 
-/// Stage that compares a query with the candidates.
 struct Rank {
     opened: Arc<Opened>,
     k: usize,
@@ -275,7 +267,7 @@ impl Stage for Rank {
     }
 }
 
-/// Stage that formats answers. It is serial but has no state, so that it can migrate to any rank.
+/// Stage that formats the lines with the answers. The stage is serial but has no state, so that it can migrate to any rank.
 struct Format;
 
 impl Stage for Format {
@@ -291,7 +283,6 @@ impl Stage for Format {
     }
 }
 
-/// Database that a rank has opened.
 struct Opened {
     db: PathBuf,
     fingerprint: Fingerprint,
@@ -304,7 +295,7 @@ impl Opened {
         Ok(Opened { db: db.to_path_buf(), fingerprint, index: Index::new(database) })
     }
 
-    /// Returns the index if its database is the requested one.
+    /// Returns the search index if the database on this rank is that of rank 0.
     fn index_for(&self, asked: Fingerprint) -> Result<&Index, BoxError> {
         if self.fingerprint == asked {
             return Ok(&self.index);
@@ -314,7 +305,7 @@ impl Opened {
     }
 }
 
-/// Database of a rank, opened by the first stage that needs it and shared by its stages.
+/// Database of a rank, opened by the first stage on the rank that needs it and shared by all stages on the rank.
 #[derive(Clone)]
 struct SharedIndex {
     db: PathBuf,
@@ -327,7 +318,7 @@ impl SharedIndex {
     }
 
     fn get(&self) -> Result<Arc<Opened>, BoxError> {
-        // A lock that a panic has poisoned is used as well, because it protects a complete index or none.
+        // A mutex that a panic has poisoned is used as well, because it contains a complete index or none.
         let mut slot = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(opened) => Ok(opened.clone()),

@@ -1,4 +1,4 @@
-//! Profiles: the cost of each stage for each query of a run, in a readable file.
+//! Profiles: text files with the time and the output size of each pipeline stage for each query of a run.
 //!
 //! ```text
 //! # ferret profile 1
@@ -17,43 +17,42 @@ use armature_apps::names;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-/// First line of every profile.
 const TITLE: &str = "# ferret profile 1";
 const SPEED: &str = "# speed ";
 const SPEED_UNIT: &str = " operations/s";
-/// Maximum time in microseconds (1000 s) and maximum size in bytes (1 GB). The limit keeps sums over any profile safe from overflow.
+/// Maximum time of a stage in microseconds (1000 s), and maximum size of its output in bytes (1 GB), so that sums over a profile do not overflow.
 pub(crate) const MAX_COST: u32 = 1_000_000_000;
 
-/// Cost of every item of a run.
+/// Recorded times and sizes of every item (query image) of a run of the pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Speed of the recording machine, in operations of [`armature_apps::spin`] per second.
     pub speed: f64,
-    /// Remarks on the recording, one per line.
+    /// Comments in the profile about its recording, one per line.
     pub remarks: Vec<String>,
-    /// Costs of the items in the order of the stream; at least one.
+    /// Recorded times and sizes of the items, in the order in which they were processed; at least one item.
     pub items: Vec<ItemCost>,
 }
 
-/// Cost of one item.
+/// Time of each pipeline stage for one item (query image), and the sizes of the item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCost {
     /// Size in bytes of the item as it enters the first stage.
     pub input: u32,
-    /// Costs of the stages in the order of [`STAGES`].
+    /// Times and output sizes of the stages, in the order of [`STAGES`].
     pub stages: [StageCost; 6],
 }
 
-/// Cost of one item at one stage.
+/// Time of one pipeline stage for one item, and the size of the stage's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageCost {
-    /// Time on the recording machine in microseconds, rounded up.
+    /// Time of the stage on the recording machine in microseconds, rounded up.
     pub micros: u32,
     /// Size in bytes of the item as it leaves the stage.
     pub bytes: u32,
 }
 
-/// Error in a profile: the number of the line, from 1, and its description.
+/// Error in the text of a profile: line number, counted from 1, and description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError {
     line: usize,
@@ -82,7 +81,7 @@ impl Profile {
     /// Parses the text of a profile.
     ///
     /// # Errors
-    /// The first invalid line, or a missing part of the profile.
+    /// The error describes the first invalid line, or a missing part of the profile.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let fail = |line: usize, what: String| ProfileError { line, what };
         let mut lines = (1..).zip(text.lines());
@@ -123,7 +122,7 @@ impl Profile {
         Ok(Profile { speed, remarks, items })
     }
 
-    /// Returns the cost of an item by its number in the stream. After the last item the profile repeats.
+    /// Returns the recorded times and sizes of the item with this number in the stream. A stream longer than the profile repeats the profile.
     ///
     /// # Panics
     /// Panics if the profile has no items.
@@ -131,7 +130,7 @@ impl Profile {
         &self.items[(number % self.items.len() as u64) as usize]
     }
 
-    /// Returns the work of an item at stage `stage`, in operations.
+    /// Returns the work of an item at stage `stage`, in operations of [`armature_apps::spin`].
     pub fn work(&self, number: u64, stage: usize) -> f64 {
         f64::from(self.item(number).stages[stage].micros) * 1e-6 * self.speed
     }
@@ -159,13 +158,11 @@ impl fmt::Display for Profile {
 fn heading() -> String {
     let mut heading = String::from("item,input_bytes");
     for stage in STAGES {
-        // The result is ignored, because writing to a string cannot fail.
         let _ = write!(heading, ",{stage}_us,{stage}_bytes");
     }
     heading
 }
 
-/// Parses the line of an item. The line must begin with the item number `expected`.
 fn item(line: &str, expected: usize) -> Result<ItemCost, String> {
     let fields: Vec<&str> = line.split(',').collect();
     let wanted = 2 + 2 * STAGES.len();

@@ -1,4 +1,4 @@
-//! Queries with known answers: changed copies of the images of a collection.
+//! Test queries with known answers: altered copies (cropped, noisy, …) of the images of a collection.
 
 use crate::files::{Listing, Skipped};
 use crate::parallel;
@@ -11,7 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// File of an image collection, in memory.
+/// Image file of a collection or of its queries, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFile {
     /// Name relative to the directory of the database or of the queries.
@@ -21,10 +21,6 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Writes the file below `directory` and creates the folders of its name.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn store(&self, directory: &Path) -> io::Result<()> {
         let path = directory.join(&self.name);
         if let Some(parent) = path.parent() {
@@ -34,7 +30,7 @@ impl ImageFile {
     }
 }
 
-/// Writes a file. A file of an earlier collection is overwritten, but symbolic links and devices are refused.
+/// Writes a file of a collection. A regular file is overwritten; symbolic links and devices are refused.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
@@ -42,18 +38,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", names::path(path))))
 }
 
-/// Changed copy of an image.
+/// Altered copy of an image, to be used as query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Kind of change that made the query from an image, such as cropping.
+    /// Kind of change that made the query from its original, such as cropping.
     pub kind: Variant,
-    /// File with the changed image.
+    /// File with the altered image.
     pub file: ImageFile,
 }
 
 impl Query {
-    /// Creates a variant of `picture` as the file `stem` with the extension of its format. Cropped and brightened copies are stored as JPEG, like
-    /// most edited photographs, and the other copies as PNG.
+    /// Creates an altered copy of `picture` as the file `stem` with the extension of the format. Cropped and brightened copies are stored as JPEG,
+    /// like most edited photographs, and the other copies as PNG.
     pub(crate) fn of(picture: &Picture, kind: Variant, stem: &str, random: &mut Random) -> Self {
         let changed = kind.apply(picture, random);
         let (extension, bytes) = match kind {
@@ -64,20 +60,20 @@ impl Query {
     }
 }
 
-/// Parameters of the changed copies of a collection's images. All copies are JPEG files, as cameras produce them.
+/// Parameters of the altered copies that are made of a collection's images as queries. All copies are JPEG files, as cameras produce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variants {
-    /// Number of changed copies per image for each kind of change, such as cropping or noise.
+    /// Number of altered copies of each image per kind of change, such as cropping or noise.
     pub copies: u32,
-    /// Minimum length of a copy's longer side in pixels; smaller copies are enlarged.
+    /// Minimum longer side, in pixels, of an altered copy that serves as query; smaller copies are enlarged.
     pub side: u32,
     /// Seed of the changes. Equal images and parameters yield equal files.
     pub seed: u64,
 }
 
 impl Variants {
-    /// Writes the copies of every listed image, such as `queries/ad.png/crop-1.jpg` for the image `ad.png`, and `truth.tsv` with a line
-    /// `query<TAB>right image` for each copy. Returns the number of queries, and the unusable images.
+    /// Writes altered copies of every listed image below `directory`, such as `queries/ad.png/crop-1.jpg` for the image `ad.png`, and `truth.tsv`
+    /// with a line `query<TAB>right image` for each copy. Returns the number of copies, and the unusable images.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -93,7 +89,7 @@ impl Variants {
                     Ok(picture) => picture,
                     Err(reason) => return Ok(Err(Skipped::new(name, reason))),
                 };
-                // Each image has its own random stream, so that its copies do not depend on the images after it.
+                // Each image has its own random stream, so that the copies of an image do not depend on the other images.
                 let mut random = Random::stream(self.seed, number as u64);
                 let mut lines = Vec::new();
                 for kind in Variant::ALL {
@@ -121,7 +117,6 @@ impl Variants {
     }
 }
 
-/// Returns the picture enlarged so that its longer side has at least `side` pixels, with the same proportions.
 fn enlarged(picture: Picture, side: u32) -> Picture {
     let longer = picture.width.max(picture.height);
     if longer >= side {

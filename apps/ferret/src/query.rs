@@ -1,4 +1,4 @@
-//! Serial execution of queries: the reference for the output of the pipeline.
+//! Serial execution of image queries, whose output the parallel pipeline must reproduce.
 
 use crate::files::{Listing, Skipped};
 use crate::index::Index;
@@ -6,21 +6,21 @@ use crate::stages::{ext, ind, load, out, rank, seg};
 use std::fmt;
 use std::io::{self, Write};
 
-/// Result of a set of queries.
+/// Number of answered queries and list of unusable images after a serial run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Number of answered queries.
     pub answered: usize,
-    /// Unusable images in the order of their names.
+    /// Unusable query images in the order of their names.
     pub skipped: Vec<Skipped>,
 }
 
-/// Reason for which a set of queries was aborted.
+/// Reason for which a serial run of queries was aborted.
 #[derive(Debug)]
 pub enum QueryError {
-    /// An image is unusable, and `strict` was set.
+    /// A query image is unusable, and `strict` was set.
     Unusable(Skipped),
-    /// The output could not be written.
+    /// The output with the answers could not be written.
     Output(io::Error),
 }
 
@@ -42,7 +42,7 @@ impl std::error::Error for QueryError {
     }
 }
 
-/// Answers every listed image in the order of the names, and writes the `k` nearest database images of each.
+/// Writes the `k` most similar database images of every listed query image, in the order of the query images' names.
 ///
 /// # Errors
 /// The output cannot be written or, with `strict`, an image is unusable.

@@ -1,11 +1,11 @@
-//! Ranking of candidates: the nearest images by earth mover's distance.
+//! Ranking of candidate images by their earth mover's distance from the query image.
 
 use crate::distance;
 use crate::emd::{Solver, lower_bound};
 use crate::features::Region;
 use std::cmp::Ordering;
 
-/// Candidate with its distance to the query.
+/// Candidate image with its distance from the query image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
     /// Index of the image in the database.
@@ -14,7 +14,7 @@ pub struct Scored {
     pub distance: f64,
 }
 
-/// Returns the distance of the region sets of two images, in the units of [`distance::ground`].
+/// Returns the earth mover's distance of two images, each given by its regions, in the units of [`distance::ground`].
 ///
 /// # Panics
 /// Panics if a set is empty or the total weights of the sets differ.
@@ -24,10 +24,10 @@ pub fn image_distance(a: &[Region], b: &[Region]) -> f64 {
     ranker.distance_below(b, f64::INFINITY).unwrap_or(f64::INFINITY)
 }
 
-/// Returns the `k` nearest of `candidates`, nearest first. Equal distances are in the order of the image numbers, which is the order of the
-/// names. `regions_of` returns the regions of a candidate.
+/// Returns the `k` candidate images that are nearest to the query image, nearest first. Equal distances are in the order of the image numbers, which
+/// is the order of the names. `regions_of` returns the regions of a candidate.
 ///
-/// The result is equal to that of computing every distance, but candidates whose cheap lower bound exceeds the `k`-th best distance are skipped.
+/// Candidates whose cheap lower bound of the distance exceeds the `k`-th best distance are skipped, which does not change the result.
 pub fn nearest<'a>(
     query: &[Region],
     candidates: &[u32],
@@ -58,7 +58,6 @@ fn order(a: &Scored, b: &Scored) -> Ordering {
     a.distance.total_cmp(&b.distance).then(a.image.cmp(&b.image))
 }
 
-/// Query with the buffers for comparing it with many images.
 #[derive(Default)]
 struct Ranker {
     query: Vec<Region>,
@@ -74,12 +73,12 @@ impl Ranker {
         self.supply = query.iter().map(|r| r.weight).collect();
     }
 
-    /// Returns the distance of the query to an image with these regions, or `None` if the distance certainly exceeds `limit`.
+    /// Returns the distance of the query from an image with these regions, or `None` if the distance certainly exceeds `limit`.
     fn distance_below(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
         self.demand.clear();
         self.demand.extend(regions.iter().map(|r| r.weight));
         distance::matrix(&self.query, regions, &mut self.costs);
-        // The slack of 1e-9 covers the rounding errors of the lower bound and of the limit.
+        // 1e-9 covers the rounding errors of the lower bound and of the limit.
         if lower_bound(&self.supply, &self.demand, &self.costs) > limit + 1e-9 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Serialization of byte vectors in one piece. With `#[serde(with = "crate::raw")]` on a `Vec<u8>` field, the codec receives all bytes at once
+//! Serialization of byte vectors in one piece. With `#[serde(with = "crate::raw")]` on a `Vec<u8>` field, the serializer receives all bytes at once
 //! instead of one element at a time.
 
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};

@@ -1,4 +1,4 @@
-//! Recording of a profile: stages that note the cost of each item while they work.
+//! Recording of a profile: wrappers around pipeline stages that record the time and output size of each item.
 
 use crate::profile::{ItemCost, MAX_COST, Profile, StageCost};
 use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
@@ -8,16 +8,16 @@ use std::mem::size_of;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Number of times that a recorded stage processes each item. The shortest time counts, because other programs on the machine disturb it least.
+/// Number of times that a recorded stage processes each item. The shortest time is recorded, because other programs disturb it least.
 const ROUNDS: usize = 3;
 
-/// Recorded costs by item, shared by all stages of a pipeline.
+/// Recorded times and sizes of each item, shared by all stages of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct CostRecorder {
     items: Arc<Mutex<Vec<RecordedCosts>>>,
 }
 
-/// Recorded costs of one item. A stage's cost is `None` until the item has passed the stage.
+/// Recorded times and sizes of one item; `None` for a stage that the item has not passed.
 #[derive(Clone, Debug, Default)]
 struct RecordedCosts {
     input: u32,
@@ -26,7 +26,7 @@ struct RecordedCosts {
 
 impl CostRecorder {
     fn note(&self, number: u64, write: impl FnOnce(&mut RecordedCosts)) {
-        // A lock that a panic has poisoned is used as well, because every entry is complete at any time.
+        // A mutex that a panic has poisoned is used as well, because its entries are always consistent.
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let number = number as usize;
         if items.len() <= number {
@@ -35,7 +35,7 @@ impl CostRecorder {
         write(&mut items[number]);
     }
 
-    /// Returns a profile of this machine with the items that have passed all stages.
+    /// Returns a profile with the recorded costs of all items that have passed all stages, and the speed of this machine.
     pub fn profile(&self, remarks: Vec<String>) -> Profile {
         let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = |noted: &RecordedCosts| {
@@ -49,7 +49,6 @@ impl CostRecorder {
     }
 }
 
-/// Stage whose costs are recorded if there is a recorder.
 pub(crate) struct RecordingStage<S> {
     stage: S,
     number: usize,
@@ -57,7 +56,6 @@ pub(crate) struct RecordingStage<S> {
 }
 
 impl<S> RecordingStage<S> {
-    /// Wraps the stage with this number in the pipeline, so that its costs are recorded if there is a recorder.
     pub(crate) fn new(stage: S, number: usize, recorder: &Option<CostRecorder>) -> Self {
         RecordingStage { stage, number, recorder: recorder.clone() }
     }
@@ -84,7 +82,7 @@ where
         };
         let mut result = timed(item.clone());
         for _ in 1..ROUNDS {
-            // A dropped item is processed only once, because the stage reports the item on stderr.
+            // An item that the stage drops is processed only once, because the stage prints a message for each dropped item.
             if !matches!(result, Ok(Some(_))) {
                 return result;
             }
@@ -108,7 +106,7 @@ where
     }
 }
 
-/// Size of an item that is sent from stage to stage: its text, pixels and numbers. The codec adds a few bytes for lengths.
+/// Size in bytes of an item that is sent between stages: text, pixels and numbers, without the few bytes that the codec adds.
 pub(crate) trait Bytes {
     fn bytes(&self) -> usize;
 }
@@ -159,7 +157,6 @@ impl Bytes for String {
 mod tests {
     use super::*;
 
-    /// Stage that replaces a text by twice as many spaces, and drops an empty text.
     struct Spaces;
 
     impl Stage for Spaces {

@@ -1,6 +1,5 @@
-//! Partition of pixels into growing regions: union–find with the area and the colour sums of each region.
+//! Partition of an image's pixels into growing regions: union–find with the area and the colour sums of each region.
 
-/// Disjoint regions that cover all pixels.
 #[derive(Clone, Debug)]
 pub(crate) struct Partition {
     parent: Vec<u32>,
@@ -9,14 +8,13 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Creates a partition in which each pixel of an RGB raster is a region.
     pub(crate) fn of_pixels(rgb: &[u8]) -> Self {
         let sums: Vec<[u32; 3]> =
             rgb.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]].map(u32::from)).collect();
         Partition { parent: (0..sums.len() as u32).collect(), area: vec![1; sums.len()], sums }
     }
 
-    /// Returns the representative of the region of `pixel` (path halving).
+    /// Returns the representative of the region of `pixel`, and shortens the path to it by path halving.
     pub(crate) fn find(&mut self, mut pixel: u32) -> u32 {
         while self.parent[pixel as usize] != pixel {
             let grandparent = self.parent[self.parent[pixel as usize] as usize];
@@ -26,18 +24,16 @@ impl Partition {
         pixel
     }
 
-    /// Returns the number of pixels of the region with the representative `root`.
     pub(crate) fn area(&self, root: u32) -> u32 {
         self.area[root as usize]
     }
 
-    /// Returns the mean colour of the region with the representative `root`.
     pub(crate) fn mean(&self, root: u32) -> [f32; 3] {
         let area = self.area[root as usize] as f32;
         self.sums[root as usize].map(|sum| sum as f32 / area)
     }
 
-    /// Joins two regions, which are given by their representatives `a` and `b`. The two must differ.
+    /// Joins two regions. `a` and `b` must be different representatives.
     pub(crate) fn join(&mut self, a: u32, b: u32) {
         let (keep, drop) = if self.area[a as usize] >= self.area[b as usize] { (a, b) } else { (b, a) };
         self.parent[drop as usize] = keep;
@@ -47,7 +43,7 @@ impl Partition {
         }
     }
 
-    /// Returns the label of every pixel's region, numbered in the order of first appearance, and the number of regions.
+    /// Returns the region number of every pixel, counted in the order of first appearance, and the number of regions.
     pub(crate) fn dense_labels(&mut self) -> (Vec<u32>, usize) {
         let mut number = vec![u32::MAX; self.parent.len()];
         let mut count = 0;

@@ -1,8 +1,8 @@
-//! Replay of a profile: the pipeline with the recorded costs, but without images.
+//! Replay of a profile: a pipeline whose stages take the recorded times and send the recorded numbers of bytes, without images.
 //!
-//! The stages have the names and properties of those in [`crate::pipeline`]. Each stage takes the recorded time (on a simulated machine by
-//! declaring its work, on a real one by [`armature_apps::spin`]ning) and passes on the recorded number of bytes. Thus streams can be tested on
-//! machines that are not available, and mappings can be compared.
+//! The stages have the names and properties of those in [`crate::pipeline`]. Each stage takes the recorded time by declaring its work on a simulated
+//! machine, and by [`armature_apps::spin`]ning on a real machine. Thus streams can be tested on simulated machines, and mappings (assignments of
+//! stages to ranks) can be compared.
 
 use crate::profile::Profile;
 use crate::timing::STAGES;
@@ -14,33 +14,33 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Parameters of a replay.
+/// Parameters of the replay of a profile.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// Recorded costs of the items.
+    /// Recorded times and sizes of the items.
     pub profile: Arc<Profile>,
-    /// Number of items of the stream. A profile with fewer items repeats.
+    /// Number of items that the pipeline processes. A profile with fewer items repeats.
     pub items: u64,
-    /// Initial mapping of the stages.
+    /// Initial mapping (assignment of stages to ranks).
     pub mapping: MappingChoice,
-    /// Later mappings, each with the number of results after which the pipeline changes to this mapping.
+    /// Mappings that replace the initial one, each with the number of results after which the pipeline adopts it.
     pub remaps: Vec<(u64, MappingChoice)>,
-    /// Method by which items are dispatched to replicas.
+    /// Method by which items are dispatched to the replicas of a stage.
     pub dispatch: Dispatch,
 }
 
-/// Result of a replay, on rank 0.
+/// Result of the replay of a profile, on rank 0.
 #[derive(Clone, Debug)]
 pub struct ReplayResult {
     /// Time from the start of the replay on rank 0 to the arrival of each item at the sink, in the order of the items.
     pub times: Vec<Duration>,
-    /// Checksum of the path of every item through the stages, in order. It is equal for every mapping and number of ranks.
+    /// Checksum of the stages that every item has passed, in order, which does not depend on the mapping and the number of ranks.
     pub checksum: u64,
-    /// Summary of the pipeline's run.
+    /// Summary of the pipeline's run, with the final mapping (assignment of stages to ranks) and the work of each rank.
     pub run: Summary,
 }
 
-/// Sends the items through the stages. All ranks call this function; rank 0 receives the result.
+/// Sends the items through the stages of the pipeline. All ranks call this function; rank 0 receives the result.
 ///
 /// # Errors
 /// A mapping that does not fit, or items that arrive out of order, are missing, or have lost bytes.
@@ -86,7 +86,7 @@ pub fn replay(session: &mut Session, replay: &Replay) -> Result<Option<ReplayRes
     Ok(Some(ReplayResult { times, checksum, run }))
 }
 
-/// Item of the stream: a number, a digest of its path, and as many bytes as the real item has.
+/// Item of the pipeline: number, digest of the stages that it has passed, and as many bytes as the recorded item has.
 #[derive(Debug, Serialize, Deserialize)]
 struct ReplayItem {
     number: u64,
@@ -96,7 +96,6 @@ struct ReplayItem {
 }
 
 impl ReplayItem {
-    /// Size of an item's number and digest in bytes.
     const HEADER_BYTES: u32 = 16;
 
     fn new(number: u64, bytes: u32) -> Self {
@@ -112,7 +111,6 @@ impl ReplayItem {
     }
 }
 
-/// Stage that takes the recorded time for each item, and passes on the recorded number of bytes.
 struct ReplayStage {
     number: usize,
     simulated: bool,
@@ -131,7 +129,6 @@ impl Stage for ReplayStage {
         })?;
         let work = self.profile.work(stream_item.number, self.number);
         cx.declare(work, || {
-            // A simulated rank does not compute: the declared work of the stage accounts for the time.
             if !self.simulated {
                 spin(work as u64);
             }
@@ -143,13 +140,12 @@ impl Stage for ReplayStage {
         }))
     }
 
-    /// Returns an empty state: a serial stage has no state, but can only migrate to another rank if it returns one.
+    /// Returns an empty state: this stage has no state, but a serial stage can only migrate to another rank if it returns one.
     fn save(&self) -> Option<Vec<u8>> {
         Some(Vec::new())
     }
 }
 
-/// Returns a hash of two numbers that depends on their order.
 fn hash_pair(a: u64, b: u64) -> u64 {
     Random::stream(a, b).next_u64()
 }

@@ -1,8 +1,8 @@
-//! Resampling of a raster with a triangle filter: bilinear interpolation for enlarging, an average over the covered area for shrinking.
+//! Resizing of a raster image with a triangle filter: bilinear interpolation for enlarging, an average over the covered area for shrinking.
 //!
 //! The filter only uses additions, multiplications and divisions, so that the bytes are equal on every machine.
 
-/// Source samples of one output position: the first sample, and the weights, whose sum is one.
+/// Weighted source samples of one output position. The sum of the weights is one.
 struct Taps {
     first: usize,
     weights: Vec<f32>,
@@ -22,7 +22,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             if sum > 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
             } else {
-                // The sum is 0 only if rounding puts every sample of the window at its edge, where the weight is 0. The samples then get equal
+                // The sum is 0 only if rounding puts every sample of the filter window at its edge, where the weight is 0. The samples then get equal
                 // weights.
                 let even = 1.0 / weights.len() as f32;
                 weights.fill(even);
@@ -32,7 +32,7 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
         .collect()
 }
 
-/// Resamples an interleaved raster of `C` channels from `width`×`height` to `new_width`×`new_height`.
+/// Resizes an interleaved raster of `C` channels from `width`×`height` to `new_width`×`new_height`.
 ///
 /// # Panics
 /// Panics if a dimension is zero or the length of `pixels` is not `width * height * C`.
@@ -49,8 +49,7 @@ pub fn resample<const C: usize>(
     let across = taps(width, new_width);
     let down = taps(height, new_height);
     let row_len = new_width * C;
-    // Source rows resampled to the new width. Only the rows needed for the current output row are kept, so that a large photograph takes the
-    // memory of a few rows instead of a second raster of floats.
+    // Only the source rows that the current output row needs are kept, so that a large photograph takes no second raster of floats.
     let mut rows: Vec<Option<Vec<f32>>> = (0..height).map(|_| None).collect();
     let mut out = Vec::with_capacity(new_height * row_len);
     let mut sums = vec![0f32; row_len];

@@ -5,18 +5,13 @@ use armature_apps::random::Random;
 
 type Colour = [f32; 3];
 
-/// Paint of a surface in a scene.
 enum Paint {
     Plain(Colour),
-    /// Gradient between two colours along a direction.
     Blend(Colour, Colour, (f32, f32)),
-    /// Stripes of two colours with a direction and a width.
     Stripes(Colour, Colour, (f32, f32), f32),
-    /// Squares of two colours with a side length.
     Checks(Colour, Colour, f32),
 }
 
-/// Outline of an object around its centre, in the rotated coordinate system of the object.
 enum Shape {
     Ellipse,
     Box,
@@ -33,7 +28,7 @@ struct Object {
     paint: Paint,
 }
 
-/// Creates the scene with this number for a seed. The pixels are equal on every machine.
+/// Creates the scene with the number `number` of the random stream `seed`. The pixels are equal on every machine.
 ///
 /// # Panics
 /// Panics if a side is zero.
@@ -51,7 +46,6 @@ pub fn scene(seed: u64, number: u64, width: u32, height: u32) -> Picture {
     let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
     for row in 0..height {
         for column in 0..width {
-            // Each pixel is the mean of four samples, which smooths the outlines of objects.
             let mut sum = [0.5f32; 3];
             for (dx, dy) in [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)] {
                 let x = (column as f32 + dx) / height as f32;
@@ -69,7 +63,6 @@ fn colour(random: &mut Random) -> Colour {
     [0; 3].map(|_| random.between(20.0, 235.0))
 }
 
-/// Returns a colour near another one, for the second tone of a texture.
 fn tone(random: &mut Random, base: Colour) -> Colour {
     base.map(|v| (v + random.between(-70.0, 70.0)).clamp(10.0, 245.0))
 }
@@ -133,7 +126,8 @@ fn even(position: f32) -> bool {
 }
 
 impl Object {
-    /// Returns the offset of the point from the object's centre if the point lies inside of the object.
+    /// Returns the offset of the point (in the rotated and scaled coordinates of the object) from the object's centre if the point lies inside of the
+    /// object.
     fn inside(&self, x: f32, y: f32) -> Option<(f32, f32)> {
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
         let u = (dx * self.axis.0 + dy * self.axis.1) / self.size.0;
@@ -163,8 +157,7 @@ mod tests {
 
     #[test]
     fn generated_scene_matches_the_recorded_checksum() {
-        // The pixels of a seed must not change, because measured qualities of the search are comparable only if the seed yields the same
-        // scenes.
+        // The pixels of a seed must not change, because only measurements on equal scenes are comparable.
         let sum = scene(1, 0, 60, 40).rgb.iter().fold(0u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b));
         assert_eq!(sum, 6_339_905_278_658_438_818);
     }

@@ -1,8 +1,8 @@
 //! Segmentation of an image into a few connected regions of similar colour.
 //!
-//! Statistical region merging (Nock and Nielsen, "Statistical Region Merging", IEEE PAMI 26(11), 2004) yields the first partition. Its regions
-//! are then merged bottom-up on their adjacency graph until no region is tiny and at most [`MAX_REGIONS`] remain. Every image is first resampled
-//! to the same area, so that an image and its scaled copy are segmented alike.
+//! Statistical region merging (Nock and Nielsen, "Statistical Region Merging", IEEE PAMI 26(11), 2004) yields the first partition. Its regions are
+//! then merged with adjacent regions until no tiny region and at most [`MAX_REGIONS`] regions remain. Every image is first resampled to the same
+//! area, so that an image and its scaled copy are segmented alike.
 
 use crate::adjacency;
 use crate::picture::Picture;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 pub const MAX_REGIONS: usize = 24;
 /// Approximate number of pixels to which every image is resampled.
 pub const WORKING_PIXELS: u32 = 16_384;
-/// Q of the paper by Nock and Nielsen: the number of independent random variables per pixel. A larger number yields smaller regions.
+/// The parameter Q of Nock and Nielsen: the number of independent random variables per pixel. A larger number yields smaller regions.
 const COMPLEXITY: f32 = 300.0;
 /// Share of the image's area below which a region is merged into a neighbour.
 const MIN_SHARE: f32 = 0.004;
 
-/// Image at working resolution with the region of every pixel.
+/// Image, resized to about [`WORKING_PIXELS`] pixels, with the region of every pixel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segmented {
-    /// Smoothed picture to which the labels refer.
+    /// Resized and smoothed picture to which the labels refer.
     pub picture: Picture,
-    /// Label of each pixel, row by row. Labels are below `regions` and numbered in the order of their first appearance.
+    /// Region number of each pixel, row by row. Regions are numbered from 0 in the order of their first appearance.
     #[serde(with = "crate::raw")]
     pub labels: Vec<u8>,
     /// Number of regions, between 1 and [`MAX_REGIONS`].
@@ -50,14 +50,13 @@ pub fn segment(picture: &Picture) -> Segmented {
     Segmented { picture, labels: merged.0, regions: merged.1 }
 }
 
-/// Returns the size with about [`WORKING_PIXELS`] pixels and the given proportions. Very long images get more pixels.
+/// Returns the size with about [`WORKING_PIXELS`] pixels and the given proportions. Sides are limited to 1 to 4096 pixels.
 fn working_size(width: u32, height: u32) -> (u32, u32) {
     let scale = (WORKING_PIXELS as f32 / (width as f32 * height as f32)).sqrt();
     let side = |length: u32| ((length as f32 * scale + 0.5) as u32).clamp(1, 4096);
     (side(width), side(height))
 }
 
-/// Smooths the picture with a binomial 3×3 filter (1 2 1 in both directions, edges repeated), which removes sensor noise.
 fn smooth(rgb: &[u8], width: usize, height: usize) -> Vec<u8> {
     let mut across = Vec::with_capacity(rgb.len());
     for row in rgb.chunks_exact(width * 3) {
@@ -81,13 +80,13 @@ fn smooth(rgb: &[u8], width: usize, height: usize) -> Vec<u8> {
     out
 }
 
-/// Applies the algorithm of Nock and Nielsen: visits neighbouring pixels in the order of increasing difference, and joins their regions if
-/// chance can explain the difference of the regions' means.
+/// Visits pairs of neighbouring pixels in the order of increasing colour difference, and joins their regions if chance can explain the difference of
+/// the regions' mean colours (Nock and Nielsen).
 fn statistical_merging(picture: &Picture) -> Partition {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let mut partition = Partition::of_pixels(&picture.rgb);
     let pixels = (width * height) as f32;
-    // ln(1/δ) of the paper by Nock and Nielsen, with δ = 1/(6|I|²) for an image of |I| pixels.
+    // ln(1/δ) of Nock and Nielsen, with δ = 1/(6|I|²) for an image of |I| pixels.
     let confidence = ln(6.0 * pixels * pixels);
     for (p, q) in sorted_pairs(&picture.rgb, width, height) {
         let (a, b) = (partition.find(p), partition.find(q));
@@ -103,7 +102,7 @@ fn statistical_merging(picture: &Picture) -> Partition {
     partition
 }
 
-/// Returns b²(R) of the paper by Nock and Nielsen for 256 grey levels: the permitted squared deviation of a region's mean.
+/// Returns b²(R) of Nock and Nielsen for 256 grey levels: the permitted squared deviation of the mean colour of a region with `area` pixels.
 fn deviation(area: u32, confidence: f32) -> f32 {
     let area = area as f32;
     // Bound of Nock and Nielsen on the number of different regions with this area: (area + 1)^min(area, 256).
@@ -111,18 +110,17 @@ fn deviation(area: u32, confidence: f32) -> f32 {
     256.0 * 256.0 * (choices + confidence) / (2.0 * COMPLEXITY * area)
 }
 
-/// Returns the natural logarithm, computed from the exponent and the mantissa of the float. An error of about 1 % is acceptable for a statistical
+/// Returns the natural logarithm, computed from the exponent and the mantissa of the float. The error of about 1 % is acceptable in a statistical
 /// bound, and the result is equal on every machine.
 fn ln(x: f32) -> f32 {
     let bits = x.to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;
     let mantissa = f32::from_bits((bits & 0x007f_ffff) | 0x3f80_0000);
-    // Approximation of log2 on [1, 2] by a parabola through both ends.
     let log2 = exponent + (mantissa - 1.0) * (1.343 - 0.343 * (mantissa - 1.0));
     log2 * std::f32::consts::LN_2
 }
 
-/// Returns the pairs of horizontal and vertical neighbours, ordered by their largest channel difference (counting sort).
+/// Returns the pairs of horizontally or vertically adjacent pixels, sorted by their largest channel difference.
 fn sorted_pairs(rgb: &[u8], width: usize, height: usize) -> Vec<(u32, u32)> {
     let difference = |p: usize, q: usize| {
         (0..3).map(|c| rgb[p * 3 + c].abs_diff(rgb[q * 3 + c])).max().map_or(0, usize::from)
@@ -159,7 +157,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Counts the 4-connected components with equal labels.
     fn components(labels: &[u8], width: usize) -> usize {
         let mut seen = vec![false; labels.len()];
         let mut count = 0;

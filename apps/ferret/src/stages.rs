@@ -1,7 +1,7 @@
-//! The six stages as functions, and the items that pass between them.
+//! The six stages of the image search as functions, and the items that pass between them.
 //!
-//! The order is `load` → `seg` → `ext` → `ind` → `rank` → `out`. Each function depends only on its arguments, so that the result of an item does
-//! not depend on where and when its stages run.
+//! The order is `load` → `seg` → `ext` → `ind` → `rank` → `out`. The functions have no side effects, so the result of a query image does not depend
+//! on the rank and the time at which a stage runs.
 
 use crate::features::{Region, describe};
 use crate::index::Index;
@@ -25,11 +25,11 @@ pub struct Loaded {
 pub struct Cut {
     /// Name of the query image.
     pub query: String,
-    /// Image with the region of every pixel.
+    /// Query image with the region of every pixel.
     pub image: Segmented,
 }
 
-/// Item that the stage `ext` sends to the stage `ind`: the features of the regions.
+/// Item that the stage `ext` sends to the stage `ind`: the vectors that describe the regions of the query image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Described {
     /// Name of the query image.
@@ -38,18 +38,18 @@ pub struct Described {
     pub regions: Vec<Region>,
 }
 
-/// Item that the stage `ind` sends to the stage `rank`: the features and the candidates.
+/// Item that the stage `ind` sends to the stage `rank`: the regions of the query image and the candidates (similar database images).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
     /// Name of the query image.
     pub query: String,
     /// Regions of the query image.
     pub regions: Vec<Region>,
-    /// Indexes of the candidates in the database, most promising first.
+    /// Indexes in the database of the candidates (images that are probably similar to the query), most promising first.
     pub candidates: Vec<u32>,
 }
 
-/// Item that the stage `rank` sends to the stage `out`: the answer.
+/// Item that the stage `rank` sends to the stage `out`: the database images that are most similar to the query image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     /// Name of the query image.
@@ -63,7 +63,7 @@ pub struct Ranked {
 pub struct Match {
     /// Name of the database image.
     pub image: String,
-    /// Earth mover's distance: 0 for equal images, at most [`crate::distance::CUT_OFF`].
+    /// Earth mover's distance from the query image: 0 for equal images, at most [`crate::distance::CUT_OFF`].
     pub distance: f64,
 }
 
@@ -75,23 +75,23 @@ pub fn load(query: String, bytes: &[u8]) -> Result<Loaded, DecodeError> {
     Ok(Loaded { query, picture: Picture::decode(bytes)? })
 }
 
-/// Segments the image into regions.
+/// Segments a decoded query image into regions.
 pub fn seg(item: Loaded) -> Cut {
     Cut { image: segment(&item.picture), query: item.query }
 }
 
-/// Describes the regions by their features.
+/// Describes the regions of a query image by vectors of features.
 pub fn ext(item: Cut) -> Described {
     Described { regions: describe(&item.image), query: item.query }
 }
 
-/// Looks up the regions in the index.
+/// Looks up the regions of a query image in the index of the database, and returns candidates.
 pub fn ind(item: Described, index: &Index) -> Probed {
     let candidates = index.search(&item.regions).candidates;
     Probed { query: item.query, regions: item.regions, candidates }
 }
 
-/// Compares the query with the candidates and keeps the `k` nearest.
+/// Compares the query image with its candidates, and keeps the `k` nearest database images.
 ///
 /// # Panics
 /// Panics if a candidate is not in the index because `ind` used another database.
@@ -105,9 +105,9 @@ pub fn rank(item: Probed, index: &Index, k: usize) -> Ranked {
     Ranked { query: item.query, matches }
 }
 
-/// Formats the answer as text, with a line `query<TAB>place<TAB>database image<TAB>distance` for each match.
+/// Formats the answer to a query as text, with a line `query<TAB>place<TAB>database image<TAB>distance` for each match.
 ///
-/// Names are [`escaped`].
+/// Tabs, line ends and control characters in names are [`escaped`].
 ///
 /// ```
 /// use ferret::stages::{Match, Ranked, out};

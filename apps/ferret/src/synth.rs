@@ -1,4 +1,4 @@
-//! Synthetic collections: scenes as the database, changed copies of the scenes as queries, and the right answers.
+//! Synthetic image collections: scenes for the database, altered copies of the scenes as queries, and the right answers.
 
 use crate::parallel;
 use crate::queries::{ImageFile, Query, write};
@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Parameters of a collection.
+/// Parameters of a synthetic image collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Number of scenes.
@@ -20,16 +20,16 @@ pub struct Plan {
     pub width: u32,
     /// Height of a scene in pixels.
     pub height: u32,
-    /// True for all four variants of every scene; otherwise each scene has one variant, and the kinds alternate.
+    /// True if each scene has four queries, one for each kind of change; otherwise each scene has one query, and the kinds alternate.
     pub all_variants: bool,
 }
 
-/// Scene with its queries.
+/// Image file of a scene, with its altered copies as queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SceneFiles {
-    /// Unchanged scene for the database.
+    /// Unchanged image of the scene, for the database.
     pub original: ImageFile,
-    /// Variants of the scene.
+    /// Altered copies of the scene.
     pub queries: Vec<Query>,
 }
 
@@ -45,7 +45,7 @@ impl Plan {
         let queries = kinds
             .filter(|(turn, _)| self.all_variants || *turn == number as usize % Variant::ALL.len())
             .map(|(turn, kind)| {
-                // Each variant has its own random stream, separate from the streams of the scenes.
+                // Each copy has its own random stream, with a number above those of the scenes.
                 let stream = (1 << 40) + u64::from(number) * Variant::ALL.len() as u64 + turn as u64;
                 Query::of(&picture, kind, &format!("{folder}/{kind}"), &mut Random::stream(self.seed, stream))
             })
@@ -54,7 +54,7 @@ impl Plan {
         SceneFiles { original, queries }
     }
 
-    /// Creates the files of all scenes on all cores.
+    /// Creates the files of all scenes, in parallel on all cores.
     ///
     /// # Panics
     /// Panics if a side is zero.
@@ -102,7 +102,6 @@ mod tests {
     fn equal_plans_generate_equal_collections() {
         assert_eq!(PLAN.generate_all(), PLAN.generate_all());
         assert_ne!(PLAN.generate_all(), Plan { seed: 4, ..PLAN }.generate_all());
-        // A collection of nine scenes begins with the five scenes of a smaller collection.
         assert_eq!(Plan { scenes: 9, ..PLAN }.generate_all()[..5], PLAN.generate_all()[..]);
     }
 
@@ -113,7 +112,6 @@ mod tests {
         assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
         let all = Plan { all_variants: true, ..PLAN }.generate(0);
         assert_eq!(all.queries.len(), 4);
-        // A variant of a scene does not depend on whether the other variants are created.
         assert_eq!(all.queries[0], PLAN.generate(0).queries[0]);
     }
 

@@ -1,4 +1,4 @@
-//! Times of the stages on one core, compared with the estimates of [`crate::cost`].
+//! Measured times of the image search's stages on one core, compared with the estimates of [`crate::cost`].
 
 use crate::cost;
 use crate::index::Index;
@@ -7,10 +7,9 @@ use crate::stages::{ext, ind, load, out, rank, seg};
 use std::fmt;
 use std::time::Instant;
 
-/// Names of the stages, in order.
+/// Names of the image search's stages, in the order of the pipeline.
 pub const STAGES: [&str; 6] = ["load", "seg", "ext", "ind", "rank", "out"];
 
-/// Number of times that each file is processed; the shortest time counts.
 const ROUNDS: usize = 5;
 
 /// Mean time of each stage for one item, in seconds.
@@ -22,8 +21,8 @@ pub struct Times {
     pub estimated: [f64; 6],
 }
 
-/// Runs the stages on each file, one file after another, and averages the shortest of five times of each stage. Other programs on the machine
-/// disturb the shortest time least. Files that cannot be decoded are skipped.
+/// Measures the time of each stage for each file five times, and returns the means over the files of the shortest times, which other programs disturb
+/// least. Files that cannot be decoded are skipped.
 pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     let mut times = Times { measured: [0.0; 6], estimated: [0.0; 6] };
     let mut items = 0;
@@ -44,7 +43,7 @@ pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     Times { measured: mean(times.measured), estimated: mean(times.estimated) }
 }
 
-/// Runs one file through the stages. Lowers the entries of `shortest` for the stages that were faster this time. Returns the estimated times.
+/// Runs one file through the stages, and lowers the entries of `shortest` for the stages that were faster than before. Returns the estimated times.
 fn run(file: &ImageFile, index: &Index, k: usize, shortest: &mut [f64; 6]) -> Option<[f64; 6]> {
     let entries = index.database().entries();
     let mut clock = Instant::now();

@@ -1,4 +1,4 @@
-//! Variants of a picture as they occur in real collections: cropped, noisy, brighter or darker, resized.
+//! Changes of a picture as they occur in real collections: cropped, noisy, brighter or darker, resized.
 
 use crate::picture::Picture;
 use armature_apps::random::Random;
@@ -31,7 +31,7 @@ impl Variant {
         }
     }
 
-    /// Returns a variant of `picture`, whose strength is drawn from `random`.
+    /// Returns an altered copy of `picture`. The strength of the change is drawn from `random`.
     pub fn apply(self, picture: &Picture, random: &mut Random) -> Picture {
         match self {
             Variant::Crop => crop(picture, random),
@@ -52,7 +52,6 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Returns a factor that differs clearly from one: 0.65 to 0.9, or 1.1 to 1.35.
 fn strength(random: &mut Random) -> f32 {
     let change = random.between(0.1, 0.35);
     if random.below(2) == 0 { 1.0 - change } else { 1.0 + change }

@@ -65,7 +65,6 @@ fn repeated_commands_give_identical_files() {
         let read = |dir: &tempfile::TempDir| fs::read(dir.path().join(file)).unwrap();
         assert_eq!(read(&first), read(&second), "{file}");
     }
-    // Without an output file, standard output receives the lines that were written to the file.
     let lines = output_of_success(first.path(), &["query", "set/queries", "--db", "db"]);
     assert_eq!(lines, fs::read_to_string(first.path().join("out.tsv")).unwrap());
 }
@@ -165,12 +164,10 @@ fn errors_name_the_problem_and_its_place() {
     );
     let remap = messages_of_failure(dir.path(), &["replay", "x", "--remap", "5:auto"]);
     assert!(remap.contains("expected serial, orderly or a file"), "{remap}");
-    // A failed `index` does not replace an existing database.
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
 }
 
-/// The command must refuse a FIFO in place of a file without opening it, because a read from a FIFO without a
-/// writer would never return.
+/// The command must not open a FIFO, because a read from a FIFO without a writer never returns.
 #[test]
 fn fifo_in_place_of_a_file_is_refused() {
     let dir = collection();
@@ -190,14 +187,13 @@ fn fifo_in_place_of_a_file_is_refused() {
         let messages = messages_of_failure(dir.path(), arguments);
         assert!(messages.contains("fifo: is a FIFO, expected a regular file"), "{arguments:?}: {messages}");
     }
-    // `<(cat db)` and `cat db |` in a shell cannot provide the database, because every rank reads the database.
+    // A shell pipe such as `cat db |` cannot provide the database, because every rank reads the database.
     let line = "cat db | \"$0\" query set/queries --db /dev/stdin";
     let mut piped = Command::new("sh");
     piped.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
     let messages = fails(&mut piped);
     assert!(messages.contains("/dev/stdin: is a FIFO"), "{messages}");
     assert!(messages.contains("save the content of the pipe in a file and name that file"), "{messages}");
-    // A FIFO among the images is not an image and is ignored.
     let messages = messages_of_success(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
     assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");
 }
@@ -219,7 +215,7 @@ fn outputs_are_written_through_links_and_to_devices() {
     let profile = ["-o", "null", "--record-profile", "null"];
     assert_eq!(output_of_success(dir.path(), &[&query[..], &profile].concat()), "");
     assert!(path("null").is_symlink() && !Path::new("/dev/null").is_file());
-    // The file names of a collection are predictable, so a link in the place of a file must be rejected.
+    // The file names of a collection are predictable, so an attacker could place a symbolic link there, which must be rejected.
     fs::remove_file(path("set/truth.tsv")).unwrap();
     std::os::unix::fs::symlink("../db", path("set/truth.tsv")).unwrap();
     let messages = messages_of_failure(dir.path(), &["synth", "set", "--scenes", "2", "--size", "96x64"]);
@@ -243,7 +239,7 @@ fn recorded_profile_is_replayed_on_any_ranks() {
     assert!(profile.remarks[0].contains("24 images"), "{:?}", profile.remarks);
     for item in &profile.items {
         assert!(item.input > 0 && item.stages.iter().all(|s| s.micros > 0 && s.bytes > 0), "{item:?}");
-        // The output of the first stage has three bytes for each pixel of a 96x64 image, which may have been resized.
+        // The output of the first stage, which decodes images, has three bytes for each pixel of a 96x64 image, which may have been resized.
         assert!((1000..80_000).contains(&item.stages[0].bytes), "{item:?}");
     }
 
@@ -305,7 +301,7 @@ fn profile_errors_name_the_reason() {
     let text = fs::read_to_string(dir.path().join("run.csv")).unwrap();
     fs::write(dir.path().join("run.csv"), text.replace("\n7,", "\n7,x")).unwrap();
     let messages = messages_of_failure(dir.path(), &["replay", "run.csv"]);
-    // Line number of item 7 in the profile: the item follows three lines of remarks, the heading and items 0 to 6.
+    // Item 7 is in line 12 of the profile, after four lines of header and the items 0 to 6.
     assert!(messages.contains("run.csv, line 12: `x"), "{messages}");
 }
 
@@ -333,8 +329,7 @@ fn eval_prints_the_quality_measures() {
     assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
-/// Checks the quality of the search on many synthetic scenes and on real images. The test needs Debian's tango-icon-theme:
-/// `cargo test --release -p ferret --test command -- --ignored`.
+/// The test needs Debian's package tango-icon-theme: `cargo test --release -p ferret --test command -- --ignored`.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]
 fn search_quality_is_high_on_scenes_and_icons() {
@@ -354,7 +349,6 @@ fn search_quality_is_high_on_scenes_and_icons() {
     }
 }
 
-/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
 #[test]
 fn killed_search_writes_each_answer_once() {
     let dir = collection();
@@ -385,7 +379,6 @@ fn killed_search_writes_each_answer_once() {
         "{outcome}"
     );
     same();
-    // The job is done, so another start answers nothing.
     let outcome = job(3).succeeds();
     assert!(outcome.stderr.contains("nothing is left to do") && outcome.stderr.contains(counts), "{outcome}");
     same();

@@ -29,7 +29,7 @@ fn truncated_image_is_skipped() {
     assert!(messages.contains("cannot use cut.jpg: damaged JPEG file: cut off"), "{messages}");
 }
 
-/// Image names that would forge lines or control a terminal, each with its escaped form.
+/// Names of image files that would forge output lines or control a terminal, each with its escaped form.
 const AWKWARD: [(&str, &str); 4] = [
     ("a\tb\nc.png", r"a\tb\nc.png"),
     ("b\u{1b}[2Jskipped.png", r"b\u{1b}[2Jskipped.png"),
@@ -51,7 +51,6 @@ fn awkward_file_names_stay_on_one_output_line() {
     for (line, (_, shown)) in lines.iter().zip(AWKWARD) {
         assert!(line.starts_with(&format!("{shown}\t1\tscene-0002/original.png\t")), "{line}");
     }
-    // The list of right answers may contain escaped names, which refer to the original names.
     messages_of_success(dir.path(), &["index", "odd", "-o", "odd.db", "--strict"]);
     let truth: String = AWKWARD.iter().map(|(_, shown)| format!("{shown}\t{shown}\n")).collect();
     fs::write(dir.path().join("truth.tsv"), truth).unwrap();
@@ -83,7 +82,6 @@ fn awkward_names_of_skipped_files_stay_on_one_output_line() {
             assert!(messages.contains(&format!("cannot use {shown}: ")), "{messages}");
             assert_eq!(messages.lines().count(), 1, "{messages}");
         }
-        // Escaping also applies to the paths of directories, databases and outputs.
         let path = Path::new(std::ffi::OsStr::from_bytes(name)).join("x");
         for options in [["index", "-o"], ["query", "--db"]] {
             let mut command = ferret(dir.path(), &options[..1]);
@@ -93,7 +91,7 @@ fn awkward_names_of_skipped_files_stay_on_one_output_line() {
     }
 }
 
-/// Creates nested directories below `directory` until the path of the innermost one exceeds the system's limit.
+/// Creates nested directories until the path of the innermost directory exceeds the path length limit of the operating system.
 fn too_deep(directory: &Path) {
     let script =
         "name=$(printf %0200d 0); for i in $(seq 25); do mkdir $name && cd $name || exit 1; done; : >x.png";
@@ -157,7 +155,6 @@ fn closed_standard_output_is_not_a_failure() {
 #[test]
 fn closed_standard_output_ends_the_work_early() {
     let dir = collection();
-    // The answers are long enough to fill every buffer between the processes: 1500 queries with 24 lines of about 40 bytes each.
     let all = dir.path().join("many");
     fs::create_dir(&all).unwrap();
     let image = fs::read(dir.path().join("set/queries/scene-0002/noise.png")).unwrap();
@@ -232,7 +229,7 @@ fn different_database_on_one_rank_is_refused() {
             ask.into_iter().fold(Job::new(env!("CARGO_BIN_EXE_ferret"), ranks), |job, word| job.arg(word));
         let output = dir.path().join("out.tsv");
         let job = job.arg("--mapping").arg(dir.path().join("map")).arg("-o").arg(output);
-        // Every rank has its own directory, like ranks on separate hosts.
+        // Every rank has its own working directory, as on separate hosts.
         job.in_shell(format!("cd '{}'/host$RANK && exec \"$@\"", dir.path().display()))
     };
     let outcome = job(3).run();
@@ -245,7 +242,6 @@ fn different_database_on_one_rank_is_refused() {
             && outcome.stderr.contains(") differs from that on rank 0 (24 images, "),
         "{outcome}"
     );
-    // Equal databases in different files are accepted.
     fs::copy(dir.path().join("host2/db"), dir.path().join("host1/db")).unwrap();
     job(3).succeeds();
 }

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `heat` program.
 
 use crate::kernel::{fill, step};
 use crate::plate::simulate;
@@ -30,7 +30,7 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `heat` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -48,7 +48,6 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Compares the grid with that of the serial loop, and returns the time of the serial loop in seconds.
 fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
     let Shape { rows, columns: width } = shape;
     let serial = |mut serial: Vec<f64>| {
@@ -58,7 +57,6 @@ fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
                 step(&old, &mut serial[inner.clone()], width);
                 std::mem::swap(&mut old, &mut serial);
             }
-            // After the swap, `old` is the result of the last step.
             serial = old;
         }
         serial

@@ -1,12 +1,12 @@
-//! Serial step of the heat equation.
+//! Serial computation of one time step of the heat equation.
 
 /// Factor κ Δt / h² of the heat equation. The explicit step is unstable above 1/4.
 pub const DIFFUSION: f64 = 0.2;
-/// Number of floating-point operations per grid value of a step.
+/// Number of floating-point operations for one grid value in one time step.
 pub const FLOPS: f64 = 7.0;
 
-/// Computes one step: writes to `new` all rows of `old` except for the first and the last one. Rows have `width` values; the first and the last
-/// column are not written.
+/// Computes one time step from the grid `old`. `new` has all rows of `old` except for the first and the last row, which are fixed edges. Rows have
+/// `width` values; the first and last columns, also fixed edges, are not written.
 pub fn step(old: &[f64], new: &mut [f64], width: usize) {
     for (above, new) in new.chunks_exact_mut(width).enumerate() {
         let b = &old[above * width..(above + 3) * width];
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn linear_temperature_profile_is_a_fixed_point() {
-        // A linear temperature profile is a fixed point of the step.
+        // A linear temperature profile is a fixed point of the time step.
         let (rows, width) = (9, 7);
         let old: Vec<f64> = (0..rows * width).map(|n| (n / width + 3 * (n % width)) as f64).collect();
         let mut new = old.clone();

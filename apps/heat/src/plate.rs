@@ -4,7 +4,7 @@ use crate::kernel::{FLOPS, fill, step};
 use armature::loops::{OldGrid, Settings, Shape, Stencil, StencilLoop, Summary};
 use armature::{BoxError, Session};
 
-/// Loop that computes the temperatures of a plate; its grid has `rows` rows.
+/// Loop that computes the temperatures on a plate. Its grid of temperatures has `rows` rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Plate {
     rows: u64,
@@ -24,7 +24,7 @@ impl Stencil for Plate {
     }
 }
 
-/// Executes `steps` steps on all ranks. Returns the summary on rank 0, with the values of the plate if `whole` is true.
+/// Executes `steps` time steps together with the other ranks. Returns the summary of the loop on rank 0, with all temperatures if `whole` is true.
 ///
 /// # Errors
 /// The errors of the loop.

@@ -35,7 +35,6 @@ fn errors_name_the_problem_and_its_place() {
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
         (&["--size", "9x2"], "each at least 3 with its two fixed edges"),
         (&["--steps", "0"], "0 is not in 1.."),
-        // A stencil computes each step as a whole, so the command has no block size.
         (&["--block", "3"], "unexpected argument '--block'"),
     ]);
 }

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `mandelbrot` program.
 
 use crate::farm::{self, Options};
 use crate::palette::Palette;
@@ -64,7 +64,7 @@ struct Cli {
     farm: FarmArgs,
 }
 
-/// Options that are only valid for a farm.
+/// Command-line options that conflict with `--loop`, because only a farm has them.
 const FARM_ONLY: [&str; 7] =
     ["unordered", "journal", "chunking", "dedicated_master", "request_ahead", "task_limit", "retries"];
 
@@ -82,7 +82,7 @@ fn parse_center(text: &str) -> Result<(f64, f64), String> {
     parts.ok_or_else(|| "expected two numbers with a comma between, for example -0.7,0".into())
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `mandelbrot` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -115,11 +115,9 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Time, efficiency and summary of a run that has drawn the picture.
 struct Drawn {
     elapsed: Duration,
     efficiency: f64,
-    /// Printed summary of the work of every rank.
     summary: String,
 }
 
@@ -129,8 +127,8 @@ impl Drawn {
     }
 }
 
-/// Draws the picture on this rank together with the other ranks. Rank 0 opens the output first, so that a file that cannot be written ends the
-/// run before the computation.
+/// Draws the picture on this rank together with the other ranks. Rank 0 opens the output file before the computation, so that a file that cannot be
+/// written is reported early.
 fn draw(session: &mut Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(&args.output));
     let file = if session.is_root() { Some(Output::create(&args.output).map_err(refuse)?) } else { None };
@@ -149,7 +147,6 @@ fn draw(session: &mut Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn
     Ok(Some(drawn))
 }
 
-/// Compares the picture with the picture that the serial loop draws.
 fn compare(scene: &Scene, picture: &[u8]) -> Result<(), String> {
     let differs = |(y, row): &(u32, &[u8])| scene.row(*y).rgb != *row;
     match (0..).zip(picture.chunks(scene.row_bytes())).find(differs) {

@@ -1,26 +1,25 @@
-//! Kernel: the number of steps after which a point leaves the neighbourhood of the Mandelbrot set.
+//! Computation of the number of iteration steps after which a point leaves the neighbourhood of the Mandelbrot set.
 //!
-//! The kernel only uses operations that IEEE 754 defines exactly, and no logarithm of a mathematics library. Therefore different machines draw
-//! the same picture, byte by byte.
+//! The kernel only uses operations that IEEE 754 defines exactly, and no logarithm of a mathematics library. Therefore different machines draw the
+//! same picture, byte by byte.
 
-/// Bound of |z|² at which the iteration ends. A point is outside of the set as soon as |z|² exceeds 4; the larger bound makes the colours smooth.
+/// Bound of |z|² at which the iteration ends. A point is outside of the Mandelbrot set as soon as |z|² exceeds 4; a larger bound makes the colours
+/// smooth.
 const FAR: f64 = 65_536.0;
-/// Binary logarithm of [`FAR`].
 const FAR_EXPONENT: f64 = 16.0;
 
-/// Result of the iteration of a point.
+/// Result of the iteration z ↦ z² + c for a point c.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Escape {
-    /// Number of steps that the iteration of the point executed.
+    /// Number of executed steps of the iteration.
     pub steps: u32,
-    /// Continuous number of steps; `None` if the point did not escape within the limit.
+    /// Number of steps, interpolated to a continuous function of the point; `None` if |z| stayed small up to the limit.
     pub smooth: Option<f64>,
 }
 
 /// Iterates z ↦ z² + c from 0 until |z| exceeds 256, for at most `limit` steps.
 ///
-/// Formulas that save the work for points in the two largest parts of the set are deliberately not used, because this program exists to produce
-/// uneven work.
+/// Shortcuts for points in the two largest parts of the Mandelbrot set are deliberately not used, because the program is an example of uneven work.
 pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
     let (mut x, mut y, mut steps) = (0.0f64, 0.0f64, 0);
     let (mut xx, mut yy) = (0.0f64, 0.0f64);
@@ -30,7 +29,7 @@ pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
         (xx, yy) = (x * x, y * y);
         steps += 1;
         if xx + yy > FAR {
-            // A step approximately squares |z|. Therefore the logarithm of the logarithm yields the fraction of the last step that was needed.
+            // A step approximately squares |z|. Therefore the logarithm of log |z|² yields the fraction by which the last step exceeded the bound.
             let over = log2(log2(xx + yy) / FAR_EXPONENT);
             return Escape { steps, smooth: Some(f64::from(steps) - over) };
         }
@@ -38,7 +37,7 @@ pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
     Escape { steps, smooth: None }
 }
 
-/// Number of floating-point operations in one step.
+/// Number of floating-point operations in one step z ↦ z² + c.
 pub const STEP_FLOPS: f64 = 8.0;
 
 /// Returns the binary logarithm of a positive normal number, with nine correct digits.
@@ -51,7 +50,7 @@ pub fn log2(number: f64) -> f64 {
         mantissa *= 0.5;
         exponent += 1.0;
     }
-    // The logarithm is a power series: ln m = 2 artanh s with s = (m − 1) / (m + 1), where |s| < 0.172.
+    // Power series: ln m = 2 artanh s with s = (m − 1) / (m + 1), where |s| < 0.172.
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let t = s * s;
     let series =
@@ -78,7 +77,6 @@ mod tests {
 
     #[test]
     fn smooth_number_is_continuous() {
-        // Along a ray outside of the set, the whole number of steps jumps, but the continuous number of steps does not.
         let along = |i: u32| escape(0.4 + f64::from(i) * 1e-4, 0.3, 1000);
         let mut jumps = 0;
         for i in 0..2000 {

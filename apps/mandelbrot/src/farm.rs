@@ -1,4 +1,4 @@
-//! The picture as a farm: a task is the number of a row, and its result the colours of the row.
+//! Computation of the picture by a farm of workers. A task is the number of a row, and its result is the colours of the row.
 
 use crate::scene::Scene;
 use armature::farm::{Context, Farm, Summary, Worker};
@@ -6,18 +6,17 @@ use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 use std::path::Path;
 
-/// Options of the farm that draws the picture.
+/// Options of the farm (master and workers) that computes the picture.
 #[derive(Debug)]
 pub struct Options<'o> {
     /// Common options of all programs that run a farm.
     pub farm: &'o FarmArgs,
-    /// True if rows are taken in the order of their completion.
+    /// True if the master accepts rows in the order of their completion.
     pub unordered: bool,
-    /// File in which completed rows are kept, so that a restarted job computes only the missing ones.
+    /// File in which the master records completed rows, so that a restarted job computes only the missing rows.
     pub journal: Option<&'o Path>,
 }
 
-/// Worker that computes rows of the picture.
 struct Rows(Scene);
 
 impl Worker for Rows {
@@ -26,15 +25,15 @@ impl Worker for Rows {
 
     fn work(&mut self, y: u32, cx: &mut Context) -> Result<Vec<u8>, BoxError> {
         let row = self.0.row(y);
-        // The work of a row is declared to the simulator after the computation, because the number of steps is not known before.
+        // The work of a row is declared to the simulator only after its computation, because the number of steps is unknown before.
         Ok(cx.declare(row.flops, || row.rgb))
     }
 }
 
-/// Computes the picture on all ranks. Returns the picture and the summary on rank 0.
+/// Computes the picture on all ranks. Returns the picture and the summary of the farm on rank 0.
 ///
 /// # Errors
-/// The errors of the farm, and the error of a row that failed at every attempt.
+/// The errors of the farm, and the error of a row whose computation failed at every attempt.
 pub fn render(
     session: &mut Session,
     scene: &Scene,

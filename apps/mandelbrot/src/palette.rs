@@ -17,7 +17,7 @@ pub enum Palette {
     Grey,
 }
 
-/// Colours of a palette, at equal distances on a closed ring.
+/// Colours of a palette, equally spaced on a ring; the colours between them are interpolated.
 type Ring = &'static [Rgb];
 
 const OCEAN: Ring = &[
@@ -33,13 +33,13 @@ const OCEAN: Ring = &[
 const FIRE: Ring = &[[10, 0, 0], [110, 5, 0], [220, 50, 0], [255, 150, 10], [255, 240, 120], [200, 90, 30]];
 const GREY: Ring = &[[20, 20, 20], [235, 235, 235]];
 
-/// Number of turns around the ring of colours when the number of steps of a point doubles.
+/// Number of turns around the ring of colours per doubling of a point's number of iteration steps.
 const TURNS: f64 = 0.28;
 /// Start position on the ring of colours, chosen so that points far from the Mandelbrot set are dark.
 const START: f64 = 0.45;
 
 impl Palette {
-    /// Returns the colour of a point from its continuous number of steps, or black if the point did not escape.
+    /// Returns the colour of a point with `smooth` iteration steps, or black for `None` (a point inside of the Mandelbrot set).
     pub fn colour(self, smooth: Option<f64>) -> Rgb {
         let Some(smooth) = smooth else { return [0, 0, 0] };
         let ring = match self {
@@ -47,8 +47,8 @@ impl Palette {
             Palette::Fire => FIRE,
             Palette::Grey => GREY,
         };
-        // Bands of equal numbers of steps become proportionally narrower towards the set; the logarithm makes
-        // them appear equally wide.
+        // Towards the Mandelbrot set, the bands of points with equal numbers of steps become narrower; the logarithm gives all bands about the same
+        // range of colours.
         let turn = START + TURNS * log2(smooth.max(0.0) + 1.0);
         let place = (turn - turn.floor()) * ring.len() as f64;
         let here = (place as usize).min(ring.len() - 1);

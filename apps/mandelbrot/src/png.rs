@@ -5,7 +5,7 @@ use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, ImageEncoder};
 use std::io;
 
-/// Writes rows of red, green and blue bytes as a PNG file. The file appears when it is complete.
+/// Writes rows of red, green and blue bytes as a PNG file. The file appears at its path when it is complete.
 ///
 /// # Errors
 /// An error in writing the file.

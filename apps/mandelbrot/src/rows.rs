@@ -1,4 +1,4 @@
-//! The picture as a loop over its rows, which can move between ranks. Rank 0 collects the rows at the end.
+//! Computation of the picture by a loop over its rows, which can move between ranks. Rank 0 collects the rows at the end.
 
 use crate::scene::Scene;
 use armature::loops::{DoAll, DoAllLoop, Rows, Summary};
@@ -14,16 +14,15 @@ impl DoAll for Scene {
 
     fn compute(&mut self, range: Range<u64>, colours: &mut [u8]) -> Result<(), BoxError> {
         for (y, colours) in range.zip(colours.chunks_exact_mut(self.row_bytes())) {
-            // The conversion of the row number to 32 bits loses nothing, because pictures have fewer than 2³² rows.
             let row = self.row(y as u32);
-            // The work of a row is declared to the simulator after the computation, because the number of steps is not known before.
+            // The work of a row is declared to the simulator only after its computation, because the number of steps is unknown before.
             armature::declare(row.flops, || colours.copy_from_slice(&row.rgb));
         }
         Ok(())
     }
 }
 
-/// Computes the picture on all ranks. Returns the picture and the summary on rank 0.
+/// Computes the picture on all ranks. Returns the picture and the summary of the loop on rank 0.
 ///
 /// # Errors
 /// The errors of the loop.

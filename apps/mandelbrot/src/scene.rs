@@ -1,4 +1,4 @@
-//! A picture whose rows can be computed independently, in any order and on any rank.
+//! Picture of the Mandelbrot set, whose rows can be computed independently, in any order and on any rank.
 
 use crate::escape::{STEP_FLOPS, escape};
 use crate::palette::Palette;
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Scene {
     /// Visible part of the complex plane.
     pub view: View,
-    /// Number of steps after which a point counts as inside.
+    /// Number of iteration steps after which a point counts as inside of the Mandelbrot set.
     pub limit: u32,
     /// Number of points along each side of a pixel; their colours are averaged.
     pub samples: u32,
@@ -28,7 +28,7 @@ pub struct Row {
 }
 
 impl Scene {
-    /// Computes row `y`, counted from the top.
+    /// Computes row `y` of the picture, counted from the top.
     pub fn row(&self, y: u32) -> Row {
         let mut rgb = Vec::with_capacity(self.row_bytes());
         let mut steps = 0;
@@ -40,7 +40,7 @@ impl Scene {
         Row { rgb, flops: STEP_FLOPS * steps as f64 }
     }
 
-    /// Returns the size of a row in bytes.
+    /// Returns the size of a row of the picture in bytes.
     pub fn row_bytes(&self) -> usize {
         3 * self.view.width as usize
     }
@@ -50,7 +50,7 @@ impl Scene {
         (0..self.view.height).flat_map(|y| self.row(y).rgb).collect()
     }
 
-    /// Returns the colour of a pixel, and the number of steps of its points.
+    /// Returns the colour of a pixel, and the total number of iteration steps of its points.
     fn pixel(&self, x: u32, y: u32) -> ([u8; 3], u64) {
         let n = self.samples;
         let offset = |i: u32| (f64::from(i) + 0.5) / f64::from(n);
@@ -86,9 +86,7 @@ mod tests {
         let picture = scene.serial();
         assert_eq!(picture.len(), 33 * scene.row_bytes());
         assert_eq!(picture[16 * scene.row_bytes()..][..scene.row_bytes()], scene.row(16).rgb);
-        // The Mandelbrot set is symmetric to the real axis, on which the middle row lies.
         assert_eq!(scene.row(4).rgb, scene.row(28).rgb);
-        // The middle of the picture is inside of the Mandelbrot set, and the corners are outside.
         let pixel = |x: usize, y: usize| &picture[y * scene.row_bytes() + 3 * x..][..3];
         assert_eq!(pixel(31, 16), [0, 0, 0]);
         assert_ne!(pixel(0, 0), [0, 0, 0]);

@@ -9,24 +9,24 @@ pub struct View {
     pub width: u32,
     /// Number of rows of pixels.
     pub height: u32,
-    /// Real and imaginary part of the centre.
+    /// Real and imaginary part of the picture's centre.
     pub center: (f64, f64),
-    /// Magnification: 1 shows the whole set, 2 half of that width and height.
+    /// Magnification: 1 shows the whole Mandelbrot set, 2 half of its width and height.
     pub zoom: f64,
 }
 
-/// Minimum width and height of the rectangle at zoom 1. The set lies between −2 and 0.5, and between ±1.13 i.
+/// Minimum width and height of the shown rectangle at zoom 1. The Mandelbrot set lies between −2 and 0.5, and between ±1.13 i.
 const WHOLE: (f64, f64) = (3.5, 2.4);
 /// Maximum side of a picture in pixels.
 pub const MAX_PIXELS: u32 = 16_384;
 
 impl View {
-    /// Returns the side of a pixel in the complex plane.
+    /// Returns the side length of a pixel in the complex plane.
     pub fn pixel(&self) -> f64 {
         f64::max(WHOLE.0 / f64::from(self.width), WHOLE.1 / f64::from(self.height)) / self.zoom
     }
 
-    /// Returns the point `x` pixels to the right of and `y` pixels below the upper left corner.
+    /// Returns the point of the complex plane `x` pixels to the right of and `y` pixels below the upper left corner of the picture.
     pub fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let (x, y) = (x - 0.5 * f64::from(self.width), y - 0.5 * f64::from(self.height));
         (self.center.0 + x * self.pixel(), self.center.1 - y * self.pixel())
@@ -35,8 +35,8 @@ impl View {
     /// Checks that the view can be drawn.
     ///
     /// # Errors
-    /// A side without pixels or with too many of them, a centre or a zoom out of range, or a zoom so deep that neighbouring points (`samples`
-    /// along each side of a pixel) are equal in double precision.
+    /// A side without pixels or with too many pixels, a centre or a zoom out of range, or a zoom so deep that neighbouring points (`samples` along
+    /// each side of a pixel) are equal in double precision.
     pub fn check(&self, samples: u32) -> Result<(), String> {
         let View { width, height, center, zoom } = *self;
         if !(1..=MAX_PIXELS).contains(&width) || !(1..=MAX_PIXELS).contains(&height) {
@@ -50,8 +50,8 @@ impl View {
         if !zoom.is_finite() || zoom < 0.01 {
             return Err(format!("zoom {zoom}: expected a number from 0.01"));
         }
-        // `spacing` is the distance of neighbouring floating-point numbers near the centre. Points eight times as far apart show no visible
-        // blocks.
+        // `spacing` is the distance of neighbouring floating-point numbers near the centre. Points at eight times this distance show no visible
+        // blocks of equal colour.
         let spacing = center.0.abs().max(center.1.abs()).max(0.25) * f64::EPSILON;
         let points = self.pixel() / f64::from(samples);
         if points < 8.0 * spacing {
@@ -94,7 +94,6 @@ mod tests {
         assert!(View { zoom: 0.0, ..WIDE }.check(1).unwrap_err().contains("zoom 0"));
         let error = View { zoom: 1e15, ..WIDE }.check(1).unwrap_err();
         assert!(error.contains("beyond double precision"), "{error}");
-        // The zoom that the error names as the maximum is accepted.
         let most: f64 = error.rsplit(' ').next().unwrap().parse().unwrap();
         assert_eq!(View { zoom: 0.99 * most, ..WIDE }.check(1), Ok(()));
         assert!(View { zoom: 1.1 * most, ..WIDE }.check(1).is_err());

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mandelbrot");
-/// Arguments for a small picture, which takes little time.
 const SMALL: &[&str] = &["--size", "90x60", "--iterations", "300"];
 
 fn mandelbrot(directory: &Path, arguments: &[&str]) -> Command {
@@ -68,7 +67,6 @@ fn rows_in_the_journal_are_not_recomputed() {
     let first = messages_of_success(dir.path(), &[&journal_options[..], &["-o", "first.png"]].concat());
     assert!(!first.contains("restored from the journal"), "{first}");
     let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
-    // The journal is cut to half its length, as if the job had been killed during the run.
     let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
     journal.set_len(whole / 2).unwrap();
     let again =
@@ -81,7 +79,6 @@ fn rows_in_the_journal_are_not_recomputed() {
     assert!(
         fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
     );
-    // A journal with rows of another picture is rejected.
     let refused = messages_of_failure(
         dir.path(),
         &[&journal_options[..], &["--zoom", "2", "-o", "other.png"]].concat(),
@@ -118,7 +115,6 @@ fn errors_name_the_problem_and_its_place() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a failed run leaves no output");
 }
 
-/// A device or FIFO is written in place. If the output is a symbolic link, the file that it refers to is replaced.
 #[test]
 fn picture_is_written_through_links_and_to_devices() {
     let dir = tempfile::tempdir().unwrap();
@@ -150,7 +146,6 @@ fn picture_is_written_through_links_and_to_devices() {
     messages_of_success(dir.path(), &["-o", "fifo"]);
     assert!(reader.join().unwrap() == one);
     assert!(!path("fifo").is_file());
-    // Standard output is first a pipe, and then a file in append mode.
     let output = mandelbrot(dir.path(), &["-o", "stdout"]).output().unwrap();
     assert!(output.status.success() && output.stdout == one);
     fs::write(path("log"), "before").unwrap();

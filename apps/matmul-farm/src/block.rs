@@ -10,24 +10,23 @@ use std::sync::Arc;
 pub struct Blocks {
     /// Number of rows of the matrix.
     pub size: usize,
-    /// Number of rows of a panel, a group of adjacent rows; the last panel may have fewer.
+    /// Number of rows of a panel (group of adjacent rows). The last panel may have fewer.
     pub height: usize,
 }
 
-/// Task: two panels of a matrix, whose product is a block of the matrix's square. A panel of rows is also a panel of columns, because the matrix is
-/// symmetric.
+/// Task: two panels (groups of adjacent rows) of a symmetric matrix, whose product is a block of the square. By symmetry, the right panel also holds
+/// the columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Length of a row of the matrix.
     size: usize,
     #[serde(with = "panel")]
     left: Panel,
-    /// Right panel of rows; empty for a block on the diagonal, which uses the left panel twice.
+    /// Empty for a block on the diagonal, which is the product of the left panel with itself.
     #[serde(with = "panel")]
     right: Panel,
 }
 
-/// Adjacent rows of the matrix, one after another. Several tasks share a panel in memory until they are sent.
+/// Adjacent rows of the matrix, one after another. Tasks share a panel in memory until rank 0 sends them.
 type Panel = Arc<Vec<f64>>;
 
 mod panel {
@@ -44,7 +43,7 @@ mod panel {
 }
 
 impl Pair {
-    /// Returns the block, with one row per row of the left panel and one column per row of the right panel.
+    /// Returns the product of the panels, a block of the square with one row per row of the left panel and one column per row of the right panel.
     pub fn product(&self) -> Vec<f64> {
         let mut block =
             Vec::with_capacity(self.left.len() / self.size * (self.right_panel().len() / self.size));
@@ -65,7 +64,8 @@ impl Pair {
 }
 
 impl Blocks {
-    /// Returns the tasks of one squaring: the blocks on and above the diagonal. The blocks below the diagonal mirror them.
+    /// Returns the tasks of one squaring of `matrix`: one for each block on and above the diagonal. The blocks below the diagonal are their mirror
+    /// images.
     pub fn tasks(self, matrix: &Symmetric) -> Vec<Pair> {
         let panels: Vec<Panel> = self.panels().map(|rows| Arc::new(matrix.rows(rows).to_vec())).collect();
         let right = |i: usize, j: usize| if i == j { Panel::default() } else { panels[j].clone() };
@@ -74,7 +74,7 @@ impl Blocks {
         self.panel_pairs().map(task).collect()
     }
 
-    /// Returns the square, assembled from the results of [`tasks`](Blocks::tasks) in their order.
+    /// Returns the square of the matrix, assembled from the results of [`tasks`](Blocks::tasks) in their order.
     ///
     /// # Errors
     /// The number of blocks or the size of a block is wrong.
@@ -100,12 +100,10 @@ impl Blocks {
         Ok(square)
     }
 
-    /// Returns, for each panel, the range of the matrix rows that it contains.
     fn panels(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.size).step_by(self.height).map(move |first| first..self.size.min(first + self.height))
     }
 
-    /// Returns the indexes of the left and right panel of each task.
     fn panel_pairs(self) -> impl Iterator<Item = (usize, usize)> {
         let count = self.size.div_ceil(self.height);
         (0..count).flat_map(move |i| (i..count).map(move |j| (i, j)))

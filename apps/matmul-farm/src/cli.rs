@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `matmul-farm` program.
 
 use crate::block::Blocks;
 use crate::eigen::Dominant;
@@ -61,12 +61,11 @@ fn parse_positive(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0".into())
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `matmul-farm` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
 
-/// Result of repeated squaring, on rank 0.
 struct RunResult {
     places: Vec<(f64, f64)>,
     dominant: Dominant,
@@ -127,7 +126,6 @@ fn print_result(args: &Cli, found: &RunResult) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that the farm's result is bit-identical to that of the plain loop.
 fn compare(squaring: &Squaring, matrix: &Symmetric, limits: Limits) -> Result<(), String> {
     let plain = Squaring::serial(matrix.clone(), limits)?;
     if let Some(number) = (0..).zip(plain.purities()).find(|(i, p)| squaring.purities().get(*i) != Some(*p)) {

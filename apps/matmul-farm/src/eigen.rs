@@ -1,4 +1,4 @@
-//! Dominant eigenvalue and eigenvector of a matrix, computed from the projection on the eigenvector.
+//! Dominant eigenvalue and eigenvector of a matrix, computed from the matrix that projects on the eigenvector.
 
 use crate::matrix::{Symmetric, dot};
 
@@ -9,12 +9,13 @@ pub struct Dominant {
     pub value: f64,
     /// Eigenvector v of length 1.
     pub vector: Vec<f64>,
-    /// Relative error of the eigenvalue λ and eigenvector v of the matrix A: ‖A v − λ v‖ / λ.
+    /// Relative error of λ and v as eigenvalue and eigenvector of the matrix A: ‖A v − λ v‖ / λ.
     pub residual: f64,
 }
 
 impl Dominant {
-    /// Computes eigenvalue and eigenvector from the projection on the eigenvector. `matrix` is the matrix before all squarings.
+    /// Computes the dominant eigenvalue and eigenvector of `matrix` from the projection on the eigenvector, the limit of repeated squaring of
+    /// `matrix`.
     pub fn of(projection: &Symmetric, matrix: &Symmetric) -> Self {
         // Every row of the projection is a multiple of the eigenvector. The row with the largest diagonal element is the longest.
         let longest = (0..projection.size())
@@ -30,7 +31,7 @@ impl Dominant {
         Dominant { value, vector, residual }
     }
 
-    /// Returns the numbers of the places with the largest entries in the eigenvector, largest first, at most `most`.
+    /// Returns the indexes of the `most` largest entries of the eigenvector, largest first.
     pub fn largest(&self, most: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.vector.len()).collect();
         places.sort_by(|&i, &j| self.vector[j].total_cmp(&self.vector[i]).then(i.cmp(&j)));

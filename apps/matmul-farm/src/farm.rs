@@ -1,4 +1,4 @@
-//! Repeated squaring on all ranks: each iteration of the farm is one squaring.
+//! Repeated squaring of a matrix on all ranks: each iteration of the farm is one squaring.
 
 use crate::block::{Blocks, Pair};
 use crate::matrix::Symmetric;
@@ -7,7 +7,6 @@ use armature::farm::{Context, Farm, Summary, Worker};
 use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
 
-/// Worker that multiplies two panels, groups of adjacent rows, of a symmetric matrix.
 struct Multiply;
 
 impl Worker for Multiply {
@@ -19,8 +18,8 @@ impl Worker for Multiply {
     }
 }
 
-/// Squares `matrix`, which only rank 0 has, until only the projection on its dominant eigenvector remains. A panel has `height` rows. Returns the
-/// projection and the summary on rank 0.
+/// Squares `matrix`, which only rank 0 has, until only the projection on its dominant eigenvector remains. Each task multiplies two panels of
+/// `height` adjacent rows. Returns the projection and the summary of the farm on rank 0.
 ///
 /// # Errors
 /// The errors of the farm and of [`Squaring::step`].

@@ -29,12 +29,12 @@ impl Symmetric {
         &self.values[i * self.size..][..self.size]
     }
 
-    /// Returns a range of rows, one row after another.
+    /// Returns a range of rows, one row after another in memory.
     pub fn rows(&self, which: std::ops::Range<usize>) -> &[f64] {
         &self.values[which.start * self.size..which.end * self.size]
     }
 
-    /// Sets an element and its mirror image.
+    /// Sets the elements in row `i` and column `j`, and in row `j` and column `i`.
     pub fn set(&mut self, i: usize, j: usize, value: f64) {
         self.values[i * self.size + j] = value;
         self.values[j * self.size + i] = value;
@@ -50,7 +50,7 @@ impl Symmetric {
         self.values.iter_mut().for_each(|value| *value /= by);
     }
 
-    /// Returns the square, computed element by element. Other computations of the square are compared with this one.
+    /// Returns the square of the matrix, computed element by element. Tests compare the parallel computation with this one.
     pub fn square(&self) -> Self {
         Symmetric::from_fn(self.size, |i, j| dot(self.row(i), self.row(j)))
     }
@@ -61,7 +61,7 @@ impl Symmetric {
     }
 }
 
-/// Number of sums in [`dot`] that do not depend on each other, so that a processor can add in parallel.
+/// Number of independent partial sums of a scalar product, so that a processor can add them in parallel.
 const LANES: usize = 8;
 
 /// Returns the scalar product. The order of additions depends only on the length, so that the bits are equal on every rank.
@@ -88,7 +88,6 @@ mod tests {
     #[test]
     fn square_trace_and_product_of_a_known_matrix_are_correct() {
         let matrix = Symmetric::from_fn(2, |i, j| (i + 2 * j) as f64);
-        // The test matrix has the rows (0, 1) and (1, 3).
         assert_eq!((matrix.row(0), matrix.row(1)), (&[0.0, 1.0][..], &[1.0, 3.0][..]));
         assert_eq!(matrix.square().values, [1.0, 3.0, 3.0, 10.0]);
         assert_eq!(matrix.trace(), 3.0);

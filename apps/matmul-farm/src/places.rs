@@ -1,15 +1,15 @@
-//! Synthetic networks: places in a square, with strong connections between near places.
+//! Synthetic networks: random places in a square, with strong connections between near places.
 
 use crate::matrix::Symmetric;
 use armature_apps::random::Random;
 
-/// Returns `count` random places. Equal seeds give equal places.
+/// Returns the coordinates of `count` random places in the unit square. Equal seeds give equal places.
 pub fn scatter(count: usize, seed: u64) -> Vec<(f64, f64)> {
     let mut random = Random::new(seed);
     (0..count).map(|_| (f64::from(random.unit()), f64::from(random.unit()))).collect()
 }
 
-/// Returns the weights between places: 1 / (1 + (d / reach)²) at distance d. All eigenvalues of this matrix are positive.
+/// Returns the matrix of connection weights between places: 1 / (1 + (d / reach)²) at distance d. All eigenvalues of this matrix are positive.
 pub fn weights(places: &[(f64, f64)], reach: f64) -> Symmetric {
     Symmetric::from_fn(places.len(), |i, j| {
         let (x, y) = (places[i].0 - places[j].0, places[i].1 - places[j].1);

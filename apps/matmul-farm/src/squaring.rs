@@ -1,11 +1,11 @@
-//! Repeated squaring until only the dominant eigenvector remains.
+//! Repeated squaring of a symmetric matrix until only the projection on its dominant eigenvector remains.
 //!
 //! The purity of a matrix with trace 1 and eigenvalues λᵢ ≥ 0 is Σ λᵢ², the trace of its square. The purity is 1 if and only if one eigenvalue is 1
 //! and the others are 0. Each square is divided by the purity, which therefore also shows when the squaring has converged.
 
 use crate::matrix::Symmetric;
 
-/// Conditions under which the squaring ends.
+/// Conditions under which repeated squaring ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Accepted difference of the purity (the sum of the squared eigenvalues) from 1.
@@ -14,7 +14,7 @@ pub struct Limits {
     pub squarings: usize,
 }
 
-/// Matrix between two squarings.
+/// State of repeated squaring: the matrix after the last squaring, and the purity of each squared matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Squaring {
     matrix: Symmetric,
@@ -43,12 +43,12 @@ impl Squaring {
         &self.matrix
     }
 
-    /// Returns the purity of each matrix that was squared.
+    /// Returns the purity (sum of the squared eigenvalues) of each matrix that was squared.
     pub fn purities(&self) -> &[f64] {
         &self.purities
     }
 
-    /// Continues with `square`, the square of [`matrix`](Squaring::matrix).
+    /// Replaces the current matrix by its square `square`, and decides whether to continue.
     ///
     /// # Errors
     /// The purity (sum of the squared eigenvalues, at most 1) is still too small after the maximum number of squarings.
@@ -70,7 +70,7 @@ impl Squaring {
         Ok(Step::Square)
     }
 
-    /// Executes all squarings with the plain loop.
+    /// Executes all squarings serially with a plain loop.
     ///
     /// # Errors
     /// The errors of [`step`](Squaring::step).

@@ -13,7 +13,6 @@ fn matmul(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command, which must succeed, and returns its standard output and its standard error.
 fn output_of_success(arguments: &[&str]) -> (String, String) {
     let ProgramOutput { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
@@ -35,7 +34,6 @@ fn central_places_are_equal_for_any_rank_and_block_count() {
         assert_eq!(found, one, "{more:?}");
         assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
     }
-    // The residual that the program prints has the accuracy of double precision.
     let residual = one.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap();
     assert!(residual.parse::<f64>().unwrap() < 1e-10, "{one}");
 }

@@ -5,44 +5,43 @@ use armature::BoxError;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Copies of some rows of A and some columns of B, from which a part of the product is computed.
+/// Item of the pipeline: copies of some rows of A and some columns of B, whose product is a block of the product A · B.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// First row and first column of the part of the product that is computed from this item.
+    /// First row and first column in A · B of the block that this item yields.
     pub at: (u64, u64),
-    /// Number of elements of a row of A, and number of columns of the part of the product.
+    /// Number of elements of a row of A, and number of columns of the block that this item yields.
     pub size: (u64, u64),
-    /// Rows of A, one after another.
+    /// Elements of the rows of A, one row after another.
     #[serde(with = "armature::raw")]
     pub a: Vec<f32>,
-    /// Columns of B, row by row.
+    /// Elements of the columns of B, row by row.
     #[serde(with = "armature::raw")]
     pub b: Vec<f32>,
 }
 
-/// Number of bytes of the right factor B that are read at a time; more if a single item needs more.
+/// Number of bytes of the right factor B that rank 0 reads at a time, or more if a single item needs more.
 const PANEL: u64 = 16 << 20;
 
-/// Iterator over the items of a product: strips of `side` rows, and in each strip the columns from first to last. One item, the rows of one strip and
-/// a panel of columns are in memory. If B fits into one panel, B is read once, otherwise once for each strip.
+/// Iterator over the items of the product A · B: from each strip (`side` rows of A), the columns of B from first to last. Memory holds one item, one
+/// strip of A and one panel (range of columns) of B. If B fits into one panel, B is read once, otherwise once for each strip.
 #[derive(Debug)]
 pub struct Blocks<'m> {
     shape: Shape,
     side: u64,
     a: &'m Matrix,
     b: &'m Matrix,
-    /// First row and column of the next item.
     next: (u64, u64),
-    /// Rows of the left factor A from which items are created at present.
+    /// Rows of A for the current items.
     strip: Vec<f32>,
-    /// Columns of the right factor B that are in memory, and their elements, row by row.
+    /// Range of the columns of B in memory, and their elements row by row.
     panel: (Range<u64>, Vec<f32>),
     panel_bytes: u64,
     failed: bool,
 }
 
 impl<'m> Blocks<'m> {
-    /// Creates the iterator over the items of `a` · `b`, with up to `side` rows and columns each.
+    /// Creates the iterator over the items of the product `a` · `b`, with up to `side` rows and columns each.
     ///
     /// # Panics
     /// Panics if `side` is 0.
@@ -61,14 +60,13 @@ impl<'m> Blocks<'m> {
         }
     }
 
-    /// Leaves out the first `count` items of the product without reading them.
+    /// Skips the first `count` items without reading them, because an earlier job has computed their blocks.
     pub fn skip_unread(mut self, count: u64) -> Self {
         let (strip, column) = (count / self.strip_items(), count % self.strip_items());
         self.next = (strip * self.side, column * self.side);
         self
     }
 
-    /// Returns the number of items of a strip of `side` rows.
     fn strip_items(&self) -> u64 {
         self.shape.columns.div_ceil(self.side)
     }
@@ -87,14 +85,14 @@ impl<'m> Blocks<'m> {
 }
 
 impl Blocks<'_> {
-    /// Returns the elements of some columns of B, row by row. The following columns are read at the same time, because the next items need them.
+    /// Returns the elements of some columns of B, row by row. If necessary, reads these and the following columns, which the next items need.
     fn columns(&mut self, wanted: Range<u64>) -> Result<Vec<f32>, BoxError> {
         let (held, elements) = &mut self.panel;
         if held.start > wanted.start || held.end < wanted.end {
             let Shape { inner, columns, .. } = self.shape;
             let items = (self.panel_bytes / (ELEMENT * inner * self.side)).max(1);
             *held = wanted.start..columns.min(wanted.start + items * self.side);
-            // The old panel of columns is freed before the next panel is read, so that only one panel is in memory.
+            // The old panel of columns is freed before the next panel is read, so that memory never holds two panels.
             elements.clear();
             elements.shrink_to_fit();
             *elements = self.b.block(0..inner, held.clone())?;
@@ -129,7 +127,6 @@ impl Iterator for Blocks<'_> {
 mod tests {
     use super::*;
 
-    /// Checks every item of a product whose factors are in files. Returns the number of reads of B.
     fn reads(shape: Shape, side: u64, panel_bytes: u64) -> u64 {
         let Shape { rows, inner, columns } = shape;
         let (a, generated) = (Matrix::generated(inner, 1), Matrix::generated(columns, 2));
@@ -150,12 +147,10 @@ mod tests {
 
     #[test]
     fn column_panels_are_read_in_few_large_reads() {
-        // The right factor B fits into one panel of columns, so that its file is read once.
         for side in [1, 3, 64] {
             assert_eq!(reads(Shape { rows: 64, inner: 64, columns: 64 }, side, PANEL), 1, "side {side}");
         }
-        // The right factor B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both
-        // panels.
+        // B is read in two panels, with 4 columns and 1 column. Each panel takes one read per row, and each strip of A reads both panels.
         let shape = Shape { rows: 3, inner: 8, columns: 5 };
         assert_eq!(reads(shape, 1, 4 * 8 * ELEMENT), 3 * 2 * 8);
     }

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `matmul-stream` program.
 
 use crate::kernel::serial;
 use crate::matrix::{MAX_SIDE, Matrix, Shape};
@@ -76,7 +76,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     }
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `matmul-stream` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -103,7 +103,7 @@ impl Cli {
         Ok(Factors { a: factor(&self.a, (rows, inner), 1)?, b: factor(&self.b, (inner, columns), 2)? })
     }
 
-    /// Returns the identity of a product: everything on which its items and its result depend.
+    /// Returns a text that names everything on which the product depends, so that no snapshot of another product is continued.
     fn identity(&self, factors: &Factors) -> String {
         let (a, b, side) = (factors.a.identity(), factors.b.identity(), self.side());
         format!("{:?}, blocks of {side}, A {a}, B {b}", self.shape())
@@ -128,7 +128,6 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Computes the product on this rank together with the other ranks. Rank 0 has the matrices and the output.
 fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
     let shape = cli.shape();
     let Root { factors, b, mut output } = if session.is_root() { Root::new(cli)? } else { Root::default() };
@@ -149,11 +148,10 @@ fn multiply_on_rank(session: &mut Session, cli: &Cli) -> Result<Option<(Checksum
     Ok(summary.map(|summary| (sum, summary)))
 }
 
-/// Factors of the product and destination of the result, which only rank 0 has.
 #[derive(Default)]
 struct Root {
     factors: Option<Factors>,
-    /// All elements of the right factor B, if the product is to be verified.
+    /// Elements of the right factor B, if the product is to be verified.
     b: Option<Vec<f32>>,
     output: Destination,
 }
@@ -163,14 +161,13 @@ impl Root {
         let factors = cli.factors()?;
         let Shape { inner, columns, .. } = cli.shape();
         let b = cli.verify.then(|| factors.b.block(0..inner, 0..columns)).transpose()?;
-        // The output is opened first, so that a file that cannot be written ends the run before the computation.
+        // The output file is opened before the computation, so that a file that cannot be written is reported early.
         let open = |path| Destination::open(Some(path), &cli.snapshots);
         let output = cli.output.as_deref().map(open).transpose()?.unwrap_or_default();
         Ok(Root { factors: Some(factors), b, output })
     }
 }
 
-/// Compares rows of the product with those of the serial loop.
 fn verify(rows: &Rows, a: &Matrix, b: &[f32], shape: Shape) -> Result<(), BoxError> {
     let Rows { first, values } = rows;
     let a = a.block(*first..first + values.len() as u64 / shape.columns, 0..shape.inner)?;
@@ -178,7 +175,6 @@ fn verify(rows: &Rows, a: &Matrix, b: &[f32], shape: Shape) -> Result<(), BoxErr
     Ok(compare(*first, values, &expected, shape.columns)?)
 }
 
-/// Compares rows of the product, the first of which has the number `first`, with those of the serial loop.
 fn compare(first: u64, rows: &[f32], serial: &[f32], columns: u64) -> Result<(), String> {
     match rows.iter().zip(serial).position(|(a, b)| a.to_bits() != b.to_bits()) {
         None if rows.len() == serial.len() => Ok(()),

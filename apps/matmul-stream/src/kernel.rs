@@ -1,15 +1,15 @@
-//! Product of a block, and the serial loop.
+//! Product of rows of a matrix and columns of another one, and the serial loop for the whole product.
 //!
-//! Every element is the sum of its products in order, starting from 0, in single precision. The bits are those of the plain loop for every division
-//! into blocks.
+//! Every element of the product is summed in order from 0 in single precision. Therefore every division into blocks yields the bits of the plain
+//! loop.
 
-/// Number of columns whose sums are kept in registers together.
+/// Number of columns of the product whose sums are kept in registers together.
 const COLUMNS: usize = 8;
-/// Number of rows whose sums are kept in registers together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every processor with
-/// vectors of four.
+/// Number of rows of the product whose sums are kept in registers together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every
+/// processor with vectors of four elements.
 const ROWS: usize = 4;
 
-/// Line: adjacent elements of a row of B that are used together.
+/// Adjacent elements of a row of B that are used together.
 type Line = [f32; COLUMNS];
 
 /// Computes `c` = `a` · `b`. Rows of `a` have `inner` elements, and rows of `b` and `c` have `width` elements.
@@ -29,8 +29,7 @@ pub fn multiply(a: &[f32], b: &[f32], inner: usize, width: usize, c: &mut [f32])
     let mut lines: Vec<Line> = Vec::with_capacity(inner);
     for start in (0..width).step_by(COLUMNS) {
         let columns = start..width.min(start + COLUMNS);
-        // The lines (adjacent elements of rows of B) are copied next to each other, so that they stay in the
-        // first-level cache for all rows.
+        // The lines (adjacent elements of rows of B) are copied to contiguous memory, so that they stay in the first-level cache for all rows of A.
         lines.clear();
         lines.extend(b.chunks_exact(width).map(|row| {
             let mut line = [0.0; COLUMNS];
@@ -54,7 +53,7 @@ pub fn dot(row: &[f32], column: &[f32]) -> f32 {
     row.iter().zip(column).fold(0.0, |sum, (a, b)| sum + a * b)
 }
 
-/// Computes the elements of `N` rows of C that belong to the lines with first column `start`.
+/// Computes the elements of `N` rows of C in the columns of `lines`, the first of which is `start`.
 fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize) {
     let inner = lines.len();
     let sums = add::<N>(std::array::from_fn(|row| &a[row * inner..][..inner]), lines);
@@ -65,9 +64,8 @@ fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize
     }
 }
 
-/// Returns the sums of each row: the sum of the lines (adjacent elements of rows of B), each multiplied by
-/// the row's factor for it. The function is not inlined, because within another loop compilers arrange the
-/// sums in other vectors.
+/// Returns, for each row of A, the sum of the lines (adjacent elements of rows of B) weighted by the row's elements. Not inlined, because within
+/// another loop compilers arrange the sums in other vectors.
 #[inline(never)]
 fn add<const N: usize>(rows: [&[f32]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);

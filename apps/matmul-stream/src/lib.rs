@@ -1,4 +1,4 @@
-//! Product of two single-precision matrices as a pipeline: read → dot → reduce.
+//! Product of two single-precision matrices as a pipeline: read → dot (multiply) → reduce (assemble).
 //!
 //! The program is the first application of Beard and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems*
 //! (2015): copies of rows and columns are streamed to a stage that multiplies them, and a reducer assembles the product. An item is one row and one

@@ -42,13 +42,12 @@ pub struct Matrix {
 
 #[derive(Debug)]
 enum Elements {
-    /// Generated from a seed. Each element depends only on its position.
+    /// Random numbers from this seed. Each element depends only on the seed and its position.
     Generated(u64),
-    /// File that contains the elements row by row, and the name of the file for messages.
+    /// File that contains the elements row by row, and the file name for error messages.
     File(File, String),
 }
 
-/// Size of an element in bytes.
 pub(crate) const ELEMENT: u64 = size_of::<f32>() as u64;
 
 impl Matrix {
@@ -75,7 +74,7 @@ impl Matrix {
         Ok(Matrix::of(columns, Elements::File(file, name)))
     }
 
-    /// Returns a text that identifies the matrix in snapshots.
+    /// Returns a text that identifies the matrix in snapshots: the seed, or the file and its time of modification.
     pub(crate) fn identity(&self) -> String {
         let found = match &self.elements {
             Elements::Generated(seed) => return format!("random numbers {seed}"),
@@ -95,20 +94,19 @@ impl Matrix {
         }
     }
 
-    /// Returns the number of reads of the file so far.
     #[cfg(test)]
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Returns the elements of adjacent rows and columns, row by row.
+    /// Returns the elements in a range of rows and a range of columns, row by row.
     ///
     /// # Errors
     /// The elements cannot be read.
     pub fn block(&self, rows: Range<u64>, columns: Range<u64>) -> Result<Vec<f32>, BoxError> {
         let width = (columns.end - columns.start) as usize;
         let mut values = vec![0.0_f32; (rows.end - rows.start) as usize * width];
-        // Complete rows are contiguous in the file and are read at once.
+        // Complete rows are contiguous in the file, so one read suffices.
         let (run, runs) = match columns == (0..self.columns) {
             true => (values.len(), rows.start..rows.start + 1),
             false => (width, rows),
@@ -119,7 +117,6 @@ impl Matrix {
         Ok(values)
     }
 
-    /// Reads contiguous elements of the matrix file, starting with element number `first`.
     fn fill(&self, first: u64, values: &mut [f32]) -> Result<(), BoxError> {
         match &self.elements {
             Elements::Generated(seed) => {
@@ -137,7 +134,6 @@ impl Matrix {
     }
 }
 
-/// Returns the element with this number of a generated matrix.
 fn generated(seed: u64, number: u64) -> f32 {
     Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number << 1)).unit()
 }

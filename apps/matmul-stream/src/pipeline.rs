@@ -1,4 +1,4 @@
-//! Parallel product: all the code needed in addition to the serial product.
+//! Product of two matrices on several ranks: all the code needed in addition to the serial product.
 
 use crate::blocks::{Blocks, Item};
 use crate::kernel::multiply;
@@ -6,8 +6,8 @@ use crate::matrix::{Matrix, Shape};
 use crate::reduce::{Part, Reducer, Rows};
 use armature::pipeline::{Context, Pipeline, Stage, StageResult};
 
-/// Cost of an item in addition to its arithmetic, in operations of one nanosecond. Unpacking an item and assembling its part take some hundred
-/// nanoseconds.
+/// Cost of an item in addition to its arithmetic, in operations of one nanosecond. Unpacking an item and adding its block to the product take some
+/// hundred nanoseconds.
 const OVERHEAD: f64 = 300.0;
 
 /// Factors of a product, which only rank 0 has.
@@ -19,7 +19,7 @@ pub struct Factors {
     pub b: Matrix,
 }
 
-/// Stage that multiplies rows by columns.
+/// Stage that multiplies the rows of A and columns of B in an item, which yields a block of the product.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dot;
 
@@ -37,10 +37,10 @@ impl Stage for Dot {
     }
 }
 
-/// Returns the product as a pipeline. All ranks set the same mapping and run it. Only rank 0 has `factors`. The sink on rank 0 receives the rows of
-/// the product in order, several at a time.
+/// Returns the pipeline that computes the product. All ranks must run it with the same mapping (assignment of stages to ranks). Only rank 0 has
+/// `factors`. The sink on rank 0 receives the rows of the product in order, several at a time.
 ///
-/// An item has up to `side` rows and `side` columns. With one of each, an item is a single dot product.
+/// An item has up to `side` rows and `side` columns. With `side` = 1, an item is a single dot product.
 pub fn pipeline<'p>(shape: Shape, side: u64, factors: Option<&'p Factors>) -> Pipeline<'p, Rows> {
     let read = move |skipped| {
         let items = move |Factors { a, b }: &'p Factors| Blocks::new(shape, side, a, b).skip_unread(skipped);

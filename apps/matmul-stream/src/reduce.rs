@@ -1,10 +1,10 @@
-//! Assembly of the parts of a matrix product, which items yield, into complete rows.
+//! Assembly of the parts (blocks) of a matrix product into complete rows.
 
 use armature::BoxError;
 use armature::pipeline::{Context, Stage, StageResult};
 use serde::{Deserialize, Serialize};
 
-/// Part of a matrix product: the result of one item.
+/// Part (block) of a matrix product: the result of one item of the pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// First row and first column of the part in the product.
@@ -19,18 +19,18 @@ pub struct Part {
 /// Complete rows of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rows {
-    /// Number of the first row of this block in the product.
+    /// Index in the product of the first of these rows.
     pub first: u64,
     /// Elements of the rows, row by row.
     #[serde(with = "armature::raw")]
     pub values: Vec<f32>,
 }
 
-/// Stage that receives the parts of the product in order and returns its complete rows. The stage holds one strip of rows in memory.
+/// Stage that receives the parts of the product in order and returns its complete rows. Only the incomplete rows are in memory.
 #[derive(Clone, Debug)]
 pub struct Reducer {
     columns: usize,
-    /// Number of complete rows of the product, and number of columns of the incomplete rows that have arrived.
+    /// `rows` counts the complete rows of the product, and `done` the columns of the incomplete rows that have arrived.
     rows: u64,
     done: u64,
     strip: Vec<f32>,
@@ -45,7 +45,7 @@ impl Reducer {
     /// Adds the next part of the product. Returns the rows that this part completes.
     ///
     /// # Errors
-    /// The part is not the next one, or its size is wrong.
+    /// `part` is not the next part in order, or its size is wrong.
     pub fn add(&mut self, part: &Part) -> Result<Option<Rows>, BoxError> {
         let (width, columns, done) = (part.width as usize, self.columns, self.done as usize);
         let height = part.values.len().checked_div(width).unwrap_or(0);
@@ -92,9 +92,9 @@ impl Stage for Reducer {
     }
 }
 
-/// Cost of assembling a part of the product in addition to one operation for each element, in operations of one nanosecond.
+/// Cost of adding a part to the product, in addition to one operation per element; in operations of one nanosecond.
 const PART_OVERHEAD: f64 = 50.0;
-/// Number of bytes before the values of the incomplete rows in a saved state of the reducer.
+/// Size in bytes of the two counters before the elements of incomplete rows in a snapshot of the reducer.
 const HEADER_BYTES: usize = 16;
 
 /// Checksum of a sequence of elements, which depends on every bit and on the order.

@@ -19,7 +19,6 @@ fn output_of_success(directory: &Path, arguments: &[&str]) -> String {
     succeeds(&mut command(directory, arguments)).printed
 }
 
-/// Returns the 16 hexadecimal digits of the checksum that the program has printed last.
 fn checksum(printed: &str) -> &str {
     let (_, sum) = printed.rsplit_once("checksum ").unwrap_or_else(|| panic!("no checksum in {printed}"));
     &sum[..16]
@@ -64,7 +63,6 @@ fn matrix_files_are_multiplied_into_a_file() {
         let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
     }
-    // The product file is a valid matrix for another run.
     let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
     assert!(output_of_success(dir.path(), &again).contains(EQUAL_RESULT));
 }
@@ -72,8 +70,7 @@ fn matrix_files_are_multiplied_into_a_file() {
 #[test]
 fn matrices_larger_than_the_memory_are_multiplied() {
     let dir = tempfile::tempdir().unwrap();
-    // Matrix A has 1.2 GB, half more than the memory limit. The matrix consists of zeros in a sparse file, which takes
-    // no disk space.
+    // Matrix A has 1.2 GB, half more than the memory limit (`ulimit -v`, in kB). The files are sparse and take no disk space.
     for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
         fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
     }
@@ -125,7 +122,6 @@ fn product_equals_the_serial_product_under_mpirun() {
     }
 }
 
-/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
 #[test]
 fn killed_product_is_written_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `matmul` program.
 
 use crate::kernel::{Factor, Matrix, flops, multiply, rows};
 use crate::product::product;
@@ -31,7 +31,7 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `matmul` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -56,7 +56,6 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Compares the product with that of the serial loop. Returns the time of the serial loop in seconds.
 fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
     let all = 0..width as u64;
     let (a, b) = (rows(Matrix::A, all.clone(), width), Factor::new(&rows(Matrix::B, all, width), width));

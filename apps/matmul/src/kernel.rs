@@ -3,27 +3,27 @@
 use armature_apps::random::Random;
 use prefetch_index::prefetch_index;
 
-/// Number of columns of C that are computed together.
+/// Number of columns of the product C = A · B that are computed together.
 const COLUMNS: usize = 8;
-/// Number of rows of C that are computed together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every processor with vectors
-/// of two.
+/// Number of rows of the product C = A · B that are computed together. The sums of `ROWS` × [`COLUMNS`] elements fit into the registers of every
+/// processor with vectors of two elements.
 const ROWS: usize = 2;
-/// Number of cache lines of a panel of B that are used between two prefetches of cache lines of the next panel.
+/// Number of cache lines of a panel (adjacent columns) of B that are used between two prefetches of cache lines of the next panel.
 const PIECE: usize = 128;
 
-/// Adjacent values of a row of B that are used together; one cache line.
+/// Cache line of adjacent values of a row of B.
 type Line = [f64; COLUMNS];
 
-/// Right factor in the order in which the product reads it: panels of adjacent columns, each panel row by row.
+/// Right factor B of the product, stored in the order in which [`multiply`] reads it: panels of adjacent columns, each panel row by row.
 #[derive(Clone, Debug)]
 pub struct Factor {
-    /// Lines (cache lines of adjacent values of a row) of all panels. Columns beyond the last one are zero.
+    /// Panels, one after another. The last panel is padded with columns of zeros.
     panels: Vec<Line>,
     width: usize,
 }
 
 impl Factor {
-    /// Creates the factor from the values of a square matrix of this width, row by row.
+    /// Creates the right factor from the values, row by row, of a square matrix with `width` columns.
     pub fn new(values: &[f64], width: usize) -> Self {
         let panels = (0..width).step_by(COLUMNS).flat_map(|start| {
             let columns = start..width.min(start + COLUMNS);
@@ -41,7 +41,7 @@ impl Factor {
         self.width
     }
 
-    /// Returns the panels of adjacent columns, each with the number of its first column and the panel after it.
+    /// Returns the panels, each with the index of its first column and the panel after it, which is prefetched.
     fn panels(&self) -> impl Iterator<Item = (usize, &[Line], &[Line])> {
         let panel =
             |number: usize| self.panels.chunks_exact(self.width.max(1)).nth(number).unwrap_or_default();
@@ -52,8 +52,8 @@ impl Factor {
 
 /// Computes `c` = `a` · `b` for some rows of `a` and `c`.
 ///
-/// Every element is the sum of its products in order, so that the bits do not depend on which rows are computed together. The number of rows hardly
-/// affects the time per row: while some rows use one panel of B, the next panel is prefetched from memory.
+/// Every element of `c` is summed in the same order, so that its bits do not depend on which rows are computed together. The number of rows hardly
+/// affects the time per row: while the rows use one panel (adjacent columns) of B, the next panel is prefetched from memory.
 pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     let height = ROWS * b.width.max(1);
     let steps = a.len().div_ceil(height).max(1);
@@ -70,8 +70,8 @@ pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     }
 }
 
-/// Computes the elements of `N` rows of C that belong to a panel with first column `start`. The lines `ahead` of the next panel are prefetched in
-/// small groups, because processors can only track a few outstanding prefetches.
+/// Computes the elements of `N` rows of C in the columns of `panel`, the first of which is `start`. The cache lines `ahead` of the next panel are
+/// prefetched in small groups, because processors can only track a few outstanding prefetches.
 fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f64], start: usize) {
     let width = panel.len();
     let mut sums = [[0.0; COLUMNS]; N];
@@ -89,9 +89,8 @@ fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f6
     }
 }
 
-/// Adds lines (adjacent values of rows of B) to the sums of each row, each line multiplied by the row's
-/// factor for it, in order. The function is not inlined: within another loop, compilers arrange the sums in
-/// other vectors, which takes a quarter more time.
+/// Adds to the sums of each row of C the lines (adjacent values of rows of B), weighted by the row's elements of A, in order. Not inlined: within
+/// another loop, compilers arrange the sums in other vectors, which takes a quarter more time.
 #[inline(never)]
 fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);
@@ -104,7 +103,7 @@ fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -
     sums
 }
 
-/// Returns the number of floating-point operations for `rows` rows.
+/// Returns the number of floating-point operations for `rows` rows of a product of matrices with `width` columns.
 pub fn flops(rows: u64, width: usize) -> f64 {
     2.0 * rows as f64 * (width * width) as f64
 }
@@ -118,7 +117,7 @@ pub enum Matrix {
     B = 2,
 }
 
-/// Fills a row of a matrix with numbers from 0 to 1.
+/// Fills a row of a matrix with random numbers from 0 to 1 that depend only on the matrix and the row.
 pub fn fill(matrix: Matrix, row: u64, values: &mut [f64]) {
     let mut random = Random::stream(matrix as u64, row);
     values.fill_with(|| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64);
@@ -135,7 +134,6 @@ pub fn rows(matrix: Matrix, rows: std::ops::Range<u64>, width: usize) -> Vec<f64
 mod tests {
     use super::*;
 
-    /// Widths of matrices whose last panel of columns is full, and widths for which it is partial.
     const SIZES: [usize; 7] = [1, 3, 8, 64, 67, 256, 301];
 
     fn matrices(width: usize) -> (Vec<f64>, Vec<f64>) {
@@ -155,8 +153,7 @@ mod tests {
         }
     }
 
-    /// The bits of a row must not depend on how many rows a call computes. Matrix libraries with special code for thin blocks do not have
-    /// this property.
+    /// Matrix libraries with special code for few rows return different bits.
     #[test]
     fn product_does_not_depend_on_the_rows_per_call() {
         for width in SIZES {

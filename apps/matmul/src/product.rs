@@ -12,10 +12,10 @@ pub struct Product {
 }
 
 impl DoAll for Product {
-    /// Rows of A and of C.
+    /// Rows of A and of C that move between ranks together.
     type Units = (Rows<f64>, Rows<f64>);
 
-    /// True: ranks need not wait for each other between passes, because a row of the product depends on no other row.
+    /// Ranks need not wait for each other between passes over the rows, because a row of the product depends on no other row.
     const NOWAIT: bool = true;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
@@ -30,7 +30,8 @@ impl DoAll for Product {
     }
 }
 
-/// Multiplies two matrices of this size `passes` times on all ranks. Returns the summary on rank 0, with the product if `whole` is true.
+/// Multiplies two matrices of `size` rows and columns `passes` times, together with the other ranks. Returns the summary of the loop on rank 0, with
+/// the product if `whole` is true.
 ///
 /// # Errors
 /// The errors of the loop.

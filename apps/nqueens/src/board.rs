@@ -1,11 +1,11 @@
-//! Boards with some queens, and the serial search.
+//! Boards with queens in the first rows, and the serial count of the solutions.
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of rows. A search with one more row takes months.
+/// Maximum number of rows of a board. Counting the solutions with one more row takes months.
 pub const MAX_ROWS: u32 = 20;
 
-/// Numbers of solutions on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
+/// Numbers of solutions of the n-queens problem on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
 pub const KNOWN_COUNTS: [u64; MAX_ROWS as usize + 1] = [
     1,
     1,
@@ -51,7 +51,7 @@ impl Board {
         self.size - self.columns.count_ones()
     }
 
-    /// Returns the boards with one more queen in the next row, from right to left.
+    /// Returns the boards with one more queen, one for each free place in the next row, from right to left.
     pub fn next(self) -> impl Iterator<Item = Board> {
         let all = (1 << self.size) - 1;
         let mut free = all & !(self.columns | self.falling | self.rising);
@@ -67,7 +67,7 @@ impl Board {
         })
     }
 
-    /// Returns the number of ways to place queens in the remaining rows.
+    /// Returns the number of ways to place a queen in each remaining row without an attack.
     pub fn count(self) -> u64 {
         if self.rows_left() == 0 { 1 } else { self.next().map(Board::count).sum() }
     }

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `nqueens` program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ struct Cli {
     farm: FarmArgs,
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `nqueens` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }

@@ -1,4 +1,4 @@
-//! The search as a farm: all the code needed in addition to the serial search.
+//! Count of the solutions by a farm of workers: all the code needed in addition to the serial count.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use armature_apps::farm::FarmArgs;
 
 use crate::board::Board;
 
-/// Counts the solutions on a board of `size` rows. A task with at most `serial` remaining rows counts them; other tasks create one task for each
-/// board with one more queen. Returns the number on rank 0.
+/// Counts the solutions on a board of `size` rows. A task is a board with some queens. If at most `serial` rows remain, the task counts the
+/// solutions; otherwise it creates a task for each board with one more queen. Returns the total on rank 0.
 ///
 /// # Errors
 /// The errors of the farm.

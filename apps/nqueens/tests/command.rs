@@ -50,7 +50,6 @@ fn killed_search_resumes_and_counts_all_solutions() {
     ];
     let first = succeeds(&mut nqueens(&journal_options));
     assert!(!first.messages.contains("restored from the journal"), "{}", first.messages);
-    // The journal is cut to half its length, as if the job had been killed during the run.
     let whole = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
     let again = succeeds(&mut nqueens(&journal_options));

@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `rabin-karp` program.
 
 use crate::lines::{Format, Lines};
 use crate::patterns::{MAX_BITS, Patterns};
@@ -69,10 +69,8 @@ struct Cli {
 const USAGE: &str =
     "rabin-karp [OPTIONS] PATTERN... FILE|DIR|-\n       rabin-karp [OPTIONS] --generate TEXT:SIZE PATTERN...";
 
-/// Maximum size in bytes of a file of patterns.
 const MAX_PATTERN_BYTES: u64 = 256 << 20;
 
-/// Parses a number with an optional unit K, M or G, a power of 1024.
 fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
@@ -95,13 +93,12 @@ fn parse_repeated(text: &str) -> Result<Repeated, String> {
     Ok(Repeated { text: text.as_bytes().to_vec(), size })
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `rabin-karp` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
 
 impl Cli {
-    /// Returns the patterns and the name of the text; `None` for a generated text.
     fn split(&self) -> Result<(Vec<Vec<u8>>, Option<&Path>), String> {
         let (arguments, text) = if self.generate.is_empty() {
             let (text, arguments) =
@@ -114,7 +111,7 @@ impl Cli {
         if let Some(path) = &self.patterns {
             let file_error = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
             let lines = regular::read_at_most(path, MAX_PATTERN_BYTES).map_err(file_error)?;
-            // The final line end of the file of patterns does not begin another pattern.
+            // The line end of the last line does not begin another (empty) pattern.
             let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
             patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
         }
@@ -128,7 +125,7 @@ impl Cli {
         text.map_or_else(|| Ok(vec![Part::Generated(self.generate.clone())]), parts)
     }
 
-    /// Returns the identity of a search: everything on which its output depends.
+    /// Returns a text that names everything on which the output depends, so that no snapshot of another search is continued.
     fn identity(&self, patterns: &Patterns, parts: &[Part]) -> String {
         let Cli { segment, count, format, generate, .. } = self;
         let file = |part: &Part| (part.name().as_os_str().as_bytes().to_vec(), FileIdentity::of(part));
@@ -154,7 +151,6 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Searches on this rank together with the other ranks. Rank 0 has the texts and the output.
 fn search_on_rank(
     session: &mut Session,
     cli: &Cli,
@@ -167,7 +163,7 @@ fn search_on_rank(
         if cli.snapshots.is_given() && parts.contains(&Part::Standard) {
             return Err("--snapshots needs a text that can be read again: name a file".into());
         }
-        // Counts are written at the end, from the state that the snapshots contain.
+        // With `--count`, rank 0 writes only at the end, from counts that the snapshots contain, so a restarted job need not continue the output.
         let snapshots = if cli.count { SnapshotArgs::default() } else { cli.snapshots.clone() };
         output = Destination::open(cli.output.as_deref(), &snapshots)?;
     }

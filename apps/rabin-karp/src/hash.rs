@@ -1,32 +1,32 @@
-//! Rolling hash, which proposes candidates: positions at which a pattern may begin.
+//! Rolling hash of Rabin and Karp, which proposes candidates: positions in a text at which a pattern may begin.
 //!
-//! The hash of `m` bytes is the value modulo 2⁶⁴ of the polynomial with these bytes as coefficients at a fixed odd number. Moving to the next
+//! The hash of `m` bytes is the value, modulo 2⁶⁴ and at a fixed odd number, of the polynomial whose coefficients are the bytes. Moving to the next
 //! position takes two multiplications for any `m`: the first byte is subtracted, and the next byte is added. A *fingerprint* is the upper bits of the
 //! hash times another odd number, so that each bit of it depends on all bytes.
 
 use crate::patterns::Patterns;
 
-/// Argument of the polynomial. Any odd number with random-looking bits is suitable; this one is the multiplier of a linear congruential generator
-/// (Knuth's MMIX).
+/// Number at which the hash polynomial is evaluated. Any odd number with random-looking bits is suitable; this one is the multiplier of a linear
+/// congruential generator (Knuth's MMIX).
 const BASE: u64 = 6_364_136_223_846_793_005;
 /// Factor between hash and fingerprint: 2⁶⁴ divided by the golden ratio, as in Fibonacci hashing.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Number of stretches of a segment that are hashed concurrently. Each hash depends on the previous one, so that a single stretch leaves most of a
-/// processor idle; more than four stretches need more registers than a processor has.
+/// Number of parts of a segment whose hashes are computed concurrently, in one thread. Each hash depends on the previous one, so that a single part
+/// leaves most of a processor core idle; more than four parts need more registers than a core has.
 const LANES: usize = 4;
-/// Minimum length of a stretch, as a multiple of the hash length. A shorter stretch does not pay, because each stretch begins with a hash that is
-/// computed from all of its bytes.
+/// Minimum length of a part, as a multiple of the number of bytes that one hash covers. A shorter part does not pay, because its first hash cannot be
+/// derived from another hash.
 const MIN_STRETCH_FACTOR: usize = 8;
 
-/// Position at which a pattern may begin, and the bucket of patterns to compare.
+/// Position at which a pattern may begin, and the number of the bucket (patterns with equal fingerprints) to compare with the text.
 pub type Candidate = [u32; 2];
 
-/// Hash of a fixed number of bytes that can be rolled over a text.
+/// Rolling hash: hash of a fixed number of bytes, updated when it moves to the next position of a text.
 #[derive(Clone, Debug)]
 pub struct Roll {
     length: usize,
     bits: u32,
-    /// [`BASE`] to the power of the length, the factor of the byte that is subtracted.
+    /// [`BASE`] to the power of the length, the factor of the first byte, which the next step subtracts.
     leaving: u64,
 }
 
@@ -65,13 +65,13 @@ impl Roll {
 
     #[inline]
     fn next(&self, hash: u64, leaving: u8, entering: u8) -> u64 {
-        // The subtracted term does not depend on the previous hash and can be computed in advance.
+        // The subtracted term does not depend on the previous hash, so the processor can compute it in advance.
         hash.wrapping_mul(BASE)
             .wrapping_add(u64::from(entering).wrapping_sub(u64::from(leaving).wrapping_mul(self.leaving)))
     }
 
-    /// Calls `see` for every position below `end` at which enough bytes begin, with the fingerprint of these bytes. The positions form several
-    /// ascending sequences; the first argument is the number of the sequence.
+    /// Calls `see` with the fingerprint of every position below `end` that has enough bytes after it. The positions form several ascending sequences;
+    /// the first argument of `see` is the number of the sequence.
     #[inline]
     fn roll(&self, bytes: &[u8], end: usize, mut see: impl FnMut(usize, usize, u64)) {
         let places = end.min((bytes.len() + 1).saturating_sub(self.length));
@@ -108,8 +108,8 @@ fn enter(hash: u64, byte: u8) -> u64 {
     hash.wrapping_mul(BASE).wrapping_add(byte.into())
 }
 
-/// Returns the candidates in the first `own` bytes in ascending order: every position of a pattern, and positions that have a pattern's fingerprint
-/// by chance.
+/// Returns the candidates in the first `own` bytes in ascending order: every position at which a pattern begins, and positions whose fingerprint
+/// equals that of a pattern by chance.
 ///
 /// ```
 /// use rabin_karp::{hash::propose, patterns::Patterns};
@@ -182,7 +182,7 @@ mod tests {
         let text: Vec<u8> = std::iter::repeat_with(|| random.next_u64() as u8).take(100_000).collect();
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 64).unwrap();
         assert_eq!(propose(&patterns, &text, text.len()), [[5_000, 0]]);
-        // One in 256 of the 100,000 positions of a random text has a given fingerprint of 8 bits by chance.
+        // In a random text, one in 256 of the 100,000 positions has a given 8-bit fingerprint by chance.
         let patterns = Patterns::new([text[5_000..5_009].to_vec()], 8).unwrap();
         let proposed = propose(&patterns, &text, text.len()).len();
         assert!((250..600).contains(&proposed), "{proposed}");

@@ -5,12 +5,12 @@
 //!
 //! - [`patterns`]: patterns and their fingerprints
 //! - [`hash`]: rolling hash, which proposes candidates
-//! - [`verify`]: comparison of candidates with patterns
+//! - [`verify`]: comparison of candidates (possible matches) with patterns
 //! - [`text`]: texts, divided into overlapping segments
 //! - [`places`]: segments of files that each rank reads itself
 //! - [`pipeline`]: parallel search
 //! - [`lines`]: lines of the output
-//! - [`cost`]: cost model of the stages for simulated machines
+//! - [`cost`]: cost model of the pipeline's stages for simulated machines
 
 pub mod cli;
 pub mod cost;

@@ -22,13 +22,12 @@ pub enum Format {
 #[derive(Debug)]
 pub struct Lines {
     format: Format,
-    /// Names of the texts, escaped for the output format; `patterns` has the escaped patterns.
     parts: Vec<String>,
     patterns: Vec<String>,
 }
 
 impl Lines {
-    /// Creates a formatter; `parts` are the names of the texts.
+    /// Creates a formatter; `parts` are the names of the texts that are searched.
     pub fn new(format: Format, parts: &[&[u8]], patterns: &[Vec<u8>]) -> Self {
         let fields = |all: &mut dyn Iterator<Item = &[u8]>| all.map(|bytes| field(format, bytes)).collect();
         let (parts, patterns) =
@@ -36,7 +35,7 @@ impl Lines {
         Lines { format, parts, patterns }
     }
 
-    /// Writes the matches in a part of a text.
+    /// Writes one line for each match in `found`.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -52,7 +51,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Writes the number of matches of each text.
+    /// Writes one line for each text, with its number of matches.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -67,9 +66,7 @@ impl Lines {
     }
 }
 
-/// Returns the name of a text, or a pattern, as a field of a line.
 fn field(format: Format, bytes: &[u8]) -> String {
-    // Serialization does not fail, because strings and lists of numbers always have a JSON form.
     match (format, std::str::from_utf8(bytes)) {
         (Format::Tsv, _) => names::path(Path::new(OsStr::from_bytes(bytes))),
         (Format::Json, Ok(text)) => serde_json::to_string(text).unwrap_or_default(),

@@ -1,15 +1,15 @@
-//! Patterns and their fingerprints.
+//! Set of search patterns with the fingerprints (hash values) by which candidates for matches are found.
 
 use crate::hash::Roll;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Maximum length of a pattern in bytes. Each segment of a text is extended by the length of the longest pattern.
+/// Maximum length of a pattern in bytes. A rank holds each segment of the text together with as many bytes after it as the longest pattern has.
 pub const MAX_PATTERN_LENGTH: usize = 16 << 20;
-/// Maximum number of bits of a fingerprint.
+/// Maximum number of bits of a fingerprint (the part of a hash that is compared).
 pub const MAX_BITS: u32 = 64;
 
-/// Set of patterns with their fingerprints.
+/// Set of search patterns with their fingerprints.
 ///
 /// The hash covers as many bytes as the shortest pattern has, so that one pass over the text finds the candidates of all patterns.
 #[derive(Clone, Debug)]
@@ -17,19 +17,18 @@ pub struct Patterns {
     patterns: Vec<Vec<u8>>,
     roll: Roll,
     longest: usize,
-    /// Distinct fingerprints in ascending order.
     prints: Vec<u64>,
-    /// For each fingerprint in `prints`, the indexes of the patterns with this fingerprint.
+    /// Indexes of the patterns with each fingerprint in `prints`.
     buckets: Vec<Vec<u32>>,
-    /// Bit set of the upper bits of all fingerprints. It rules out most positions of a text with one memory access.
+    /// Bit set of the upper bits of all fingerprints. One memory access rules out most positions of a text.
     filter: Vec<u64>,
 }
 
-/// Number of upper bits of a fingerprint in the filter. A set of 2¹⁵ bits has 4 KiB and stays in the first-level cache.
+/// Number of upper bits of a fingerprint in the bit set that filters positions. A set of 2¹⁵ bits has 4 KiB and stays in the first-level cache.
 const FILTER_BITS: u32 = 15;
 
 impl Patterns {
-    /// Creates a set of patterns in this order, with fingerprints of `bits` bits. Repeated patterns are dropped.
+    /// Creates a set of patterns with fingerprints of `bits` bits. Repeated patterns are dropped.
     ///
     /// # Errors
     /// There is no pattern, a pattern is empty or longer than [`MAX_PATTERN_LENGTH`], or `bits` is out of range.
@@ -78,17 +77,16 @@ impl Patterns {
         self.longest
     }
 
-    /// Returns the rolling hash whose fingerprints find the candidates.
+    /// Returns the rolling hash whose fingerprints find the candidates for matches.
     pub fn roll(&self) -> &Roll {
         &self.roll
     }
 
-    /// Returns the fingerprint of the patterns if all of them have the same one, otherwise `None`.
     pub(crate) fn single_fingerprint(&self) -> Option<u64> {
         (self.prints.len() == 1).then(|| self.prints[0])
     }
 
-    /// Returns the number of the bucket that contains the patterns with this fingerprint, if there are any.
+    /// Returns the number of the bucket (patterns with equal fingerprints) for a fingerprint, if a pattern has this fingerprint.
     #[inline]
     pub(crate) fn bucket(&self, print: u64) -> Option<u32> {
         let bit = filter_bit(print, self.roll.bits());
@@ -106,16 +104,15 @@ impl Patterns {
         &self.buckets[bucket as usize]
     }
 
-    /// Returns a hash of the patterns and the number of bits, from which ranks with different files of patterns are detected.
+    /// Returns a hash of the patterns and the number of bits, by which a rank detects that its file of patterns differs from that of rank 0.
     pub fn fingerprint(&self) -> u64 {
-        // All ranks get the same hash: `DefaultHasher::new` has fixed keys, and all ranks run the same program.
+        // `DefaultHasher::new` has fixed keys, so equal patterns have equal hashes on all ranks.
         let mut hasher = DefaultHasher::new();
         (&self.patterns, self.roll.bits()).hash(&mut hasher);
         hasher.finish()
     }
 }
 
-/// Returns the bit of the filter for a fingerprint of `bits` bits.
 #[inline]
 fn filter_bit(print: u64, bits: u32) -> usize {
     (print >> bits.saturating_sub(FILTER_BITS)) as usize
@@ -166,7 +163,6 @@ mod tests {
         let set = patterns("ab abc ab xyz abd", 64).unwrap();
         assert_eq!(set.all(), [&b"ab"[..], b"abc", b"xyz", b"abd"]);
         assert_eq!((set.longest(), set.roll().length()), (3, 2));
-        // Patterns with the same first bytes share a fingerprint.
         let bucket = set.bucket(set.roll().print(b"ab")).unwrap();
         assert_eq!(set.of_bucket(bucket), [0, 1, 3]);
         assert_eq!(set.bucket(set.roll().print(b"zz")), None);

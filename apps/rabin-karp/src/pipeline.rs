@@ -1,8 +1,8 @@
-//! Parallel search: all the code needed in addition to the serial search.
+//! Search for patterns on several ranks: all the code needed in addition to the serial search.
 //!
-//! Rank 0 reads the text and receives the matches in order; `hash` and `verify` run where the mapping places them. If ranks share the files, rank 0
-//! sends only the positions of segments, and `hash` reads the files. `hash` forwards only the part of the text that the candidates cover, and nothing
-//! if there are no candidates.
+//! Rank 0 reads the text and receives the matches in order; the stages `hash` and `verify` run on the ranks that the mapping assigns. If ranks share
+//! the files, rank 0 sends only the positions of segments, and `hash` reads the files. `hash` forwards only the part of the text that the candidates
+//! (possible matches) cover, and nothing if there are no candidates.
 
 use crate::cost;
 use crate::hash::{Candidate, propose};
@@ -17,37 +17,36 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Parameters of a search.
+/// Parameters of a search for patterns.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// Patterns to search for.
     pub patterns: Arc<Patterns>,
     /// Size of a segment in bytes, without the overlap with the next segment.
     pub segment: usize,
-    /// True if only the number of matches is wanted.
+    /// True if only the number of matches is wanted, not their positions.
     pub count: bool,
     /// True if all ranks can read the files and each rank reads the segments that it hashes. Otherwise, rank 0 reads and sends them.
     pub shared: bool,
 }
 
 impl Search {
-    /// Returns the division of texts into segments.
+    /// Returns the sizes of segments and of their overlap, which follow from the parameters.
     pub fn cut(&self) -> Cut {
         Cut { segment: self.segment, overlap: self.patterns.longest() - 1 }
     }
 }
 
-/// Matches in a part of a text.
+/// Matches in one segment of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Index of the text in which the matches are.
+    /// Index of the searched text.
     pub part: u32,
-    /// Number of matches in this part of the text.
+    /// Number of matches in the segment.
     pub count: u64,
-    /// Offsets of the matches; empty if only the number was requested.
+    /// Offsets of the matches in the text; empty if only the number of matches was requested.
     #[serde(with = "armature::raw")]
     places: Vec<u64>,
-    /// For each match, the index of its pattern.
     #[serde(with = "armature::raw")]
     patterns: Vec<u32>,
 }
@@ -60,14 +59,14 @@ impl Proposed {
 }
 
 impl Found {
-    /// Returns the matches in order; no matches if only the number was requested.
+    /// Returns the matches in order; none if only the number of matches was requested.
     pub fn matches(&self) -> impl Iterator<Item = Match> {
         self.places.iter().copied().zip(self.patterns.iter().copied())
     }
 }
 
-/// Returns the items for the stage `hash`: the segments of `parts`, except the first `skipped` ones. There are
-/// no further items after the reader of the output has closed it.
+/// Returns the items for the stage `hash`: the segments of the texts `parts`, except the first `skipped` segments, which an earlier job has searched.
+/// The items end early if the reader of standard output closes it.
 pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
@@ -90,8 +89,8 @@ pub fn texts<'p>(
     read.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
 }
 
-/// Returns the search as a pipeline. All ranks set the same mapping and run it. Only rank 0 reads `parts`, as long as
-/// the reader of the output keeps it open. The sink on rank 0 receives the matches in order.
+/// Returns the pipeline that searches the texts `parts`. All ranks must run it with the same mapping (assignment of stages to ranks). Only rank 0
+/// reads `parts`, until the reader of standard output closes it. The sink on rank 0 receives the matches in order.
 pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipeline<'p, Found> {
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);
     let search = search.clone();
@@ -101,33 +100,33 @@ pub fn pipeline<'p>(search: &Search, parts: &'p [Part], reader: Reader) -> Pipel
         .name("rabin-karp")
 }
 
-/// Item that the source `read` sends to the stage `hash`: a segment.
+/// Item that the source `read` sends to the stage `hash`: a segment of a text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Text {
-    /// Fingerprint of the patterns on rank 0.
+    /// Fingerprint of the patterns on rank 0, by which other ranks detect that their patterns differ.
     fingerprint: u64,
     content: Content,
 }
 
-/// Bytes of a segment, or its position in a file.
+/// Bytes of a segment, or, if ranks share the files, the position of the segment in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Content {
     Bytes(Segment),
     Place(Place),
 }
 
-/// Item that the stage `hash` sends to the stage `verify`: the candidates of a segment.
+/// Item that the stage `hash` sends to the stage `verify`: the candidates (possible matches) in a segment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proposed {
     part: u32,
-    /// Offset of `bytes` in the text. The positions of candidates are relative to it.
+    /// Offset of `bytes` in the text. The positions of candidates are relative to this offset.
     start: u64,
     bytes: Bytes,
     #[serde(with = "armature::raw")]
     candidates: Vec<Candidate>,
 }
 
-/// Stage that finds candidates.
+/// Stage that finds candidates (possible matches) in segments by a rolling hash.
 #[derive(Debug)]
 pub struct Hash {
     patterns: Arc<Patterns>,
@@ -149,8 +148,7 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // The segment is refused if this rank has other patterns than rank 0, because the same file name may refer to different files on
-            // different hosts.
+            // The same name of the file of patterns may refer to different files on different hosts.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),
@@ -172,7 +170,7 @@ impl Stage for Hash {
     }
 }
 
-/// Stage that keeps the candidates that are matches.
+/// Stage that compares candidates with the patterns, and keeps those that are matches.
 #[derive(Debug)]
 pub struct Verify {
     patterns: Arc<Patterns>,
@@ -180,7 +178,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Creates the stage `verify` for a set of patterns. With `count`, only the number of matches is forwarded.
+    /// Creates the stage `verify` for a set of patterns. With `count`, the stage forwards only the number of matches.
     pub fn new(patterns: Arc<Patterns>, count: bool) -> Self {
         Verify { patterns, count }
     }

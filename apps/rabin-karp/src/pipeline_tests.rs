@@ -9,14 +9,14 @@ use armature_tests::mappings::every_kind;
 use proptest::prelude::*;
 use std::sync::Mutex;
 
-/// Returns a text with the content `bytes`, which is generated in memory instead of read from a file.
+/// Returns a text (in memory, not in a file) with the content `bytes`.
 fn text(bytes: &[u8]) -> Vec<Part> {
     let repeated = if bytes.is_empty() { b"x" } else { bytes };
     vec![Part::Generated(vec![Repeated { text: repeated.to_vec(), size: bytes.len() as u64 }])]
 }
 
-/// Runs the search on `ranks` ranks, with a change of the mapping after every `remap` segments. Returns the number of matches and the matches that
-/// rank 0 received.
+/// Runs the search on `ranks` ranks, and changes the mapping (assignment of stages to ranks) after every `remap` segments. Returns the number of
+/// matches and the matches.
 fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>) -> (u64, Vec<Match>) {
     let found = Mutex::new((0, Vec::new()));
     armature::run(&Config::new().ranks(ranks), |session| {
@@ -51,7 +51,7 @@ fn search(patterns: Vec<Vec<u8>>, bits: u32, segment: usize) -> Search {
     }
 }
 
-/// Texts of two letters, in which matches are frequent and overlap, and fingerprints collide.
+/// Texts of two letters, in which matches are frequent and overlap, and fingerprints (hashes) of different strings collide.
 fn letters(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b')], length)
 }

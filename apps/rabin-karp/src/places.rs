@@ -1,4 +1,5 @@
-//! Segments of files that all ranks can read. Rank 0 sends only their positions, and each rank reads the segments that it hashes.
+//! Segments of files that all ranks can read. Rank 0 sends the positions of segments instead of their bytes, and each rank reads the segments that it
+//! hashes.
 
 use crate::text::{Cut, Part, Segment};
 use armature::BoxError;
@@ -14,17 +15,16 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::vec;
 
-/// Identity of a file as rank 0 sees it, by which another rank detects that its file of this name is different.
+/// Name, size and modification time of a file on rank 0, by which another rank detects that its file with this name is different.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     path: Vec<u8>,
     size: u64,
-    /// Time of the last modification, in seconds since 1970 and nanoseconds.
+    /// Time of the last modification: seconds since 1970, and nanoseconds.
     changed: (i64, i64),
 }
 
 impl FileIdentity {
-    /// Returns the identity of the file of a text; `None` if it is no file, or cannot be opened.
     pub(crate) fn of(part: &Part) -> Option<Self> {
         match part {
             Part::File(path) | Part::Below(path) => open_file(path).ok().map(|(_, identity)| identity),
@@ -37,25 +37,24 @@ impl FileIdentity {
     }
 }
 
-/// Position of a segment: its file, offset and length.
+/// Position of a segment of a text: file, offset and length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     file: FileIdentity,
     part: u32,
-    /// Offset of the segment in the file.
     start: u64,
     /// Number of bytes of the segment up to the beginning of the next segment.
     own: usize,
-    /// Number of bytes to read: those of the segment and those of the next segments that a match may extend into.
+    /// Number of bytes to read: the segment, and the bytes after it that a match may extend into.
     whole: usize,
 }
 
-/// Iterator over the segments of files, in order.
+/// Iterator over the positions of the segments of files, in order.
 #[derive(Debug)]
 pub struct Places {
     files: vec::IntoIter<(u32, FileIdentity)>,
     cut: Cut,
-    /// Process that reads the program's output. After it has closed the output, the iterator ends.
+    /// Process that reads standard output. The iterator ends when this process has closed the output.
     reader: Reader,
     file: Option<(u32, FileIdentity)>,
     start: u64,
@@ -63,8 +62,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if the reader has closed
-    /// the output. A file below a directory is skipped with a message if it cannot be opened.
+    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if `reader`, the process that reads standard output,
+    /// has closed it. A file below a directory is skipped with a message if it cannot be opened.
     ///
     /// # Errors
     /// A file that the user has named cannot be opened, or a part is not a file.
@@ -122,10 +121,10 @@ impl Iterator for Places {
 
 impl ExactSizeIterator for Places {}
 
-/// Reader of segments on the rank that hashes them.
+/// Reader of file segments on the rank that hashes the segments.
 #[derive(Debug, Default)]
 pub struct PlaceReader {
-    /// File of the segment that was read last, which stays open for the next segment.
+    /// File of the previous segment, kept open because the next segment is probably in the same file.
     file: Option<(FileIdentity, File)>,
 }
 

@@ -1,4 +1,4 @@
-//! Texts: files, standard input, or generated text, divided into overlapping segments.
+//! Texts to be searched (files, standard input, or generated text), divided into overlapping segments.
 
 use armature::BoxError;
 use armature_apps::names;
@@ -22,7 +22,7 @@ pub struct Repeated {
     pub size: u64,
 }
 
-/// Text with a name.
+/// Text to be searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// File that the user has named.
@@ -45,7 +45,6 @@ impl Part {
         }
     }
 
-    /// Returns the size of the text in bytes, if it is known in advance.
     fn size(&self) -> Option<u64> {
         match self {
             Part::File(path) | Part::Below(path) => fs::metadata(path).ok().map(|found| found.len()),
@@ -54,8 +53,8 @@ impl Part {
         }
     }
 
-    /// Opens the text behind its first `start` bytes, except standard input, which is read from its beginning. Returns `None` if the text is skipped,
-    /// and prints a message.
+    /// Opens the text behind its first `start` bytes; standard input is always read from its beginning. Returns `None` and prints a message if the
+    /// text is skipped.
     fn open(&self, start: u64) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
         let refused = |path: &Path, e: io::Error| format!("cannot read {}: {e}", names::path(path));
         let opened = |path: &Path| {
@@ -87,7 +86,7 @@ impl Part {
 }
 
 /// Returns the texts that a command line names: a file, standard input for `-`, or all regular files below a directory in the order of their names.
-/// Links below the directory are not followed. A directory below it that cannot be read is skipped with a message.
+/// Links below the directory are not followed. A subdirectory that cannot be read is skipped with a message.
 ///
 /// # Errors
 /// The file or directory cannot be read.
@@ -112,7 +111,6 @@ pub fn parts(path: &Path) -> Result<Vec<Part>, BoxError> {
     Ok(files.into_iter().map(Part::Below).collect())
 }
 
-/// Adds the regular files of a directory to `files`, and returns the subdirectories.
 fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
     let mut below = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -127,18 +125,15 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> 
     Ok(below)
 }
 
-/// Reader of a text that is repeated up to a size, without storing all of it.
 struct Repeating {
-    /// Repetitions of the text, some ten thousand bytes in total, so that a read copies many bytes at once.
+    /// Repetitions of the text, so that one read copies many bytes.
     block: Vec<u8>,
     at: usize,
     left: u64,
 }
 
 impl Repeating {
-    /// Creates a reader that begins behind the first `start` bytes.
     fn new(piece: &Repeated, start: u64) -> Self {
-        /// Typical size of a disk read in bytes.
         const BLOCK: usize = 64 << 10;
         let block = piece.text.repeat(BLOCK.div_ceil(piece.text.len()));
         let at = (start % block.len() as u64) as usize;
@@ -157,7 +152,7 @@ impl Read for Repeating {
     }
 }
 
-/// Part of a text. All matches that begin in the first `own` bytes are found in the segment alone.
+/// Segment of a text, with so many bytes of the next segments that every match that begins in the segment can be found in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Index of the text to which the segment belongs.
@@ -170,28 +165,26 @@ pub struct Segment {
     pub bytes: Bytes,
 }
 
-/// Division of texts into segments.
+/// Sizes for the division of texts into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Number of bytes that belong to one segment only; at least 1.
+    /// Size of a segment in bytes, without the overlap; at least 1.
     pub segment: usize,
-    /// Number of bytes shared with the next segments: one less than the length of the longest pattern.
+    /// Number of bytes that a segment contains of the next segments: one less than the length of the longest pattern.
     pub overlap: usize,
 }
 
-/// Iterator over the segments of texts, in order. One segment and its overlap with the next one are in memory.
+/// Iterator over the segments of texts, in order. Only one segment and its overlap with the next segments are in memory.
 pub struct Segments<'p> {
     parts: &'p [Part],
     cut: Cut,
-    /// Process that reads the program's output. After it has closed the output, the iterator ends.
+    /// Process that reads standard output. The iterator ends when this process has closed the output.
     lines: Lines,
-    /// Index of the text that is opened next.
     next: usize,
     text: Option<Box<dyn Read + Send>>,
-    /// Offset of the next segment, and the bytes of it that have been read.
+    /// `start` is the offset of the next segment, and `read` its bytes that have been read.
     start: u64,
     read: Vec<u8>,
-    /// Number of remaining segments, if it is known.
     left: Option<usize>,
     failed: bool,
 }
@@ -206,7 +199,7 @@ impl<'p> Segments<'p> {
         Segments { parts, cut, lines, next: 0, text: None, start: 0, read, left, failed: false }
     }
 
-    /// Leaves out the first `count` segments without reading them.
+    /// Skips the first `count` segments, which an earlier job has searched, without reading them.
     ///
     /// # Errors
     /// A text cannot be opened, or the texts of known size have fewer segments.
@@ -232,14 +225,14 @@ impl<'p> Segments<'p> {
                 (self.text, self.start, self.read) = (part.open(0)?, 0, Vec::new());
                 continue;
             };
-            // The buffer grows with the bytes that arrive, because a text may be much shorter than a segment.
+            // The buffer is not allocated for a whole segment in advance, because a text may be much shorter than a segment.
             let missing = (whole - self.read.len()) as u64;
             let part = self.next - 1;
             let came = text
                 .take(missing)
                 .read_to_end(&mut self.read)
                 .map_err(|e| format!("cannot read {}: {e}", names::path(self.parts[part].name())))?;
-            // The last segment is detected by its size: a read that returns fewer bytes than requested has reached the end of the text.
+            // A read that returns fewer bytes than requested has reached the end of the text.
             let ends = (came as u64) < missing && self.read.len() <= self.cut.segment;
             let own = self.read.len().min(self.cut.segment);
             let mut behind = Vec::new();
@@ -272,7 +265,7 @@ impl Iterator for Segments<'_> {
         next
     }
 
-    /// Estimate from the sizes of the files, which may change while they are read.
+    /// The file sizes behind this estimate may change while the files are read.
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.map_or((0, None), |left| (left, Some(left)))
     }

@@ -1,13 +1,13 @@
-//! Comparison of candidates with patterns.
+//! Comparison of candidates (possible matches) with patterns.
 
 use crate::hash::Candidate;
 use crate::patterns::Patterns;
 
-/// Match: its offset in the text, and the index of its pattern.
+/// Match of a pattern: its offset in the text, and the index of its pattern.
 pub type Match = (u64, u32);
 
 /// Calls `see` for each match among the candidates, with the candidate's position and the index of the pattern. Matches are in the order of the
-/// candidates, and at one position in the order of the patterns.
+/// candidates, and in the order of the patterns for each candidate.
 pub fn verify(patterns: &Patterns, bytes: &[u8], candidates: &[Candidate], mut see: impl FnMut(u32, u32)) {
     for &[place, bucket] in candidates {
         let behind = &bytes[place as usize..];
@@ -19,7 +19,7 @@ pub fn verify(patterns: &Patterns, bytes: &[u8], candidates: &[Candidate], mut s
     }
 }
 
-/// Returns all matches, found by a comparison at every position. The pipeline must find the same ones.
+/// Returns all matches, found by a comparison at every position. Tests compare the matches of the pipeline with these.
 ///
 /// ```
 /// use rabin_karp::{patterns::Patterns, verify::naive};

@@ -22,7 +22,6 @@ fn messages_of_failure(directory: &Path, arguments: &[&str]) -> String {
     fails(&mut command(directory, arguments))
 }
 
-/// Returns a directory with two texts, one of which is binary, and an empty text.
 fn texts() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("texts/below")).unwrap();
@@ -122,7 +121,7 @@ fn standard_input_is_searched() {
 #[test]
 fn generated_text_is_searched_in_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();
-    // A single copy of the text in memory would exceed the limit: the text has 640 MiB, and the limit is 600,000 KiB.
+    // A copy of the text (640 MiB) in memory would exceed the limit (600,000 KiB).
     let line = format!("ulimit -v 600000; exec {PROGRAM} foobar --generate foobar:640M --count --ranks 2");
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]).current_dir(dir.path());
@@ -181,7 +180,6 @@ fn matches_are_equal_under_mpirun() {
     }
 }
 
-/// Ranks are killed between and during snapshots, and the job is started again with other numbers of ranks.
 #[test]
 fn killed_search_writes_each_match_once() {
     let dir = texts();

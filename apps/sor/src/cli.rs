@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `sor` program.
 
 use crate::kernel::{fill, relax};
 use crate::sweep::solve;
@@ -35,7 +35,7 @@ struct Cli {
     args: LoopArgs,
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `sor` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -55,7 +55,6 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Compares the grid with that of the serial loop, and returns the time of the serial loop in seconds. The serial loop proceeds row by row.
 fn compare(shape: Shape, sweeps: u64, grid: &[f64]) -> Result<f64, String> {
     let serial = |mut serial: Vec<f64>| {
         (0..sweeps).for_each(|_| relax(&mut serial, shape.columns, shape.inner()));

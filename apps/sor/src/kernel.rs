@@ -2,29 +2,29 @@
 
 use std::ops::Range;
 
-/// Weight of each neighbour in the new value: ω / 4 with ω = 1.972.
+/// Weight of each neighbouring value in the new value of the over-relaxation: ω / 4 with ω = 1.972.
 pub const NEIGHBOURS: f64 = 0.493;
-/// Weight of the old value: 1 − ω.
+/// Weight of the old value in the new value of the over-relaxation: 1 − ω.
 pub const SELF: f64 = -0.972;
 /// Number of floating-point operations that compute one value of the grid.
 pub const FLOPS: f64 = 6.0;
 
-/// Executes one sweep over `columns` of all rows of `b`, except for the first and the last row. Rows have `width` values.
+/// Executes one sweep over the given columns of the grid `b`, in all rows except the first and the last row. Rows have `width` values.
 pub fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
     for row in 1..(b.len() / width.max(1)).saturating_sub(1) {
-        // One slice covers three rows. With one slice per row, compilers sum several neighbours in advance, and the sums wait for values that
-        // were just written one by one.
+        // One slice covers three rows. With one slice per row, compilers sum several neighbours in advance, and these sums wait for values that have
+        // just been written.
         let b = &mut b[(row - 1) * width..(row + 2) * width];
         let mut left = b[width + columns.start - 1];
         for i in columns.clone() {
-            // The left neighbour is added last, because only it depends on the previous iteration.
+            // The left neighbour is added last, because only this neighbour depends on the previous iteration.
             left = NEIGHBOURS * (b[i] + b[2 * width + i] + b[width + i + 1] + left) + SELF * b[width + i];
             b[width + i] = left;
         }
     }
 }
 
-/// Sets the initial values of a row: numbers between 0 and 1, without a pattern that would make the arithmetic easier.
+/// Sets the initial values of a row: pseudo-random numbers between 0 and 1.
 pub fn fill(row: u64, values: &mut [f64]) {
     for (column, value) in (0_u64..).zip(values) {
         let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ column.wrapping_mul(0xbf58_476d_1ce4_e5b9);

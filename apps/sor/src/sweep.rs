@@ -5,7 +5,7 @@ use armature::loops::{DoAcross, DoAcrossLoop, Grid, Settings, Shape, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
 
-/// Loop of successive over-relaxation.
+/// Loop of successive over-relaxation, whose rows are distributed over the ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sor;
 
@@ -24,8 +24,8 @@ impl DoAcross for Sor {
     }
 }
 
-/// Executes `sweeps` sweeps over a grid of this shape on all ranks. Returns the summary on rank 0, with the values of the grid if `whole` is
-/// true.
+/// Executes `sweeps` sweeps over a grid together with the other ranks. Returns the summary of the loop on rank 0, with the values of the grid if
+/// `whole` is true.
 ///
 /// # Errors
 /// The errors of the loop.

@@ -51,12 +51,10 @@ fn grid_equals_the_serial_grid_under_mpirun() {
     PROGRAM.matches_serial_loop_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// Returns a job that writes checkpoints without a pause between them. With [`SWEEPS_FOR_MINUTES`] as `sweeps` the job takes minutes.
 fn checkpointed_job(dir: &Path, ranks: usize, sweeps: u64) -> Job {
     job_with_checkpoints(dir, ranks, sweeps, "0")
 }
 
-/// Returns a job that writes checkpoints every `period` seconds.
 fn job_with_checkpoints(dir: &Path, ranks: usize, sweeps: u64, period: &str) -> Job {
     let sweeps = sweeps.to_string();
     let arguments = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", period];
@@ -66,8 +64,8 @@ fn job_with_checkpoints(dir: &Path, ranks: usize, sweeps: u64, period: &str) -> 
 
 const SWEEPS_FOR_MINUTES: u64 = 5_000_000;
 
-/// A user restarts a job that was killed, possibly on another number of ranks. Each kill comes a little later after a
-/// checkpoint than the one before, so the kills hit different steps of the checkpoint protocol.
+/// Each kill of the job comes a little later after a checkpoint than the previous kill, so that the kills hit different steps of the checkpoint
+/// protocol.
 #[test]
 fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +80,7 @@ fn repeatedly_killed_job_resumes_from_its_checkpoint() {
     let outcome = checkpointed_job(&dir, 3, passes + 100).succeeds();
     assert!(outcome.stderr.contains(&format!("loop sor: resumes after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-    // The last two checkpoints are kept, and other files of killed jobs have been removed.
+    // The job keeps the last two checkpoints, and has removed other files of killed jobs.
     let names =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
@@ -105,7 +103,7 @@ fn second_job_with_the_same_checkpoint_is_refused() {
         dir.display()
     );
     assert!(second.stderr.contains(&text), "{second}");
-    // The refused second job has not disturbed the first one. Once the first job has ended, another job can use its checkpoint.
+    // The rejected second job does not disturb the first job, whose checkpoint another job can use when the first job has ended.
     first.wait_for_checkpoint(&dir, completed_passes(&dir));
     first.kill();
     let passes = completed_passes(&dir).unwrap();
@@ -113,7 +111,7 @@ fn second_job_with_the_same_checkpoint_is_refused() {
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
 }
 
-/// Returns the seconds in the message of a stopped job, and the number of sweeps that it names as kept.
+/// Parses the message of a stopped job: seconds until the stop, and number of sweeps in the checkpoint.
 fn stopped(message: &str) -> (f64, u64) {
     let (_, message) =
         message.split_once("armature: stopped by the file ").expect("the job says that it stops");
@@ -140,7 +138,7 @@ fn job_stops_when_its_next_checkpoint_is_due() {
     assert_eq!(completed_passes(&dir), Some(sweeps));
 }
 
-/// A file in the place of the directory acts like a full disk.
+/// A file in the place of the checkpoint directory makes writing fail, like a full disk.
 #[test]
 fn job_continues_without_a_checkpoint_that_cannot_be_written() {
     let run = tempfile::tempdir().unwrap();
@@ -149,7 +147,7 @@ fn job_continues_without_a_checkpoint_that_cannot_be_written() {
     let running = job.env("ARMATURE_RUN", run.path().to_str().unwrap()).start();
     let hide_after = |passes| {
         running.wait_for_checkpoint(&dir, passes);
-        // The checkpoint is complete when its manifest is synced, and the next one has not begun.
+        // After 300 ms, the manifest of the checkpoint is synced, and the next checkpoint (due after 1 s) has not begun.
         std::thread::sleep(Duration::from_millis(300));
         std::fs::rename(&dir, &hidden).unwrap();
         std::fs::write(&dir, "").unwrap();
@@ -162,7 +160,7 @@ fn job_continues_without_a_checkpoint_that_cannot_be_written() {
     std::thread::sleep(Duration::from_millis(2_500));
     let kept = completed_passes(&hidden);
     restore();
-    // The last checkpoint of a job that stops cannot be written, either.
+    // The final checkpoint of a stopping job cannot be written, either.
     hide_after(kept);
     std::fs::write(run.path().join("stop"), "").unwrap();
     let outcome = running.wait();
@@ -173,7 +171,7 @@ fn job_continues_without_a_checkpoint_that_cannot_be_written() {
     assert!(outcome.stderr.contains("cannot write ") && outcome.stderr.contains(&warning), "{outcome}");
 }
 
-/// An attacker with write access to the directory can predict the names of the program's files and create links with these names.
+/// An attacker with write access to the directory can predict file names, and create symbolic links with these names.
 #[test]
 fn planted_links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,7 +179,7 @@ fn planted_links_are_not_followed() {
     std::fs::write(path("victim"), "precious").unwrap();
     std::fs::create_dir_all(path("kept")).unwrap();
     std::os::unix::fs::symlink(path("victim"), path("kept/manifest.new")).unwrap();
-    // Events go to a new directory for each attempt, so the link in the directory of attempt 1 is not opened.
+    // The events of each attempt go to a new directory, so the link in the directory of attempt 1 is not opened.
     std::fs::create_dir_all(path("events/attempts/1")).unwrap();
     std::os::unix::fs::symlink(path("victim"), path("events/attempts/1/rank-0.jsonl")).unwrap();
     let outcome = checkpointed_job(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
@@ -190,7 +188,6 @@ fn planted_links_are_not_followed() {
     assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
 }
 
-/// A misspelt setting, and a requested number of ranks that has no effect, must be reported once.
 #[test]
 fn settings_without_effect_are_reported_once() {
     let misspelt =

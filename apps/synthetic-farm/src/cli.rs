@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `synthetic-farm` program.
 
 use crate::farm::run_farm;
 use crate::plan::Plan;
@@ -54,12 +54,10 @@ struct Cli {
     farm: FarmArgs,
 }
 
-/// Parses a time in milliseconds, at most one hour.
 fn parse_mean(text: &str) -> Result<f64, String> {
     parse_up_to(text, 3_600_000.0)
 }
 
-/// Parses a percentage, at most 1000.
 fn parse_deviation(text: &str) -> Result<f64, String> {
     parse_up_to(text, 1000.0)
 }
@@ -85,7 +83,7 @@ impl Cli {
     }
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `synthetic-farm` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }

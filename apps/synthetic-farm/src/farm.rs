@@ -1,4 +1,4 @@
-//! Farm that runs the tasks of a plan and checks every result.
+//! Farm of workers that runs synthetic tasks and checks every result.
 
 use crate::payload::{checksum, make, task_key};
 use crate::plan::Plan;
@@ -12,25 +12,21 @@ use std::sync::OnceLock;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
-    /// Amount of work in units of [`WorkMethod`].
+    /// Amount of work in the unit of the chosen [`WorkMethod`], for example seconds of sleep.
     work: f64,
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
 }
 
-/// Result of a synthetic task.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
-    /// Measured time of the task.
     seconds: f64,
-    /// Checksum of the task's payload.
     checksum: u64,
-    /// Bytes of the result, generated from the checksum.
+    /// Bytes that only give the result its size, generated from the checksum.
     #[serde(with = "armature::raw")]
     payload: Vec<u8>,
 }
 
-/// Worker that runs synthetic tasks.
 struct SyntheticWorker {
     work_method: WorkMethod,
     result_bytes: usize,
@@ -51,7 +47,7 @@ impl Worker for SyntheticWorker {
     }
 }
 
-/// Returns the tasks of one iteration. `speed` is the number of units of work per second.
+/// Returns the tasks of one iteration, with `speed` units of work for each second of their times.
 fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item = Task> {
     let bytes = plan.task_bytes;
     (0..)
@@ -59,7 +55,7 @@ fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item
         .map(move |(number, &time)| Task { work: speed * time, payload: make(task_key(key, number), bytes) })
 }
 
-/// Checks the results of an iteration. Returns the key from which the payloads of the next iteration are generated; the key depends on all
+/// Checks the results of an iteration. Returns the key from which the bytes of the next iteration's tasks are generated; the key depends on all
 /// results.
 fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<u64, String> {
     if answers.len() as u64 != plan.tasks {
@@ -83,7 +79,7 @@ fn check(plan: &Plan, iteration: usize, key: u64, answers: &[Answer]) -> Result<
     Ok(next)
 }
 
-/// Executes the plan on all ranks. Returns the report and the farm's summary on rank 0.
+/// Runs the tasks of the plan together with the other ranks. Returns the measured efficiency and the summary of the farm on rank 0.
 ///
 /// # Errors
 /// The errors of the farm, and a wrong result.
@@ -106,7 +102,7 @@ pub fn run_farm(
     let mut times = plan.times(0);
     let mut key = plan.seed;
     let mut iterations = Vec::new();
-    // The first iteration starts when its first task is drawn, and later iterations start when their tasks have been created.
+    // The first iteration starts when the farm takes its first task, and later iterations start when their tasks have been created.
     let drawn = OnceLock::new();
     let first: Vec<Task> = tasks(plan, speed, &times, key).collect();
     let first = first.into_iter().inspect(|_| {
@@ -169,7 +165,6 @@ mod tests {
         let next = check(&PLAN, 0, 4, &answers(&PLAN, 4)).unwrap();
         assert_ne!(next, 4);
         assert_ne!(next, check(&PLAN, 0, 5, &answers(&PLAN, 5)).unwrap());
-        // If tasks and results have no payloads, only the number of results can be wrong.
         let bare = Plan { task_bytes: 0, result_bytes: 0, ..PLAN };
         assert!(check(&bare, 0, 4, &answers(&bare, 4)).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Payloads of tasks and results, generated from a key.
+//! Payloads (bytes of a given number) of synthetic tasks and results, generated from a key.
 
 use armature_apps::random::Random;
 
@@ -24,7 +24,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     mix(mix(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 
-/// Returns the key from which the payload of task `number` is generated. `iteration_key` depends on the results of all earlier iterations.
+/// Returns the key for the payload of task `number` of an iteration, whose key `iteration_key` depends on the results of all earlier iterations.
 pub fn task_key(iteration_key: u64, number: u64) -> u64 {
     Random::stream(iteration_key, number).next_u64()
 }

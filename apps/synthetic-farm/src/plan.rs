@@ -1,16 +1,16 @@
-//! Parameters of the tasks.
+//! Parameters of the synthetic tasks.
 
 use armature_apps::random::Random;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Gamma};
 
-/// Number, times and sizes of the tasks.
+/// Number, times and sizes of the synthetic tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Number of tasks of an iteration.
     pub tasks: u64,
-    /// Number of iterations. The tasks of an iteration depend on the results of the previous one.
+    /// Number of iterations. The tasks of an iteration depend on the results of the previous iteration.
     pub iterations: usize,
     /// Mean time of a task in seconds.
     pub mean: f64,
@@ -26,11 +26,11 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Maximum number of bytes of an iteration, which are on rank 0 at the same time.
+/// Maximum number of bytes of an iteration, all of which rank 0 holds at the same time.
 const MAX_BYTES: u64 = 4 << 30;
 
 impl Plan {
-    /// Checks that the plan can be executed.
+    /// Checks that all numbers are in range and that an iteration fits into the memory of rank 0.
     ///
     /// # Errors
     /// A number is out of range, or an iteration has too many bytes for rank 0.
@@ -53,12 +53,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the times of all tasks of an iteration in seconds, drawn from a gamma distribution, one for each block of tasks.
+    /// Returns the times of all tasks of an iteration in seconds, drawn from a gamma distribution, one for each block of adjacent tasks with equal
+    /// times.
     pub fn times(&self, iteration: usize) -> Vec<f64> {
         let Plan { mean, deviation, .. } = *self;
         let mut random = StdRng::seed_from_u64(Random::stream(self.seed, iteration as u64).next_u64());
         let square = deviation * deviation;
-        // Shape and scale of the gamma distribution with this mean and deviation. Without a deviation there is no gamma distribution.
+        // Shape and scale of the gamma distribution with this mean and deviation. For a deviation of zero there is no gamma distribution, and all
+        // tasks take the mean time.
         let gamma = Gamma::new(1.0 / square, mean * square).ok().filter(|_| square > 0.0);
         let blocks = self.tasks.div_ceil(self.block.max(1));
         let draw = |_| gamma.map_or(mean, |gamma| gamma.sample(&mut random));

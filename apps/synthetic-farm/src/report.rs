@@ -1,4 +1,4 @@
-//! Efficiency of the workers.
+//! Measured efficiency of the farm's workers.
 
 use serde::Serialize;
 use std::fmt;
@@ -19,17 +19,17 @@ pub struct Iteration {
 pub struct Report {
     /// Number of ranks that computed.
     pub workers: usize,
-    /// Name of the chunking policy.
+    /// Name of the chunking policy, which determines how many tasks a worker gets at a time.
     pub chunking: String,
     /// Number of tasks of an iteration.
     pub tasks: u64,
     /// Measurements of the iterations in order.
     pub iterations: Vec<Iteration>,
-    /// Checksum that depends on every result.
+    /// Checksum of all results of all iterations.
     pub checksum: u64,
 }
 
-/// Fields of [`Report::line`], for scripts that run this program.
+/// Fields of the JSON line for scripts that run this program.
 #[derive(Serialize)]
 struct Line<'r> {
     workers: usize,
@@ -84,7 +84,6 @@ impl Report {
             busy_efficiency: self.busy_efficiency(),
             checksum: format!("{:016x}", self.checksum),
         };
-        // Serialization does not fail, because a structure of numbers and texts always has a JSON form.
         serde_json::to_string(&line).unwrap_or_default()
     }
 

@@ -1,24 +1,24 @@
-//! Methods to spend the time of a task.
+//! Methods by which a synthetic task spends its time.
 
 use armature_apps::spin;
 use std::time::Duration;
 
-/// Method by which tasks spend their time. Rank 0 determines the amount of work in units of the method, so that a slower rank takes longer.
+/// Method by which tasks spend their time. Rank 0 determines the amount of work of a task in units of the method, so that a slower rank takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkMethod {
-    /// Arithmetic. The unit is one operation of [`spin::spin`].
+    /// Arithmetic. The unit of work is one operation of [`spin::spin`].
     Spin,
-    /// Sleeping, which takes the same time on every rank and no CPU time. The unit is one second.
+    /// Sleeping, which takes the same time on every rank and no CPU time. The unit of work is one second.
     Sleep,
-    /// Declared work on a simulated host. The unit is one floating-point operation.
+    /// Work that is declared to the simulator. The unit of work is one floating-point operation.
     Declare,
 }
 
-/// Speed of the reference processor to which declared work refers: 10⁹ floating-point operations per second.
+/// Speed of the reference processor to which work declared to the simulator refers: 10⁹ floating-point operations per second.
 const FLOPS: f64 = 1e9;
 
 impl WorkMethod {
-    /// Returns the number of units per second. For arithmetic, it is measured on this processor, which takes some tenths of a second.
+    /// Returns the number of units of work per second. For arithmetic, the speed of this processor is measured, which takes some tenths of a second.
     pub fn speed(self) -> f64 {
         match self {
             WorkMethod::Spin => spin::speed(),
@@ -51,7 +51,7 @@ mod tests {
                 work_method.perform(units, |_| panic!("nothing is declared on a real machine"));
                 start.elapsed().as_secs_f64()
             };
-            // The speed is the fastest of several measurements, so that work may take longer than expected, but hardly shorter.
+            // The speed is the fastest of several measurements, so work may take longer than computed from the speed, but hardly shorter.
             let shortest = (0..5).map(timed).fold(f64::INFINITY, f64::min);
             assert!(shortest > 0.005, "{work_method:?}: {shortest}");
         }

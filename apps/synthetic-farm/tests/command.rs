@@ -29,7 +29,6 @@ fn synthetic(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns the last line of the output, which is JSON.
 fn line(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().unwrap_or_default())
         .unwrap_or_else(|e| panic!("{e}: {printed}"))
@@ -38,7 +37,6 @@ fn line(printed: &str) -> Value {
 fn output_of_success(arguments: &[&str]) -> Value {
     let ProgramOutput { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
-    // The output of three iterations consists of a heading, three iterations, their total and the line in JSON.
     assert_eq!(printed.lines().count(), 6, "{printed}");
     line(&printed)
 }
@@ -69,8 +67,7 @@ fn results_are_equal_for_any_rank_count_and_chunking() {
     assert_ne!(other["checksum"], one["checksum"]);
 }
 
-/// Sleeping tasks take no core, so the overhead of the farm causes all lost time. The limit of one half allows for a
-/// busy machine.
+/// Sleeping tasks need no core, so only the overhead of the farm reduces the efficiency. The limit of one half allows for a busy machine.
 #[test]
 fn efficiency_is_the_fraction_of_time_spent_in_tasks() {
     let run = ["--tasks", "60", "--mean", "10", "--ranks", "3", "--sleep", "--chunking", "ss"];

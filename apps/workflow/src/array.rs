@@ -9,10 +9,10 @@ use armature_files::output;
 use armature_files::regular;
 use armature_workflow_files::{Description, Format, Task, read_as};
 
-/// First line of each workflow file that this program writes. An existing file is replaced only if it begins with this line.
+/// First line of each workflow file that this program writes. Only an existing file that begins with this line is replaced.
 const HEADER: &str = "# Written by armature-workflow for --array or --each-line.\n";
 
-/// Numbers of the option `--array`, in ascending order.
+/// Set of numbers given with the command-line option `--array`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers(BTreeSet<u32>);
 
@@ -41,16 +41,16 @@ impl FromStr for Numbers {
 }
 
 impl Numbers {
-    /// Returns the numbers as texts, which replace `{}` in the arguments of the command.
+    /// Returns the numbers in ascending order as texts, one of which replaces `{}` in each task in the arguments of the command.
     pub fn entries(&self) -> Vec<String> {
         self.0.iter().map(u32::to_string).collect()
     }
 }
 
-/// Returns the lines of a file as entries, without blank lines and without spaces at their beginning and end.
+/// Returns the lines of a file, without blank lines and without spaces at their beginning and end. Each line becomes a task.
 ///
 /// # Errors
-/// The file cannot be read, is not text in UTF-8, or has no entry.
+/// The file cannot be read, is not text in UTF-8, or has no such line.
 pub fn lines(path: &Path) -> Result<Vec<String>, armature::BoxError> {
     let name = path.display();
     let bytes = regular::read(path).map_err(|error| format!("cannot read the lines of {name}: {error}"))?;
@@ -63,7 +63,8 @@ pub fn lines(path: &Path) -> Result<Vec<String>, armature::BoxError> {
     Ok(lines)
 }
 
-/// Workflow that runs one command for each entry of an array (`--array` or `--each-line`): the text of its file, and its description.
+/// Workflow that runs one command for each entry of an array (`--array` or `--each-line`): the text of the workflow file that is written, and its
+/// parsed content.
 #[derive(Clone, Debug)]
 pub struct Array {
     text: String,
@@ -71,8 +72,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Returns the workflow with a task for each entry. A task has the name of its entry, so that a changed list of entries changes no other
-    /// task. In the arguments of the command, `{}` is replaced by the entry.
+    /// Returns the workflow with a task for each entry. A task has the name of its entry, so that completed tasks are recognised after a change of
+    /// the list. In the arguments of the command, `{}` is replaced by the entry.
     ///
     /// # Errors
     /// The name of the file does not end in `.toml`, or an entry cannot be the name of a task.
@@ -101,13 +102,13 @@ impl Array {
         Ok(Array { text, description })
     }
 
-    /// Returns the description of the workflow, with a task for each entry.
+    /// Returns the parsed workflow, which has a task for each entry of the array.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// Writes the workflow file of this array, which replaces the `earlier` workflow file if there is one. In `described`, the tasks that an earlier
-    /// run has completed are marked as done.
+    /// Writes the workflow file of this array to `file`, in place of the `earlier` one if there is one. `described` is the workflow in which the
+    /// tasks that an earlier run completed are marked as done.
     ///
     /// # Errors
     /// A completed task ran another command, or the file cannot be written.
@@ -120,7 +121,7 @@ impl Array {
         let name = file.display();
         let earlier = earlier.map_or(&[][..], |earlier| earlier.tasks());
         let earlier: HashMap<&str, &Task> = earlier.iter().map(|task| (task.name.as_str(), task)).collect();
-        // The rescue file has only the names of completed tasks, so that a changed command is detected by comparison with the earlier workflow file.
+        // The rescue file (list of completed tasks) has no commands, so a changed command is detected by comparison with the earlier workflow file.
         let has_changed = |task: &&Task| {
             let known = earlier.get(task.name.as_str());
             known.is_some_and(|known| known.action != task.action || known.environment != task.environment)
@@ -137,10 +138,10 @@ impl Array {
     }
 }
 
-/// Reads the workflow file of an earlier array, if it exists.
+/// Reads the workflow file that an earlier run wrote for `--array` or `--each-line`, if it exists.
 ///
 /// # Errors
-/// The file cannot be read, or was not written for an array.
+/// The file cannot be read, or was not written by such a run.
 pub fn earlier(file: &Path) -> Result<Option<Description>, armature::BoxError> {
     let name = file.display().to_string();
     match regular::read(file) {
@@ -154,7 +155,7 @@ pub fn earlier(file: &Path) -> Result<Option<Description>, armature::BoxError> {
     }
 }
 
-/// Returns a text as a string of TOML. Its escapes are those of JSON, except for the control character DEL.
+/// Returns a text as a string of TOML. JSON has the same escapes, except for the control character DEL.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

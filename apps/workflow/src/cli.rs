@@ -1,4 +1,4 @@
-//! Command line of the program.
+//! Command line of the `armature-workflow` program.
 
 mod send;
 
@@ -23,7 +23,7 @@ use crate::record;
 use crate::replay::{Replay, WorkMethod};
 use crate::rescue::Rescue;
 
-/// Speed of a processor to which declared work refers: a task that takes one second declares this number of operations.
+/// Number of operations that a replayed task declares to the simulator for each second of its recorded time.
 const SIMULATED_SPEED: f64 = 1e9;
 
 /// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of their
@@ -135,8 +135,8 @@ struct Cli {
 }
 
 impl Cli {
-    /// Returns the configuration from the environment, overridden by these options. The common options of all programs are not used, because a
-    /// workflow has no balancing that `--balance` could turn off.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options. Not shared with the other
+    /// programs, because a workflow has no load balancing that `--balance` could turn off.
     fn config(&self) -> armature::Result<Config> {
         let mut config = Config::from_env()?;
         if let Some(ranks) = self.ranks {
@@ -164,7 +164,7 @@ fn time(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "expected a time above 0, such as 90s, 10m or 2h".into())
 }
 
-/// Runs the program with the process's arguments.
+/// Runs the `armature-workflow` program with the arguments of the process.
 pub fn main() -> ExitCode {
     armature::exit_code(run(&armature_apps::version::parse()))
 }
@@ -209,7 +209,6 @@ fn run(args: &Cli) -> Result<(), armature::BoxError> {
     Err(failed_text(&summary).into())
 }
 
-/// Maximum number of failed tasks whose messages are printed.
 const MAX_PRINTED_FAILURES: usize = 20;
 
 fn completed_text(tasks: u64) -> String {
@@ -229,7 +228,6 @@ fn failed_text(summary: &Summary) -> String {
     }
 }
 
-/// Reads the cluster (processors and links) in the file of `--platform`, if this option is given.
 fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
     let Some(file) = &args.platform else { return Ok(None) };
     let name = file.display().to_string();
@@ -237,7 +235,6 @@ fn cluster(args: &Cli) -> Result<Option<Cluster>, armature::BoxError> {
     Ok(Some(platform::read(&name, &bytes)?))
 }
 
-/// Creates the runtime's workflow from its description, with the options of the command line.
 fn set_up<'w>(
     args: &Cli,
     cluster: Option<&Cluster>,
@@ -258,8 +255,8 @@ fn set_up<'w>(
     if let Some(limit) = args.wall_time {
         workflow = workflow.wall_time(limit);
     }
-    // The job ends at the N-th failed task, so that N - 1 are tolerated. For 0 the difference wraps around to the largest number, which means
-    // no limit.
+    // With `--max-failures N`, the job ends at the N-th failed task, so N - 1 failures are tolerated. For 0, the difference wraps around to the
+    // largest number, that is, no limit.
     workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 
@@ -278,8 +275,8 @@ fn run_replay(
     })?)
 }
 
-/// Returns the method by which tasks spend their replayed time. All ranks use the measured speed of one rank, so that tasks take longer on
-/// slower ranks.
+/// Returns the method by which tasks spend their replayed time. All ranks use the measured speed of one rank, so that tasks take longer on slower
+/// ranks.
 fn work_method(args: &Cli, session: &mut Session) -> Result<WorkMethod, BoxError> {
     if session.is_simulated() {
         return Ok(WorkMethod::Declare(SIMULATED_SPEED));
@@ -302,7 +299,7 @@ fn commands(
     let outputs = args.outputs.clone().unwrap_or_else(|| path_with_suffix(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
     prepare::check_commands(&described)?;
-    // Input files are not checked for a trace, which names files that existed when it was recorded.
+    // A trace (WfFormat) names input files that existed when it was recorded, so they are not checked.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {
@@ -357,7 +354,6 @@ fn commands(
     Ok(Some(summary))
 }
 
-/// Returns the workflow of `--array` or `--each-line`, if one of them is set.
 fn read_array(args: &Cli, file: &Path) -> Result<Option<Array>, armature::BoxError> {
     let entries = match (&args.array, &args.each_line) {
         (Some(numbers), _) => numbers.entries(),
@@ -370,15 +366,14 @@ fn read_array(args: &Cli, file: &Path) -> Result<Option<Array>, armature::BoxErr
 fn rescue(args: &Cli, file: &Path) -> Rescue {
     let rescue = match &args.rescue {
         Some(named) => Rescue::new(named, Links::Followed),
-        // The default name of the rescue file can be guessed, so that another user may have created a link with this name.
+        // Another user could guess the default name of the rescue file, and create a symbolic link with this name.
         None => Rescue::new(path_with_suffix(file, ".rescue"), Links::Refused),
     };
-    // A restarted job has the options of its first start. Its rescue file must not be renamed again, because it names the tasks that the job has
-    // completed.
+    // A restarted job has the options of its first start, but must not discard the rescue file, which names the tasks that the job has completed.
     rescue.skip(args.skip_rescue && !is_restart())
 }
 
-/// Returns true if this job has been restarted, by `armature run --restarts` or because Slurm requeued its batch job.
+/// Returns true if the job was restarted by `armature run --restarts` or because Slurm requeued its batch job.
 fn is_restart() -> bool {
     let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let status = path("ARMATURE_JOB_STATUS").and_then(|file| JobStatus::read(&file).ok()?);
@@ -389,13 +384,12 @@ fn is_restart() -> bool {
         || requeues().is_some_and(|requeues| requeues > 0)
 }
 
-/// Returns a flag for each task of the workflow that is true if the task is done.
 fn completed_flags(described: &Description) -> Vec<bool> {
     described.tasks().iter().map(|task| task.done).collect()
 }
 
-/// Runs a workflow, and notes failed tasks in the job status. The job status records them because this program then exits with 1, which
-/// launchers that tolerate the death of ranks do not report.
+/// Runs a workflow, and records failed tasks in the job status (file for the job's launcher), because launchers that tolerate dead ranks do not
+/// report this program's exit code 1.
 fn run_and_report_failures(
     session: &mut Session,
     mut workflow: Workflow<'_>,
@@ -409,7 +403,6 @@ fn run_and_report_failures(
     Ok(summary)
 }
 
-/// Returns the path of the workflow's file with `ending` appended.
 fn path_with_suffix(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_os_string();
     name.push(ending);
@@ -430,7 +423,6 @@ fn print_completed(described: &Description, rescue: &Rescue) {
     }
 }
 
-/// Writes the trace on rank 0 after a run, if one was requested.
 fn write_trace(
     args: &Cli,
     described: &mut Description,
@@ -446,12 +438,11 @@ fn write_trace(
     Ok(())
 }
 
-/// Formats a time in UTC according to ISO 8601.
 fn timestamp(at: SystemTime) -> String {
     const DAY: u64 = 86_400;
     let seconds = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / DAY, seconds % DAY);
-    // Algorithm `civil_from_days` by Hinnant: years begin in March, so that the leap day is the last day of a year.
+    // Algorithm `civil_from_days` by Howard Hinnant: years begin in March, so that the leap day is the last day of a year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

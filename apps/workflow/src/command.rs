@@ -1,5 +1,5 @@
-//! Steps after the end of a command: its measurements are recorded and, if it succeeded, its output files are checked, the outputs that it
-//! appends to other files are appended, and the task is noted as done.
+//! Steps after the end of a task's command: its measurements are recorded and, if it succeeded, its output files are checked, its forwarded outputs
+//! are appended to other files, and the task is recorded as done.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,20 +19,20 @@ use crate::rescue::Rescue;
 pub struct Settings {
     /// Directory in which commands run, and to which the names of their files are relative.
     pub directory: PathBuf,
-    /// Directory for the output and the records of commands.
+    /// Directory for the output of commands, and for the files with their measurements.
     pub outputs: PathBuf,
-    /// True if a task fails when its output files do not exist after its end.
+    /// True if a task counts as failed when an output file is missing after the end of its command.
     pub check_outputs: bool,
 }
 
-/// Handler of the ended commands of one rank, or of all ranks.
+/// Handler of commands that have ended, on one rank or on all ranks.
 #[derive(Debug)]
 pub struct CompletionHandler<'a> {
     description: &'a Description,
     settings: &'a Settings,
     completion_log: CompletionLog,
     recorder: Recorder,
-    /// Names of the ranks' hosts, if the handler is responsible for the commands of all ranks; empty otherwise.
+    /// Host names of the ranks, if the handler handles the commands of all ranks; empty otherwise.
     machines: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> CompletionHandler<'a> {
     /// Creates the handler for the commands of a rank.
     ///
     /// # Errors
-    /// The rank's records cannot be opened for writing.
+    /// The file for the rank's measurements cannot be opened for writing.
     pub fn new(
         description: &'a Description,
         settings: &'a Settings,
@@ -52,7 +52,7 @@ impl<'a> CompletionHandler<'a> {
         Ok(CompletionHandler { description, settings, completion_log, recorder, machines })
     }
 
-    /// Returns the handler for the commands of all ranks, whose hosts are `machines`.
+    /// Makes this handler handle the commands of all ranks. `machines` has the host name of each rank.
     pub fn for_hosts(self, machines: Vec<String>) -> Self {
         CompletionHandler { machines, ..self }
     }
@@ -77,8 +77,6 @@ impl<'a> CompletionHandler<'a> {
         finished
     }
 
-    /// Handles the success of a command: checks its output files, appends its outputs to other files, and records the task as done in the rescue
-    /// file.
     fn finish(&mut self, number: usize, task: &Task) -> Result<(), BoxError> {
         let directory = &self.settings.directory;
         let is_missing = |name: &str| !directory.join(name).exists();
@@ -93,7 +91,6 @@ impl<'a> CompletionHandler<'a> {
         self.completion_log.record(&task.name, &parts)
     }
 
-    /// Returns the outputs that a task appends to other files.
     fn parts(&self, number: usize, task: &Task) -> Vec<AppendedPart> {
         let Settings { directory, outputs, .. } = self.settings;
         let part = |(at, forward): (usize, &Forward)| {
@@ -107,17 +104,17 @@ impl<'a> CompletionHandler<'a> {
         task.forwards.iter().enumerate().map(part).collect()
     }
 
-    /// Removes the files whose content an ended attempt would append to other files, so that the next attempt, or the next task with a file
-    /// of this name, begins without them.
+    /// Removes the files whose content a failed attempt would have appended to other files, so that neither the next attempt nor another task with a
+    /// file of this name appends old content.
     fn remove_sources(&self, number: usize, task: &Task) {
         for AppendedPart { source, .. } in self.parts(number, task) {
-            // Removing fails if the file does not exist, because it was appended or never written.
+            // Removing fails if the task never wrote the file, or if it has been appended.
             let _ = fs::remove_file(source);
         }
     }
 }
 
-/// Returns the files to which tasks of a workflow append outputs.
+/// Returns the paths in `directory` of the files to which tasks of a workflow append outputs.
 pub fn targets(description: &Description, directory: &Path) -> BTreeSet<PathBuf> {
     let forwards = description.tasks().iter().flat_map(|task| &task.forwards);
     let destination = |forward: &Forward| match forward {

@@ -1,9 +1,10 @@
-//! Notes in the rescue file: completed tasks and, before them, the parts that a task appends to other files, so that each part is appended
-//! exactly once.
+//! Records in the rescue file of completed tasks, and of the parts (outputs of a task) that are appended to other files, so that each part is
+//! appended exactly once.
 //!
-//! Lines are written while the file is locked (see [`notes`] for their format). For a task with parts, `APPENDS` lines are written first, then
-//! the parts are appended and their sources removed, and then the task is noted as done. If a rank dies in between, `APPENDS` lines without a
-//! `DONE` line remain. The next rank that writes to the rescue file removes their parts, because the task is not done.
+//! A rank writes lines to the rescue file while it holds the lock on the file (see [`notes`] for their format). For a task with parts, `APPENDS`
+//! lines are written first, then the parts are appended and their source files removed, and then the `DONE` line follows. If a rank dies in between,
+//! `APPENDS` lines without a `DONE` line remain. The next rank that writes to the rescue file then truncates the files to which these parts were
+//! appended.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -18,27 +19,26 @@ use rustix::fs::{FlockOperation, flock};
 use crate::notes::{self, Append, Notes};
 use crate::rescue::Rescue;
 
-/// Number of bytes at the end of the file that are searched for the last line. A longer line is found by reading the whole file.
+/// Number of bytes at the end of the rescue file that are read to find its last line. If the line is longer, the whole file is read.
 const TAIL: u64 = 4096;
 
-/// Part that a completed task appends: the content of a file, which is appended to another file and then removed.
+/// Part: output file of a completed task that is appended to another file, and then removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendedPart {
     /// File whose content is appended.
     pub source: PathBuf,
     /// File to which the content is appended.
     pub destination: PathBuf,
-    /// True if the task need not have written the file: if the file is missing, nothing is appended.
+    /// True if the task need not write the file. If such a file is missing, nothing is appended.
     pub is_optional: bool,
 }
 
-/// Write access of one rank to the rescue file.
+/// Write access of one rank to the rescue file (list of completed tasks).
 #[derive(Debug)]
 pub struct CompletionLog {
     rescue: Rescue,
-    /// Number of bytes of the rescue file that were searched for `DONE` lines.
     read: u64,
-    /// Names of the tasks with a `DONE` line in the part of the rescue file that has been searched.
+    /// Names of the tasks with a `DONE` line in the first `read` bytes of the rescue file.
     done: HashSet<String>,
 }
 
@@ -48,20 +48,19 @@ impl CompletionLog {
         CompletionLog { rescue: rescue.clone(), read: 0, done: HashSet::new() }
     }
 
-    /// Appends the files `parts` of a task to their destinations, removes them, and notes that the task is done. If a task with parts is
-    /// already noted, nothing is appended, because the task was run again after its rank had died, and the parts of the first run are in
-    /// their files.
+    /// Appends the files `parts` of a task to their destinations, removes them, and records the task as done. If a task with parts is already
+    /// recorded, nothing is appended: its rank died after the first run, whose parts have been appended, and the task was run again.
     ///
     /// # Errors
-    /// A file cannot be read or written. In this case the task is not noted and nothing is appended.
+    /// A file cannot be read or written. In this case the task is not recorded, and nothing is appended.
     pub fn record(&mut self, task: &str, parts: &[AppendedPart]) -> Result<(), BoxError> {
         let path = self.rescue.path().display().to_string();
         let write_error = |error: io::Error| format!("cannot write to the rescue file {path}: {error}");
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let mut file = self.rescue.open(&mut options).map_err(write_error)?;
-        // The file is locked, because ranks on other hosts append as well, and on network file systems only a lock makes the true end of
-        // the file visible.
+        // The file is locked, because ranks on other hosts also append to it, and on network file systems only a lock makes the true end of the file
+        // visible.
         flock(&file, FlockOperation::LockExclusive).map_err(|error| write_error(error.into()))?;
         let mut sum = repair(&mut file).map_err(write_error)?;
         if !parts.is_empty() {
@@ -70,20 +69,18 @@ impl CompletionLog {
                 return Ok(());
             }
             let lines = append_parts(parts, &mut file, write_error).inspect_err(|_| {
-                // Incompletely appended output of the task is removed from its destination. If this fails, the next rank that writes to the rescue
-                // file removes the output.
+                // Removes output that was appended incompletely. If this fails, the next rank that writes to the rescue file removes it.
                 let _ = repair(&mut file);
             })?;
             sum = notes::extend_checksum(sum, lines.as_bytes());
             for part in parts {
-                // Errors in removing a file whose content was appended are ignored, because a repeated task overwrites the file.
+                // Errors are ignored, because a repeated task overwrites the file.
                 let _ = fs::remove_file(&part.source);
             }
         }
         Ok(file.write_all(notes::done(task, sum).as_bytes()).map_err(write_error)?)
     }
 
-    /// Reads the names of the tasks that ranks have recorded as done in the rescue file since the last call.
     fn read_new_completions(&mut self, file: &mut File) -> io::Result<()> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(self.read))?;
@@ -93,7 +90,7 @@ impl CompletionLog {
     }
 }
 
-/// Records in the rescue file which content a task appends to other files, and appends it. Returns the lines that were written to the rescue file.
+/// Records in the rescue file that a task appends these parts to their destinations, and appends them. Returns the recorded lines.
 fn append_parts(
     parts: &[AppendedPart],
     rescue: &mut File,
@@ -115,8 +112,8 @@ fn append_parts(
     Ok(lines)
 }
 
-/// Removes from the rescue file the lines that killed ranks left: an incomplete line, and notes of appended content, which is also removed
-/// from its destinations. Returns the CRC-32 of the rescue file.
+/// Removes from the rescue file the lines that killed ranks left: an incomplete line, and `APPENDS` lines without a `DONE` line, whose output is also
+/// removed from the files to which it was appended. Returns the CRC-32 of the rescue file.
 pub fn repair(file: &mut File) -> io::Result<u32> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
@@ -138,7 +135,6 @@ pub fn repair(file: &mut File) -> io::Result<u32> {
     Ok(crc32fast::hash(&all[..notes.end]))
 }
 
-/// Removes the appended content, or the beginning of it, from the end of its destination.
 fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     let file = match regular::open_with(path, OpenOptions::new().write(true), Links::Followed) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -157,15 +153,14 @@ fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
     if now > *length { file.set_len(*length) } else { Ok(()) }
 }
 
-/// Locked files to which a task's output is appended.
 #[derive(Default)]
 struct PartFiles<'h> {
-    /// Destination files by path, so that all ranks lock them in the same order.
+    /// Sorted by path, so that all ranks lock the files in the same order (no deadlock).
     files: BTreeMap<&'h Path, File>,
 }
 
 impl<'h> PartFiles<'h> {
-    /// Opens and locks the destination files. Returns the `APPENDS` lines, which record the content to be appended.
+    /// Opens and locks the files to which `parts` are appended. Returns the `APPENDS` lines for the rescue file.
     fn open(&mut self, parts: &[&'h AppendedPart]) -> Result<String, BoxError> {
         let mut lengths: BTreeMap<&Path, u64> =
             parts.iter().map(|part| (part.destination.as_path(), 0)).collect();
@@ -234,7 +229,6 @@ mod tests {
             CompletionLog::new(&Rescue::new(self.path("rescue"), Links::Refused))
         }
 
-        /// Lines of the rescue file without their checksums.
         fn lines(&self) -> String {
             self.text("rescue").split_inclusive('\n').filter(|line| !line.starts_with("# SUM ")).collect()
         }
@@ -250,7 +244,7 @@ mod tests {
         log.record("b", &both).unwrap();
         assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
         assert!(!place.path("one").exists() && !place.path("two").exists());
-        // Another rank runs task `b` again, because the first rank died after it had recorded the task as done.
+        // The rank that ran task `b` died after it had recorded the task as done, and another rank runs the task again.
         place.write("one", "1\n");
         place.completion_log().record("b", &both).unwrap();
         assert_eq!(place.text("all"), "0\n1\n22\n");
@@ -259,7 +253,6 @@ mod tests {
         let error = log.record("c", &[place.part("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
         assert!(!place.text("rescue").contains("DONE c"));
-        // The task has not written the optional file whose content it would append.
         log.record("c", &[AppendedPart { is_optional: true, ..place.part("none", "never") }]).unwrap();
         assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
     }
@@ -281,13 +274,12 @@ mod tests {
             assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
             assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
-        // An incomplete DONE line at the end of the rescue file does not count.
         place.write("rescue", &format!("{first}{notes}DONE "));
         place.completion_log().record("c", &[]).unwrap();
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
-    /// Incompletely appended output is removed at once, because the run may end before another task is recorded as done.
+    /// The output must be removed at once, because the run may end before another rank writes to the rescue file.
     #[test]
     fn failed_append_leaves_no_partial_output() {
         let place = Place::new();

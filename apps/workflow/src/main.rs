@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The runtime starts this program a second time as the process that starts the tasks' commands. In that process this call does not return.
+    // The runtime starts this program a second time as a helper process, which starts the commands of tasks. In the helper process, this call does
+    // not return.
     armature_commands::enter();
     workflow::cli::main()
 }

@@ -1,4 +1,4 @@
-//! Lines of a rescue file, and the checksums that reveal damage.
+//! Lines of a rescue file (list of a workflow's completed tasks), with checksums that reveal damage.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `# SUM crc` | CRC-32 of all bytes before this line. |
 //!
 //! A file with only `DONE` lines is valid, because pegasus-mpi-cluster and users write such files. In a file with other lines of this table, each
-//! group of lines ends with a `SUM` line. A group without its end, as a crash leaves it, is valid, too.
+//! group of lines ends with a `SUM` line. An incomplete last group, which a crash leaves, is valid, too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,21 +38,21 @@ impl Append {
     }
 }
 
-/// Returns the lines for a completed task, to be written after content with the CRC-32 `before`.
+/// Returns the `DONE` and `SUM` lines for a completed task. `before` is the CRC-32 of the rescue file so far.
 pub fn done(task: &str, before: u32) -> String {
     let line = format!("{DONE}{task}\n");
     let sum = extend_checksum(before, line.as_bytes());
     line + &sum_line(sum)
 }
 
-/// Returns the CRC-32 of content with the CRC-32 `before`, followed by `bytes`.
+/// Returns the CRC-32 of some content followed by `bytes`, where `before` is the CRC-32 of the content.
 pub fn extend_checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(before);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// Returns the CRC-32 of a file from its last line, if this is a valid `SUM` line.
+/// Returns the CRC-32 of a whole rescue file from its last line, if this line is a valid `SUM` line.
 pub fn checksum_after(last_line: &[u8]) -> Option<u32> {
     let sum = std::str::from_utf8(last_line).ok()?.strip_suffix('\n')?.strip_prefix(SUM)?;
     let before = u32::from_str_radix(sum, 16).ok()?;
@@ -63,25 +63,24 @@ fn sum_line(sum: u32) -> String {
     format!("{SUM}{sum:08x}\n")
 }
 
-/// Content of a rescue file.
+/// Parsed content of a rescue file (list of a workflow's completed tasks).
 #[derive(Debug, Default)]
 pub struct Notes {
     /// Length in bytes of each file before the workflow appended output to it.
     starts: BTreeMap<PathBuf, u64>,
-    /// Length of each file with the appended output of all completed tasks, in bytes.
+    /// Length in bytes that each file has after the appended output of all completed tasks.
     lengths: BTreeMap<PathBuf, u64>,
-    /// Outputs that an interrupted task would append to files. Each of them may have been appended completely, partially, or not at all.
+    /// Outputs that an interrupted task would append to files. Each output may have been appended completely, partially, or not at all.
     pub interrupted: Vec<Append>,
     /// End, in bytes, of the last complete line that does not belong to an interrupted task.
     pub end: usize,
-    /// Text of the `DONE` lines, with the `APPENDS` lines that belong to them.
     body: String,
     has_done: bool,
     has_sum: bool,
 }
 
 impl Notes {
-    /// Parses the lines and checks their checksums. The names of tasks are not checked.
+    /// Parses the lines of a rescue file and checks their checksums, but not the names of tasks.
     ///
     /// # Errors
     /// A description of the damage, with the number of the line.
@@ -94,7 +93,6 @@ impl Notes {
                 return Err(damaged("it has bytes that are zero"));
             }
             if !line.ends_with(b"\n") {
-                // The last line of the rescue file has no line end if the rank that wrote the line died.
                 break;
             }
             let text = std::str::from_utf8(line).map_err(|_| damaged("it is not text in UTF-8"))?;
@@ -140,23 +138,23 @@ impl Notes {
         Ok(notes)
     }
 
-    /// Returns true if the file contains neither a completed task nor a checksum, which indicates that content was lost.
+    /// Returns true if the file contains neither a completed task nor a checksum, which indicates that its content was lost.
     pub fn is_empty(&self) -> bool {
         !self.has_done && !self.has_sum
     }
 
-    /// Returns the length of a file with the appended output of all completed tasks, if the workflow has appended to the file.
+    /// Returns the length that a file must have with the appended output of all completed tasks, if the workflow appends to the file.
     pub fn length(&self, path: &Path) -> Option<u64> {
         self.lengths.get(path).or_else(|| self.starts.get(path)).copied()
     }
 
-    /// Returns the length of a file with all output of the interrupted task, if that task appends to the file.
+    /// Returns the length that a file has if the interrupted task has appended its output completely, if that task appends to the file.
     pub fn end_of_interrupted(&self, path: &Path) -> Option<u64> {
         let of_path = self.interrupted.iter().filter(|append| append.path == path);
         of_path.map(|append| append.length.saturating_add(append.bytes)).max()
     }
 
-    /// Returns the text of a rescue file that has the lines of this one, and in addition `STARTS` lines for the files in `more` with their lengths.
+    /// Returns the text of this rescue file with additional `STARTS` lines for the files in `more`, which have the given lengths.
     pub fn with_starts(&self, more: &BTreeMap<PathBuf, u64>) -> String {
         let mut text = String::new();
         for (path, length) in self.starts.iter().chain(more) {
@@ -171,14 +169,12 @@ impl Notes {
     }
 }
 
-/// Parses the rest of an `APPENDS` line.
 fn append(rest: &str) -> Option<Append> {
     let (length, rest) = rest.split_once(' ')?;
     let (path, bytes) = start(rest)?;
     Some(Append { length: length.parse().ok()?, bytes, path })
 }
 
-/// Parses the length and the path of a `STARTS` line.
 fn start(rest: &str) -> Option<(PathBuf, u64)> {
     let (number, path) = rest.strip_suffix('\n')?.split_once(' ')?;
     Some((path.into(), number.parse().ok()?))

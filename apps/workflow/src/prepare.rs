@@ -1,4 +1,4 @@
-//! Conversion of a workflow file into a description that ranks can run, in which every task is a command or a closure.
+//! Conversion of a workflow file into a workflow that ranks can run, in which every task is a command or a registered closure.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,12 +9,12 @@ use armature_files::regular;
 use armature_papers::workflow::generate::Family;
 use armature_workflow_files::{Action, Description, File, Format, Forward, Task, read_as};
 
-/// Name of the closure for tasks that run nothing and only order other tasks.
+/// Name of the closure for tasks without a command, which only order other tasks.
 pub const NOTHING: &str = "nothing";
-/// Name of the closure for tasks that replay measurements.
+/// Name of the closure for tasks that replay recorded measurements instead of running commands.
 pub const REPLAY: &str = "synthetic-work";
 
-/// Reads a workflow.
+/// Reads a workflow file, in any supported format.
 ///
 /// # Errors
 /// The file cannot be read or parsed. The error contains the position and the expected content.
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> Result<(Description, Format), armature::BoxError> {
     Ok((read_as(format, &name, &bytes)?, format))
 }
 
-/// Parameters of a synthetic workflow.
+/// Parameters of a synthetic workflow (`--generate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// Family of applications whose workflow structure is generated, such as Montage.
@@ -40,7 +40,7 @@ pub struct Generated {
 const GENERATED_UNIT: u64 = 1_000_000;
 
 impl Generated {
-    /// Returns the workflow, with run times in seconds. Its tasks run nothing.
+    /// Generates the workflow. Its tasks have run times, memory and file sizes, but no commands.
     ///
     /// # Errors
     /// Parameters that the generator rejects. Parsed parameters are always accepted.
@@ -79,7 +79,7 @@ impl FromStr for Generated {
     }
 }
 
-/// Factors by which measurements are scaled before they are replayed.
+/// Factors by which recorded measurements are scaled before tasks replay them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Factor by which run times are multiplied.
@@ -91,21 +91,20 @@ pub struct Scale {
 }
 
 fn scaled(bytes: u64, by: f64) -> u64 {
-    // A scaled size that exceeds 64 bits becomes the largest number in the cast.
     (bytes as f64 * by).round() as u64
 }
 
-/// Returns the workflow with commands as tasks. The values that tasks return are empty, because the results of commands are files on disk. Output to
-/// pipes is written to files in `outputs` (see [`captured`]).
+/// Returns the workflow with tasks that run commands on ranks with a shared directory. Edges have size 0, because results are files in this
+/// directory. Output of commands to pipes is written to files in `outputs` (see [`captured`]).
 ///
 /// # Errors
-/// A task that cannot be run.
+/// A task whose command ranks cannot run.
 pub fn with_commands(description: &Description, outputs: &Path) -> Result<Description, armature::BoxError> {
     check_commands(description)?;
     rebuilt(description, executable_action, |number, task| with_pipes(number, task, outputs), |_| 0)
 }
 
-/// Returns the workflow with commands as tasks for ranks that share no directory. Tasks keep the names of the files to be sent.
+/// Returns the workflow with tasks that run commands on ranks without a shared directory. The tasks keep the names of the files that ranks must send.
 ///
 /// # Errors
 /// A task that cannot be run without a shared directory.
@@ -134,7 +133,6 @@ pub fn with_sent_files(description: &Description) -> Result<Description, armatur
     rebuilt(description, executable_action, with_files, |_| 0)
 }
 
-/// Returns the action by which a task is executed.
 fn executable_action(action: &Action) -> Action {
     match action {
         Action::Nothing => Action::Closure(NOTHING.into()),
@@ -145,7 +143,7 @@ fn executable_action(action: &Action) -> Action {
 /// Checks that the commands of a workflow's tasks can be run by ranks.
 ///
 /// # Errors
-/// A task that cannot be run.
+/// The first task whose command ranks cannot run, or a workflow without commands.
 pub fn check_commands(description: &Description) -> Result<(), armature::BoxError> {
     if description.tasks().iter().all(|task| task.action == Action::Nothing) {
         let text = "no task has a command: expected commands, or --synthetic-work to replay the measured times and sizes";
@@ -168,17 +166,16 @@ pub fn check_commands(description: &Description) -> Result<(), armature::BoxErro
     Ok(())
 }
 
-/// File descriptors that a task's pipes can use: every shell supports 3 to 9 in addition to the three standard descriptors.
+/// File descriptors for the pipes to which a task's command writes: every shell supports 3 to 9 in addition to the three standard descriptors.
 const PIPES: Range<usize> = 3..10;
 
-/// Returns the path of the file that holds a task's output to a pipe until the task is done; `at` is the index of the pipe among the task's
-/// forwards.
+/// Returns the path of the file that holds a task's output to a pipe until the task is done. `at` is the index of the pipe among the outputs that the
+/// task forwards to other files.
 pub fn captured(outputs: &Path, task: usize, at: usize) -> PathBuf {
     outputs.join(format!("forward-{task}-{at}"))
 }
 
-/// Returns the task with its pipes opened for writing. Each pipe is a file until the task is done, so that no process has to read the
-/// pipe while the task runs.
+/// Returns the task with a command that opens its pipes as files, so that no process has to read them while the task runs.
 fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     let mut descriptors = PIPES;
     let (mut removed, mut opened) = (String::new(), String::new());
@@ -195,8 +192,8 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     if opened.is_empty() {
         return task;
     }
-    // The names of the files can be guessed, so that another user may have created links in their place. With `-C` the shell refuses existing files
-    // and follows no link.
+    // Another user could guess the file names and create symbolic links in their place. With `-C`, the shell refuses existing files and follows no
+    // link.
     let open = format!("rm -f --{removed} && set -C && exec{opened} && set +C");
     task.action = match task.action {
         Action::Command { program, arguments } => {
@@ -212,7 +209,7 @@ fn with_pipes(number: usize, mut task: Task, outputs: &Path) -> Task {
     task
 }
 
-/// Returns the workflow with tasks that replay the scaled measurements.
+/// Returns the workflow with tasks that replay the recorded measurements, multiplied by `scale`, instead of running commands.
 ///
 /// # Errors
 /// A number that is too large after scaling.
@@ -236,9 +233,10 @@ fn rebuilt(
     for (number, task) in description.tasks().iter().enumerate() {
         let mut task = task.clone();
         task.action = action(&task.action);
-        // Tasks with closures count as not done: files written by a command may exist, but values of a closure from an earlier run do not.
+        // Tasks with closures count as not done: the files of a command still exist, but the value that a closure returned in an earlier run does
+        // not.
         task.done &= !matches!(task.action, Action::Closure(_));
-        // The files of a task are removed from its description, because the edges already contain the dependences between tasks.
+        // The files of a task are not needed, because the edges contain the dependences between tasks.
         (task.inputs, task.outputs) = Default::default();
         builder.task(change(number, task));
     }
@@ -252,7 +250,7 @@ fn rebuilt(
     Ok(builder.build()?)
 }
 
-/// Checks that the files exist which remaining tasks read and no task writes.
+/// Checks that the input files of remaining tasks exist in `directory`, except files that tasks of the workflow write.
 ///
 /// # Errors
 /// The first missing file, and the task that reads it.

@@ -1,4 +1,4 @@
-//! Measurements of each command: one JSON line per attempt, in a file for each rank in the directory of outputs.
+//! Measurements of tasks' commands: one JSON line per attempt, in one file per rank in the directory `--outputs`.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use armature_files::regular::{self, Links};
 use armature_workflow_files::Description;
 use serde::{Deserialize, Serialize};
 
-/// Measurements of an attempt of a task.
+/// Measurements of one attempt to run a task's command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the task.
@@ -34,7 +34,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a command that has ended.
+    /// Returns the measurements of a command that has ended.
     pub fn of(task: &str, attempt: u32, ended: &Ended, rank: usize) -> Self {
         Record {
             task: task.into(),
@@ -55,44 +55,45 @@ pub fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Returns the path of a rank's records in the directory of outputs.
+/// Returns the path in `directory` of the file with the measurements of a rank's commands.
 pub fn file(directory: &Path, rank: usize) -> PathBuf {
     directory.join(format!("rank-{rank}.jsonl"))
 }
 
-/// Writer that appends to a rank's records.
+/// Writer for the file with the measurements of a rank's commands.
 #[derive(Debug)]
 pub struct Recorder {
     file: File,
 }
 
 impl Recorder {
-    /// Opens the records for appending. A symbolic link is refused, because the name can be guessed.
+    /// Opens a rank's file of measurements for appending. A symbolic link is refused, because another user could guess the file name and create the
+    /// link.
     ///
     /// # Errors
     /// The file cannot be opened or written.
     pub fn open(path: &Path) -> Result<Self, armature::BoxError> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
-        // The first write ends a line that a crash has cut short.
+        // A line break separates new lines from a line that a crash has cut short.
         if file.metadata()?.len() > 0 {
             file.write_all(b"\n")?;
         }
         Ok(Recorder { file })
     }
 
-    /// Appends a record.
+    /// Appends the measurements of one attempt to the file.
     ///
     /// # Errors
-    /// The record cannot be written.
+    /// The file cannot be written.
     pub fn add(&mut self, record: &Record) -> Result<(), armature::BoxError> {
         let line = serde_json::to_string(record)? + "\n";
         Ok(self.file.write_all(line.as_bytes())?)
     }
 }
 
-/// Returns the records of all ranks in a directory. For each task, one successful record is returned, the last one that was read. Lines that were
-/// cut short are skipped.
+/// Returns, by name of the task, the measurements of the last successful attempt in the files of all ranks in `directory`. Lines that a crash has cut
+/// short are skipped.
 ///
 /// # Errors
 /// The directory or a file in it cannot be read.
@@ -110,7 +111,7 @@ pub fn read(directory: &Path) -> Result<BTreeMap<String, Record>, armature::BoxE
     Ok(records)
 }
 
-/// Adds the measurements of commands to the description of the workflow, for a trace.
+/// Adds the measurements `records` of commands to the tasks of a workflow, which is then written as trace.
 pub fn merge_into(
     description: &mut Description,
     records: &BTreeMap<String, Record>,

@@ -1,4 +1,4 @@
-//! Tasks that replay measurements: they compute for the same time, hold the same memory, and return values of the same size.
+//! Tasks that replay recorded measurements: they compute for the recorded time, hold the recorded memory, and return values of the recorded size.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use armature_apps::random::Random;
 use armature_apps::spin;
 use armature_workflow_files::Description;
 
-/// Method by which tasks spend their time.
+/// Method by which replayed tasks spend their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkMethod {
     /// Tasks compute: this number of operations for each second of their replayed time.
@@ -21,19 +21,20 @@ pub enum WorkMethod {
     Declare(f64),
 }
 
-/// User code of the replayed tasks.
+/// Code that the replayed tasks of a workflow run.
 #[derive(Debug)]
 pub struct Replay<'a> {
     description: &'a Description,
     numbers: HashMap<&'a str, usize>,
-    /// Size of each task's value in bytes.
+    /// Size in bytes of the value that each task returns.
     value_bytes: Vec<usize>,
     task_memory: TaskMemory,
     work_method: WorkMethod,
 }
 
 impl<'a> Replay<'a> {
-    /// Creates the code for the tasks of a description. The value of a task is as large as the largest file that another task reads from it.
+    /// Creates the code for the tasks of the workflow `description`. The value of a task is as large as the largest file that another task reads from
+    /// it.
     pub fn new(description: &'a Description, task_memory: TaskMemory, work_method: WorkMethod) -> Self {
         let mut value_bytes = vec![0; description.tasks().len()];
         for edge in description.edges() {
@@ -43,10 +44,10 @@ impl<'a> Replay<'a> {
         Replay { description, numbers: names.zip(0..).collect(), value_bytes, task_memory, work_method }
     }
 
-    /// Executes a task: checks the values that it reads, holds its memory, spends its time, and returns its value.
+    /// Executes a task: checks the values of the tasks on which it depends, holds its memory, spends its time, and returns its value.
     ///
     /// # Errors
-    /// A value that the task reads differs from the value of its task.
+    /// A received value differs from the value that its task returns.
     pub fn run(&self, inputs: &mut Inputs<'_>, cx: &Context) -> Result<Vec<u64>, BoxError> {
         let number = cx.number() as usize;
         let task = &self.description.tasks()[number];
@@ -77,16 +78,15 @@ impl<'a> Replay<'a> {
         Ok(value)
     }
 
-    /// Returns the value of a task, which only depends on the number of the task.
+    /// Returns the value of a task. The content depends only on the number of the task, so that readers can check it.
     fn value(&self, number: usize) -> Vec<u64> {
         let mut random = Random::new(number as u64);
         (0..self.value_bytes[number].div_ceil(size_of::<u64>())).map(|_| random.next_u64()).collect()
     }
 }
 
-/// Returns a buffer of `bytes` bytes whose memory pages are allocated physically.
 fn allocate_resident(bytes: usize) -> Vec<u8> {
-    /// Smallest page size of common systems, in bytes.
+    /// Writing one byte in each 4096 bytes, the smallest page size of common systems, makes the kernel allocate all pages.
     const PAGE: usize = 4096;
     let mut held = vec![0; bytes];
     held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);

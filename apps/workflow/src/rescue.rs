@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::completion_log::repair;
 use crate::notes::Notes;
 
-/// Rescue file, to which every rank appends with its [completion log](crate::completion_log).
+/// Rescue file of a workflow, which names the completed tasks. Every rank appends to it with its [completion log](crate::completion_log).
 #[derive(Clone, Debug)]
 pub struct Rescue {
     path: PathBuf,
@@ -24,13 +24,14 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Returns the rescue file at this path. `links` determines if a symbolic link in its place is followed, as for a file that the user has
-    /// named.
+    /// Returns the rescue file at `path`. `links` determines whether a symbolic link at `path` is followed, which is safe only for a name that the
+    /// user has chosen.
     pub fn new(path: impl Into<PathBuf>, links: Links) -> Self {
         Rescue { path: path.into(), links, is_skipped: false }
     }
 
-    /// If `is_skipped` is true, a new run renames the rescue file of an earlier run to `FILE.old` when it begins, and runs all tasks again.
+    /// Sets whether an earlier rescue file is ignored: if `is_skipped` is true, a new run renames the rescue file of an earlier run to `FILE.old`
+    /// when it begins, and runs all tasks again.
     pub fn skip(self, is_skipped: bool) -> Self {
         Rescue { is_skipped, ..self }
     }
@@ -43,12 +44,12 @@ impl Rescue {
         regular::open_with(&self.path, options, self.links)
     }
 
-    /// Begins a run: locks the file against other runs, checks it, removes the parts of interrupted tasks, and marks the tasks in the file as
-    /// done. `targets` are the files to which tasks append parts; their lengths are noted before the first part.
+    /// Begins a run: locks the file against other runs, checks it, removes the outputs that interrupted tasks appended to other files, and marks the
+    /// tasks in the rescue file as done. `targets` are the files to which tasks append outputs; their initial lengths are recorded.
     ///
     /// # Errors
-    /// Another run uses the file; the file cannot be read or written, is damaged, or names an unknown task; or a target has another length than
-    /// the file accounts for.
+    /// Another run uses the file; the file cannot be read or written, is damaged, or names an unknown task; or a target has another length than the
+    /// rescue file records.
     pub fn begin(
         &self,
         description: &mut Description,
@@ -108,7 +109,7 @@ impl Rescue {
             opened => Some(opened.map_err(unreadable)?),
         };
         if let Some(file) = &mut file {
-            // The file is locked against ranks of a run that is being killed, which may still write to the file.
+            // The lock keeps out ranks of an earlier run that is being killed, which may still write to the file.
             flock(&*file, FlockOperation::LockExclusive).map_err(|error| unreadable(error.into()))?;
             file.read_to_end(&mut bytes).map_err(unreadable)?;
         }
@@ -137,7 +138,6 @@ impl Rescue {
                 Some(known) => return Err(unaccounted(target, known, length).into()),
             }
         }
-        // The rescue file is changed only after all checks have passed.
         if let Some(mut file) = file {
             repair(&mut file).map_err(|error| format!("does not match the files of tasks: {error}"))?;
         }
@@ -155,7 +155,6 @@ impl Rescue {
     }
 }
 
-/// Returns the error for a file that is longer or shorter than the output that completed tasks have appended to it.
 fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     let name = target.display();
     let remedy = match known < length {
@@ -165,7 +164,6 @@ fn unaccounted(target: &Path, known: u64, length: u64) -> String {
     format!("accounts for {known} bytes of {name}, but there are {length}. {remedy}")
 }
 
-/// Text of error messages on what to do about a damaged rescue file.
 const RESTORE: &str = "Restore it, or remove it and the parts that tasks have appended to files (-f, -F), to run all tasks again";
 
 #[cfg(test)]
@@ -199,14 +197,12 @@ mod tests {
             ["all", "log"].map(|name| self.path(name)).into()
         }
 
-        /// Begins a run that appends to the files `targets`. Returns the flags of the completed tasks.
         fn begin(&self, targets: &BTreeSet<PathBuf>) -> Result<Vec<bool>, String> {
             let mut description = self.description.clone();
             self.rescue().begin_within(1, &mut description, targets).map_err(|error| error.to_string())?;
             Ok(description.tasks().iter().map(|task| task.done).collect())
         }
 
-        /// Runs a task, which appends its name to both files.
         fn run(&self, task: &str) {
             let part = |name: &str| {
                 fs::write(self.path("part"), format!("{task}\n")).unwrap();
@@ -224,8 +220,8 @@ mod tests {
         }
     }
 
-    /// For a file that is truncated at each byte, ends with zeros, or has one changed byte, the next run is refused, or the output of each
-    /// task is appended to each file exactly once.
+    /// After each damage to the rescue file (truncation at each byte, zeros at the end, one changed byte), the next run is refused, or appends the
+    /// output of each task exactly once.
     #[test]
     fn damaged_rescue_file_never_duplicates_or_loses_parts() {
         let place = Place::new();
@@ -266,7 +262,6 @@ mod tests {
                 }
             }
         }
-        // The unchanged file, and files that lack only the end of the lines of the last task, are accepted.
         assert!(accepted > 10 && refused > 1000, "{accepted} accepted, {refused} refused");
     }
 
@@ -276,13 +271,12 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(place.begin(&none), Ok(vec![false; 3]));
         assert!(!place.path("a.rescue").exists(), "it is made with the first note");
-        // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. Its last line has no line end and may be cut
-        // short, so task `a` does not count as done.
+        // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. The last line without line end may be cut short,
+        // so task `a` does not count as done.
         fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
         place.run("a");
         assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
-        // A DONE line that a user has added marks its task as done.
         let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
         fs::write(place.path("a.rescue"), more).unwrap();
         assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));

@@ -1,4 +1,4 @@
-//! Items of the pipelines: a number, or a block of bytes that begins with a number.
+//! Items of the benchmark's pipelines: a number, or a block of bytes that begins with a number.
 
 use std::fmt;
 
@@ -7,17 +7,14 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// Type of the items that the pipelines carry.
 pub(crate) trait Item:
     Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + fmt::Debug + 'static
 {
-    /// Creates an item of `size` bytes that contains the number `word`.
+    /// Creates an item that contains the number `word`. A block gets `size` bytes.
     fn new(word: u64, size: usize) -> Self;
 
-    /// Returns the number in the item.
     fn word(&self) -> u64;
 
-    /// Returns the item with its number replaced by `word`.
     fn with(self, word: u64) -> Self;
 }
 
@@ -35,7 +32,7 @@ impl Item for u64 {
     }
 }
 
-/// Block of bytes that serde serializes as one run of bytes.
+/// Block of bytes, which serde serializes as a whole instead of byte by byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Block(Vec<u8>);
 

@@ -1,13 +1,13 @@
-//! Throughput of the frameworks renoir and timely on two processes, for comparison: a pipeline of four trivial stages, and a farm of trivial tasks.
+//! Throughput of the frameworks renoir and timely on two processes, for comparison with armature: a pipeline of four trivial stages, and a farm of
+//! trivial tasks.
 //!
-//! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` creates items in the first process, runs stages 1 and 2
-//! there, sends the items by TCP to a second process on this host for stages 3 and 4, and receives and folds the
-//! results in order. With `renoir-farm` both processes run the tasks of a farm; with `renoir-farm-far` only the
-//! second process runs tasks. In both farms the first process sums the results. The program prints `result
+//! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` creates items in the first process, runs stages 1 and 2 there, sends the items by TCP to a
+//! second process on this host for stages 3 and 4, and receives and folds the results in order. With `renoir-farm` both processes run the tasks of a
+//! farm; with `renoir-farm-far` only the second process runs tasks. In both farms the first process sums the results. The program prints `result
 //! items_per_s R items N`. The second process runs this same binary.
 //!
-//! Three parameters can be tuned from outside: the batch size, the serialization of items (serde takes a block as one
-//! run of bytes, not byte by byte), and, with timely, the number of batches in flight.
+//! Three parameters can be tuned from outside of the frameworks: the batch size, the serialization of items (serde serializes a block as a whole, not
+//! byte by byte), and, with timely, the number of batches in flight.
 
 mod item;
 mod meter;
@@ -25,18 +25,12 @@ use std::{
 
 use item::{Block, Item};
 
-/// Parameters of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Size of an item in bytes.
     size: usize,
-    /// Number of items in a batch.
     batch: usize,
-    /// Number of items in the stream.
     items: usize,
-    /// Process number: 0 for the first process, 1 for the second.
     process: usize,
-    /// First TCP port of the range that the processes use.
     port: u16,
 }
 
@@ -55,7 +49,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let [peer, numbers @ ..] = arguments else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
-        // The base port of the TCP connections depends on the process id and lies below the range of ephemeral ports.
+        // The base port of the TCP connections depends on the process id so that concurrent runs do not collide, and lies below the range of
+        // ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
             (Task { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))
@@ -89,8 +84,8 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
         "timely" => timely_pipeline::run::<I>(task)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // The number of items that this process handled is checked, because a configuration in which all items stay in one process would measure nothing.
-    // A farm on both processes distributes tasks by hash, so the shares are only roughly equal.
+    // A configuration in which all items stay in one process would not measure communication, so the number of items that this process handled is
+    // checked. A farm on both processes distributes tasks by hash, so the shares are only roughly equal.
     let far = match peer {
         "renoir-farm" => (3 * items / 10, 7 * items / 10),
         _ => (items, items),

@@ -1,7 +1,7 @@
 //! Measurement at the sink: throughput, order and number of the received items.
 //!
-//! The first tenth of the items is a warm-up, in which connections are established and buffers grow. The throughput
-//! is that of the remaining items.
+//! The first tenth of the items is a warm-up, in which connections are established and buffers grow. The throughput is measured over the remaining
+//! items.
 
 use std::{
     sync::{
@@ -13,7 +13,6 @@ use std::{
 
 use crate::{item::Item, stages};
 
-/// Totals of all items that arrived at the sink, stored once after the last item.
 struct Seen {
     sum: u64,
     count: usize,
@@ -23,7 +22,7 @@ struct Seen {
 static SEEN: OnceLock<Seen> = OnceLock::new();
 static FAR: AtomicUsize = AtomicUsize::new(0);
 
-/// Sink of the pipeline or farm: folds the results into a checksum and measures the throughput. Only the sink's thread uses it.
+/// Sink of the pipeline or farm: folds the results into a checksum and measures the throughput.
 #[derive(Clone)]
 pub(crate) struct Sink {
     items: usize,
@@ -34,12 +33,9 @@ pub(crate) struct Sink {
     start: Option<Instant>,
 }
 
-/// Checksum of the results that the sink computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Hash, which depends on the order of the results.
     InOrder,
-    /// Sum, which does not depend on the order of the results.
     Sum,
 }
 
@@ -65,19 +61,17 @@ impl Sink {
     }
 }
 
-/// Counts a task, or an item at a stage that must run in the second process. Only one thread of a process calls this function, so a load and a store
-/// are enough and no atomic addition is needed.
+/// Counts a task, or an item at a stage that must run in the second process. Only one thread of a process calls this function, so no atomic addition
+/// is needed.
 #[inline]
 pub(crate) fn count_far() {
     FAR.store(FAR.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Returns the number of calls of [`count_far`] in this process.
 pub(crate) fn far_items() -> usize {
     FAR.load(Ordering::Relaxed)
 }
 
-/// Checks the totals of the sink and prints the result line.
 pub(crate) fn report(items: usize, expected: u64) -> Result<(), String> {
     let seen = SEEN.get().ok_or("the sink has not seen all items")?;
     if seen.count != items || seen.sum != expected {

@@ -12,7 +12,6 @@ use crate::{
     stages, task,
 };
 
-/// Creates the context of this process, which is one of two hosts on this machine.
 fn context(task: &Task) -> Result<StreamContext, String> {
     let Task { process, port, .. } = *task;
     let host = |port| HostConfig {
@@ -30,7 +29,6 @@ fn context(task: &Task) -> Result<StreamContext, String> {
     Ok(StreamContext::new(config))
 }
 
-/// Runs the pipeline of four trivial stages.
 pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
     let environment = context(&task)?;
     let Task { size, batch, items, .. } = task;
@@ -46,7 +44,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
             let word = stages::second(item.word());
             item.with(word)
         })
-        // Every item goes to the second of two replicas, which is on the second host.
+        // Every item goes to the second of the stage's two replicas, which is on the second host.
         .repartition_by(Replication::Unlimited, |_: &I| 1)
         .map(|item| {
             meter::count_far();
@@ -63,7 +61,8 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs independent tasks, distributed to both hosts by the hash of their number or all sent to the second host.
+/// Runs a farm of independent tasks. If `both` is true, renoir distributes the tasks to both hosts by the hash of their numbers, otherwise all run on
+/// the second host.
 pub(crate) fn farm<I: Item>(task: Task, both: bool) -> Result<(), String> {
     let environment = context(&task)?;
     let Task { size, batch, items, .. } = task;

@@ -17,7 +17,6 @@ use crate::{
     stages,
 };
 
-/// Maximum number of batches in flight.
 const WINDOW: usize = 16;
 
 pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
@@ -69,7 +68,6 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
                 }
                 input.advance_to(time);
                 worker.step();
-                // The source waits while more than `WINDOW` batches are in flight, which bounds the memory that batches use.
                 while probe.less_than(&time.saturating_sub(WINDOW)) {
                     worker.step_or_park(Some(Duration::from_millis(1)));
                 }

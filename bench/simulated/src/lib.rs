@@ -1,7 +1,7 @@
-//! Code shared by the programs for simulated ranks and by the experiments that start them.
+//! Code shared by the benchmark programs that run on simulated ranks and by the experiments that start them.
 //!
-//! - [`run`]: entry point of a program
-//! - [`settings`]: command-line settings
+//! - [`run`]: entry point of a rank program
+//! - [`settings`]: parser of command-line settings
 //! - [`tasks`]: task times of a farm
 //! - [`workflows`]: a workflow with its plan, as a file
 
@@ -35,8 +35,8 @@ pub fn run<S: Sync>(
     }
 }
 
-/// Parses words of the form `NAME=VALUE`: `set` receives the name and the value of each word and returns true if the
-/// setting exists.
+/// Parses command-line words of the form `NAME=VALUE`. `set` receives the name and the value of each word, and returns true if a setting with this
+/// name exists.
 ///
 /// # Errors
 /// If a setting does not exist or a word has another form; also errors of `set`.

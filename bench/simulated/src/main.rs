@@ -1,10 +1,9 @@
-//! Farm whose tasks only declare their cost, for simulated clusters.
+//! Farm whose tasks only declare their cost to the simulator, for experiments on simulated clusters.
 //!
-//! Every simulated rank loads a copy of this program, so the program links as little code as possible. Arguments have
-//! the form NAME=VALUE: the number of `tasks`, their `mean` length in operations, their relative `deviation`, the
-//! `seed` that determines the lengths, `chunking`, the number of `iterations` that run one after the other, the
-//! initial number of `workers` (0: all), and the number of `sub-masters`. Rank 0 only distributes tasks. It prints
-//! `result seconds S operations N chunks N busy S last S workers N`; `last` is the time of the last iteration in
+//! The simulator loads a copy of this program for every rank, so the program links as little code as possible. Arguments have the form NAME=VALUE:
+//! the number of `tasks`, their `mean` length in operations, their relative `deviation`, the `seed` that determines the lengths, `chunking`, the
+//! number of `iterations` that run one after the other, the initial number of `workers` (0: all), and the number of `sub-masters`. Rank 0 only
+//! distributes tasks. It prints `result seconds S operations N chunks N busy S last S workers N`; `last` is the time of the last iteration in
 //! seconds, and `workers` is the number of workers at its end.
 
 use std::process::ExitCode;
@@ -19,7 +18,6 @@ fn main() -> ExitCode {
     run("armature-bench-simulated", Simulated::parse, Simulated::rank)
 }
 
-/// Command line: the parameters of a simulated farm.
 struct Simulated {
     tasks: usize,
     mean: f64,
@@ -95,7 +93,6 @@ impl Simulated {
     }
 }
 
-/// Worker that declares the operations of each task to the simulator, and computes nothing.
 struct Declares;
 
 impl Worker for Declares {

@@ -1,4 +1,4 @@
-//! Task times of the farm experiments: gamma-distributed, independent or in blocks that share one duration.
+//! Task times of the farm experiments: gamma-distributed, independent or equal within blocks of adjacent tasks.
 
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
@@ -19,7 +19,7 @@ pub struct TaskShape {
 }
 
 impl TaskShape {
-    /// Returns the task times of one iteration after another, drawn from the seed.
+    /// Returns an endless iterator that draws the task times of one iteration after another with this seed.
     pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {

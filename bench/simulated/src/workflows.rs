@@ -1,11 +1,11 @@
-//! Input file of the program for simulated workflows.
+//! Input file of the benchmark program that runs a workflow on simulated hosts.
 
 use armature::workflow::{Action, Cluster, Description, Plan, Processor, Task, TaskMemory};
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 
-/// Workflow with its ranks and the plan that the ranks follow.
+/// Workflow with the memory limits of the ranks and the plan (assignment of tasks to ranks) that the ranks follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// Number of floating-point operations of each task.
@@ -14,7 +14,7 @@ pub struct Job {
     pub memory: Vec<u64>,
     /// Edges of the workflow: writer, reader, size in bytes.
     pub edges: Vec<(usize, usize, u64)>,
-    /// States if the declared memory of a task includes its input and output files.
+    /// Rule that determines whether the memory of a task includes its input and output files.
     pub task_memory: TaskMemory,
     /// Memory limit of each rank in bytes.
     pub ranks: Vec<u64>,
@@ -22,7 +22,7 @@ pub struct Job {
     pub plan: Plan,
 }
 
-/// Name of the closure that all tasks run.
+/// Name of the closure that all tasks run, which declares their work to the simulator.
 pub const DECLARES: &str = "declares";
 
 impl Job {
@@ -43,7 +43,7 @@ impl Job {
         Ok(builder.build()?)
     }
 
-    /// Returns the ranks with their memory as a cluster.
+    /// Returns the ranks with their memory limits as a cluster of processors.
     ///
     /// # Errors
     /// If there are no ranks.
@@ -52,7 +52,7 @@ impl Job {
         Ok(Cluster::new(self.ranks.iter().enumerate().map(rank).collect(), f64::INFINITY)?)
     }
 
-    /// Returns the output size of each task in bytes: one value that all readers of the task share.
+    /// Returns the output size of each task in bytes: the size of the largest edge from the task.
     pub fn value_bytes(&self) -> Vec<u64> {
         let mut value_bytes = vec![0; self.work.len()];
         for &(from, _, size) in &self.edges {

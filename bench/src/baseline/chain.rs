@@ -1,11 +1,11 @@
-//! Items through four stages on two ranks, written by hand with MPI.
+//! Pipeline of four stages on two ranks, written by hand with MPI.
 //!
-//! Rank 0 creates the items and runs stages 1 and 2, rank 1 runs stages 3 and 4, and rank 0 folds the results in
-//! order. Items travel in batches of a fixed size, with a fixed number of batches in flight (the window); all buffers
-//! are reused. With a batch size of one, the chain sends one message per item.
+//! Rank 0 creates the items and runs stages 1 and 2, rank 1 runs stages 3 and 4, and rank 0 folds the results in order. Items travel in batches of a
+//! fixed size, with a fixed number of batches in flight (the window); all buffers are reused. With a batch size of one, the program sends one message
+//! per item.
 //!
-//! A master that sends chunks of tasks to one worker, some chunks ahead of the worker's requests, is the same program
-//! with another [`Work`]: rank 0 creates the tasks, rank 1 runs them, and the fold consumes the results.
+//! With another [`Work`], the program is a farm: a master sends chunks of tasks to one worker, some of them ahead of the worker's requests. Rank 0
+//! creates the tasks, rank 1 runs them, and rank 0 folds the results.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use mpi::{topology::SimpleCommunicator, traits::Communicator};
 use super::{slot::Slot, stages, task};
 use crate::{Outcome, ranks::Values};
 
-/// Parameters of one run of the chain.
+/// Parameters of one run of the hand-written pipeline or farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// Size of an item in bytes, a multiple of 8.
@@ -23,12 +23,12 @@ pub struct Chain {
     pub batch: usize,
     /// Number of messages that may be in flight at once.
     pub window: usize,
-    /// Number of items, rounded up to whole batches.
+    /// Number of items, which is rounded up to whole batches (messages).
     pub items: usize,
 }
 
 impl Chain {
-    /// Returns the arguments of the rank program.
+    /// Returns the parameters as command-line arguments of the rank program.
     pub fn arguments(&self) -> Vec<String> {
         let Chain { size, batch, window, items } = self;
         [size, batch, window, items].map(ToString::to_string).to_vec()
@@ -55,7 +55,7 @@ impl Chain {
 
 /// Computation on the first word of an item, one part of which each rank executes.
 pub trait Work {
-    /// Name of the rank program that does the work.
+    /// Name of the rank program that executes the computation.
     const PROGRAM: &str;
     /// First part of the computation, which rank 0 executes before it sends the item.
     fn work_on_first(word: u64) -> u64;
@@ -85,7 +85,7 @@ impl Work for Stages {
     }
 }
 
-/// Computation of independent tasks, all of which rank 1 runs.
+/// Computation of independent trivial tasks, all of which rank 1 runs.
 #[derive(Debug)]
 pub struct Tasks;
 
@@ -107,7 +107,7 @@ impl Work for Tasks {
 
 const TAG: i32 = 7;
 
-/// Runs the rank program; prints `result items_per_s R items N` on rank 0.
+/// Runs a rank of the hand-written pipeline or farm; prints `result items_per_s R items N` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or the checksum is wrong.
@@ -121,7 +121,7 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     if world.size() != 2 {
         return Err(format!("expected two ranks, got {}", world.size()).into());
     }
-    // A short run first establishes the connections and registers the buffers.
+    // A short run before the measurement establishes the connections and registers the buffers.
     let short = chain.batch * chain.window;
     if world.rank() == 1 {
         let mut second_rank = SecondRank::new(&world, chain);
@@ -142,7 +142,6 @@ pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// State of rank 0, which creates the items, executes the first part of the computation and folds the results.
 struct FirstRank<'a> {
     world: &'a SimpleCommunicator,
     item_words: usize,
@@ -156,11 +155,9 @@ impl<'a> FirstRank<'a> {
         FirstRank { world, item_words: chain.item_words(), out: slots(), back: slots() }
     }
 
-    /// Sends `batches` batches through the chain and returns the checksum of the results.
     fn run<W: Work>(&mut self, batches: usize) -> u64 {
         let (item_words, window) = (self.item_words, self.out.len());
         let (mut sum, mut next) = (0, 0);
-        // Step `step` sends batch `step` and receives the results of batch `step - window`.
         for step in 0..batches + window {
             let at = step % window;
             if step >= window {
@@ -180,11 +177,11 @@ impl<'a> FirstRank<'a> {
     }
 }
 
-/// State of rank 1, which computes in the buffers in which items arrive and returns the same buffers.
+/// State of rank 1, which computes in the receive buffers and sends the results from these buffers.
 struct SecondRank<'a> {
     world: &'a SimpleCommunicator,
     item_words: usize,
-    /// Buffers, twice as many as batches in flight: half of them receive batches while the other half return results.
+    /// Twice as many buffers as batches in flight: half of them receive batches while the other half send results.
     slots: Vec<Slot>,
 }
 
@@ -212,7 +209,7 @@ impl<'a> SecondRank<'a> {
     }
 }
 
-/// Runs the chain on two ranks and returns items per second.
+/// Runs the hand-written pipeline or farm on two ranks, and returns items per second.
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].

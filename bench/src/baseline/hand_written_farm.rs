@@ -1,7 +1,7 @@
 //! Farm of uneven tasks on two ranks that both compute, written by hand with MPI.
 //!
-//! Rank 0 sends one task at a time, some of them ahead of the requests of rank 1, and polls for results between its
-//! own tasks. In the other variant the tasks are split in advance, and the ranks exchange only results.
+//! Rank 0 sends one task per message, some of them ahead of the requests of rank 1, and polls for results between its own tasks. In another variant,
+//! the tasks are split between the ranks in advance, and rank 1 sends only results.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,9 @@ use crate::{
 };
 
 const TAG: i32 = 11;
-/// Value that is sent instead of a task number when no tasks are left.
 const END: u64 = u64::MAX;
 
-/// Runs the rank program; prints `result seconds S busy S` on rank 0.
+/// Runs a rank of the hand-written farm; prints `result seconds S busy S` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a result is wrong.
@@ -36,7 +35,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     }
     let steps = job.task_set.steps()?;
     let mut side = Side { world: &world, steps: &steps, results: vec![0; steps.len()], busy: Duration::ZERO };
-    // The barrier establishes the connections of MPI before the clock starts.
+    // The barrier establishes the connections of MPI before the measurement.
     world.barrier();
     let start = Instant::now();
     match job.way {
@@ -59,7 +58,6 @@ pub fn main(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Returns the index of the first task in the second half of the work.
 fn split_point(steps: &[u64]) -> usize {
     let half = steps.iter().sum::<u64>() / 2;
     let mut before = 0;
@@ -70,13 +68,10 @@ fn split_point(steps: &[u64]) -> usize {
     steps.iter().take_while(in_first).count()
 }
 
-/// State of one of the two ranks.
 struct Side<'a> {
     world: &'a SimpleCommunicator,
     steps: &'a [u64],
-    /// Results known to this rank, indexed by task.
     results: Vec<u64>,
-    /// Total time of the tasks whose results this rank knows.
     busy: Duration,
 }
 
@@ -91,7 +86,6 @@ impl Side<'_> {
         self.busy += took;
     }
 
-    /// Runs the tasks with an index below `first` on rank 0 and the others on rank 1.
     fn split(&mut self, first: usize) {
         let count = self.steps.len() - first;
         let mut messages = Slot::new(count + 1);
@@ -117,7 +111,7 @@ impl Side<'_> {
         }
     }
 
-    /// Runs rank 0: sends single tasks, keeps `ahead` of them in flight, and runs tasks itself at the same time.
+    /// Runs rank 0: keeps `ahead` tasks in flight to rank 1, one per message, and runs tasks itself at the same time.
     fn run_master(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
         let (mut tasks_out, mut results_in) = (slots(), slots());
@@ -157,7 +151,6 @@ impl Side<'_> {
         }
     }
 
-    /// Runs rank 1: processes the received tasks.
     fn run_worker(&mut self, ahead: usize) {
         let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
         let (mut tasks, mut results) = (slots(), slots());
@@ -165,8 +158,8 @@ impl Side<'_> {
             slot.receive(self.world, 0, TAG);
         }
         let mut ends = 0;
-        // The k-th message arrives in the k-th slot of the ring, because MPI fills slots in the order of their
-        // receive requests.
+        // The k-th message arrives in the k-th buffer of the ring, because MPI matches messages with receives in the order in which the receives were
+        // posted.
         for at in (0..ahead).cycle() {
             let number = tasks[at].wait()[0];
             if number == END {

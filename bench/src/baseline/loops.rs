@@ -1,8 +1,7 @@
-//! Parallel loops written by hand with MPI: every rank keeps its rows for the whole run.
+//! Parallel loops written by hand with MPI: every rank keeps its rows for the whole run (no load balancing).
 //!
-//! - *Matrix product*: the rows of A and C are distributed over the ranks and every rank holds B; ranks do not
-//!   synchronize between passes.
-//! - *Sweep*: each rank computes its rows in strips of columns and waits for the rank above; see `sweep.rs`.
+//! - *Matrix product*: the rows of A and C are distributed over the ranks and every rank holds B; ranks do not synchronize between passes.
+//! - *Sweep*: each rank computes its rows in strips of columns and waits for each strip of the rank above.
 //! - *Heat*: ranks exchange border rows in each step and compute their inner rows during the exchange.
 
 use std::{ops::Range, time::Instant};
@@ -27,10 +26,10 @@ use crate::{
 const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
-/// Row at which the right factor B begins in the unbounded matrix of generated elements; the left factor A begins at row 0.
+/// First row of the right factor B in the unbounded matrix of generated elements, whose rows from 0 are the left factor A.
 const SECOND_MATRIX_ROW: usize = 1 << 30;
 
-/// Runs the rank program; prints `result seconds S` on rank 0.
+/// Runs a rank of a hand-written loop; prints `result seconds S` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, a rank has no rows, or the result is wrong.
@@ -41,12 +40,11 @@ pub fn main(arguments: &[String]) -> Outcome {
     let world = universe.world();
     let units = match job.kernel {
         Kernel::Matmul => 0..job.size,
-        // Only the rows between the two edge rows, which are constant, are computed.
         Kernel::Sor | Kernel::Heat => 1..job.size - 1,
     };
     let ranks = world.size() as usize;
     let rows_of = |rank: usize| share(units.clone(), job.split, rank, ranks);
-    // Every rank checks how many rows each rank has, so that all ranks fail together and none waits for a rank that has already left.
+    // Every rank checks the rows of all ranks, so that all ranks fail together and no rank waits for one that has exited.
     if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
         return Err(format!("rank {rank} has none of {units:?}").into());
     }
@@ -84,8 +82,8 @@ pub fn main(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Returns the rows of one rank. With two ranks, the first has the fraction `split` of the rows. With any other
-/// number of ranks, all have equal shares, and the first ranks have one more row if the division has a remainder.
+/// Returns the rows of one rank. With two ranks, the first has the fraction `split` of the rows. Otherwise all ranks have equal shares, and the first
+/// ranks get the remaining rows.
 fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<usize> {
     let at = |border: usize| match (ranks, border) {
         (2, 1) => (units.len() as f64 * split).round() as usize,
@@ -94,10 +92,10 @@ fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<us
     units.start + at(rank)..units.start + at(rank + 1)
 }
 
-/// Returns the seconds of the measured passes, which follow the warm-up passes.
+/// Runs the warm-up passes over the rows, and returns the seconds of the measured passes after them.
 fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f64 {
     run(job.settle);
-    // The barrier establishes the connections of MPI before the clock starts.
+    // The barrier establishes the connections of MPI before the measurement.
     world.barrier();
     let start = Instant::now();
     run(job.passes);
@@ -105,7 +103,6 @@ fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f
     start.elapsed().as_secs_f64()
 }
 
-/// Collects all rows on rank 0 and compares them with the rows of the serial loop.
 fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usize>) -> Outcome {
     let (width, ranks) = (job.size, world.size());
     if world.rank() > 0 {
@@ -122,12 +119,10 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
     if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
 }
 
-/// Returns the right factor of the matrix product, B.
 pub(crate) fn second(width: usize) -> kernels::Factor {
     kernels::Factor::new(&kernels::rows(SECOND_MATRIX_ROW..SECOND_MATRIX_ROW + width, width), width)
 }
 
-/// Returns the rows of the result, computed by the serial loop.
 pub(crate) fn serial(job: &Job) -> Vec<f64> {
     let (width, passes) = (job.size, job.settle + job.passes);
     if job.kernel == Kernel::Matmul {
@@ -148,14 +143,13 @@ pub(crate) fn serial(job: &Job) -> Vec<f64> {
     grid[width..(width - 1) * width].to_vec()
 }
 
-/// Rows of one rank before and after a step, with one row of a neighbour or of the edge above and below.
+/// Heat loop on one rank: its rows before and after a step, with a halo row (of the neighbouring rank or the grid's edge) above and below.
 struct Heat<'a> {
     world: &'a SimpleCommunicator,
     width: usize,
     old: Vec<f64>,
     new: Vec<f64>,
-    /// For each side, the neighbour's rank, the tag of messages to the neighbour, and the tag of messages from the
-    /// neighbour. `sent` and `received` are the buffers of messages to and from the neighbours.
+    /// For each side, the neighbour's rank, the tag of messages to the neighbour, and the tag of messages from the neighbour.
     sides: [Option<(i32, i32, i32)>; 2],
     sent: [Slot<f64>; 2],
     received: [Slot<f64>; 2],
@@ -173,7 +167,6 @@ impl<'a> Heat<'a> {
 
     fn step(&mut self) {
         let (width, last) = (self.width, self.old.len() / self.width - 2);
-        // Border rows of this rank, and the neighbours' rows next to them (halo rows).
         let (own, halo_rows) = ([1, last], [0, last + 1]);
         for (side, (sent, received)) in self.sides.iter().zip(self.sent.iter_mut().zip(&mut self.received)) {
             if let Some((neighbour, to, from)) = *side {
@@ -196,7 +189,6 @@ impl<'a> Heat<'a> {
         std::mem::swap(&mut self.old, &mut self.new);
     }
 
-    /// Computes rows whose neighbouring rows are up to date.
     fn compute(&mut self, rows: Range<usize>) {
         if rows.is_empty() {
             return;

@@ -1,7 +1,7 @@
 //! Buffer with at most one message in flight.
 //!
-//! Requests of rsmpi borrow their buffer for a whole scope, so a ring of reused buffers cannot be written with them.
-//! A slot owns its buffer and gives access to it only while no message is in flight.
+//! Requests of the crate rsmpi borrow their buffer for a whole scope, which prevents a ring of reused buffers. A slot owns its buffer and gives
+//! access to it only while no message is in flight.
 
 #![allow(unsafe_code)]
 
@@ -13,26 +13,25 @@ use mpi::{
     traits::{AsRaw, Equivalence},
 };
 
-/// Buffer of words, and the request of the message in flight, if any.
+/// Message buffer, and the request of the message in flight, if any.
 pub(super) struct Slot<T: Equivalence = u64> {
     words: Vec<T>,
     request: Option<ffi::MPI_Request>,
 }
 
 impl<T: Equivalence + Default + Copy> Slot<T> {
-    /// Creates a slot of `words` words on memory pages that are already mapped.
+    /// Creates a buffer of `words` values on memory pages that are already mapped.
     ///
     /// # Panics
     /// If the number of words exceeds the count limit of an MPI message.
     pub(super) fn new(words: usize) -> Self {
         assert!(i32::try_from(words).is_ok(), "{words} words are too many for one message");
-        // All words are written once, so that no page fault occurs during the measurement.
+        // Writing all values once prevents page faults during the measurement.
         let mut buffer = Vec::with_capacity(words);
         buffer.extend((0..words).map(|_| T::default()));
         Slot { words: buffer, request: None }
     }
 
-    /// Starts to send all words of the slot.
     pub(super) fn send(&mut self, world: &SimpleCommunicator, to: i32, tag: i32) {
         self.wait();
         let mut request = MaybeUninit::uninit();
@@ -53,7 +52,6 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         }
     }
 
-    /// Starts to receive a message that fills all words of the slot.
     pub(super) fn receive(&mut self, world: &SimpleCommunicator, from: i32, tag: i32) {
         self.wait();
         let mut request = MaybeUninit::uninit();
@@ -72,7 +70,7 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         }
     }
 
-    /// Returns true if no message is in flight. MPI makes progress during this call.
+    /// Returns true if no message is in flight, and lets MPI make progress.
     pub(super) fn ready(&mut self) -> bool {
         let Some(request) = &mut self.request else { return true };
         let mut done = 0;
@@ -87,7 +85,6 @@ impl<T: Equivalence + Default + Copy> Slot<T> {
         done != 0
     }
 
-    /// Waits until no message is in flight, then returns the words.
     pub(super) fn wait(&mut self) -> &mut [T] {
         self.complete();
         &mut self.words

@@ -1,5 +1,5 @@
-//! The four stages, each of which does a little work on the first word of an item. The programs written with other frameworks include this
-//! file, too.
+//! The four stages of the benchmark's pipelines, each of which does a little work on the first word of an item. The programs for other frameworks use
+//! these functions, too.
 
 /// Applies stage 1 of the pipeline to the first word of an item.
 #[inline]
@@ -31,7 +31,7 @@ pub fn fold(sum: u64, word: u64) -> u64 {
     sum.rotate_left(5) ^ word
 }
 
-/// Returns the checksum of `items` items, computed without a pipeline.
+/// Returns the checksum of `items` items, computed serially.
 pub fn expected(items: usize) -> u64 {
     (0..items as u64).map(|word| fourth(third(second(first(word))))).fold(0, fold)
 }

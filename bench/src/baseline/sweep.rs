@@ -1,10 +1,8 @@
-//! Sweep in Gauss-Seidel order, written by hand with MPI: blocks of rows, with strips of columns passed down the
-//! ranks.
+//! Sweep in Gauss-Seidel order, written by hand with MPI: each rank has a block of rows, and the ranks compute strips of columns as a wavefront.
 //!
-//! For a strip of a sweep, a rank needs the last row of its upper neighbour from the same sweep and the first row of
-//! its lower neighbour from the previous sweep. The first rows are sent up strip by strip as well, so that an upper
-//! rank begins the next sweep while lower ranks still compute the current sweep: the pipeline fills once per run, not
-//! once per sweep.
+//! For a strip of a sweep, a rank needs the last row of its upper neighbour from the same sweep and the first row of its lower neighbour from the
+//! previous sweep. A rank also sends its first row up strip by strip, so that the rank above begins the next sweep while lower ranks still compute
+//! the current one: the wavefront starts once per run, not once per sweep.
 
 use std::ops::Range;
 
@@ -16,18 +14,17 @@ use crate::loops::{job::Job, kernels};
 const DOWN: i32 = 24;
 const UP: i32 = 25;
 
-/// Rows of one rank, with one additional row above and one below.
+/// Sweep on one rank: its rows, with one halo row above and one below.
 pub(super) struct Sweep<'a> {
     world: &'a SimpleCommunicator,
     width: usize,
     grid: Vec<f64>,
     strips: Vec<Range<usize>>,
-    /// Messages to and from each neighbour, one per strip; all of them may be in flight at once.
+    /// Messages to and from the rank above, one per strip of columns; all may be in flight at once.
     upper: Option<Border>,
     lower: Option<Border>,
 }
 
-/// Messages exchanged with one neighbour.
 struct Border {
     rank: i32,
     out: Vec<Slot<f64>>,
@@ -55,7 +52,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Returns the rows of this rank.
     pub(super) fn rows(&self) -> &[f64] {
         &self.grid[self.width..self.grid.len() - self.width]
     }
@@ -84,8 +80,7 @@ impl<'a> Sweep<'a> {
                     if sweep > 0 {
                         grid[place(below)].copy_from_slice(lower.back[at].wait());
                     }
-                    // Starts to receive the lower neighbour's first row for the next sweep, or for the next run, which continues from the
-                    // end of this run.
+                    // The first row of the rank below is needed in the next sweep, or in the next call of this function, which continues the sweeps.
                     lower.back[at].receive(world, lower.rank, UP);
                 }
                 kernels::relax(grid, width, strip.clone());

@@ -1,6 +1,6 @@
-//! Trivial task of the farm experiments. The programs written with other frameworks include this file, too.
+//! Trivial task of the farm experiments, which the programs for other frameworks use, too.
 
-/// Runs one task and returns its result.
+/// Computes the result of one trivial task.
 #[inline]
 pub fn work(word: u64) -> u64 {
     word.wrapping_mul(0xbf58_476d_1ce4_e5b9).wrapping_add(1)

@@ -1,8 +1,7 @@
-//! Processor time of builds with cargo's default release profile: the library, and a small farm, stencil, pipeline and workflow after a change of one
-//! line in the program.
+//! Experiment on the processor time of builds with cargo's default release profile: the library, and a small farm, stencil, pipeline and workflow
+//! after a change of one line in the program.
 //!
-//! The programs are examples of the repository, in a separate package as a user would have it. All dependencies have been
-//! built before.
+//! The programs are examples of the repository, in a separate package as a user would have it. All dependencies have been built before.
 
 use std::{
     fs,
@@ -21,16 +20,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Numbers of builds of the library and of each program. Processor time differs by a few per cent between builds.
+/// Numbers of measured builds of the library and of each program. Processor time differs by a few per cent between builds.
 const ROUNDS: [usize; 2] = [2, 5];
-/// Maximum processor times in seconds for building the library and a changed program.
+/// Targets: maximum processor times in seconds for building the library and a changed program.
 const MARKS: [f64; 2] = [60.0, 4.0];
-/// Example programs to build, one for each kind of parallel program.
 const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // The shortest form of the experiment builds a crate without dependencies instead of the runtime, and no program.
+    // A smoke run (short test of the experiment) builds a crate without dependencies instead of the runtime, and no program.
     let library = if smoke { "armature-text" } else { "armature-mpi" };
     let programs = if smoke { &[][..] } else { &PROGRAMS[..] };
     let package = Package::new(library, programs)?;
@@ -48,7 +46,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let time = median_interval(&times);
     row("library", time);
     report.mark(Mark::new("library", time, "s of processor time", Target::AtMost(MARKS[0])));
-    // The library, on which the programs depend, is built before the measurement of the programs.
     package.build(&[])?;
     for &(skeleton, example) in programs {
         let mut times = Vec::new();
@@ -64,7 +61,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.table("", &table)
 }
 
-/// Package of a user with programs that use the library.
 struct Package(PathBuf);
 
 impl Package {
@@ -77,7 +73,7 @@ impl Package {
         fs::copy(root.join("Cargo.lock"), package.0.join("Cargo.lock"))?;
         let directory = if library == "armature-mpi" { "runtime" } else { "text" };
         let path = root.join("framework").join(directory);
-        // The empty table `[workspace]` makes the package the root of a workspace.
+        // The empty table `[workspace]` separates the package from the repository's workspace.
         let manifest = format!(
             "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\narmature = {{ package = \"{library}\", path = {path:?} }}\n\n[workspace]\n"
@@ -91,19 +87,17 @@ impl Package {
         Ok(package)
     }
 
-    /// Appends a line to a program, another line in each round, so that cargo builds the program again.
+    /// Appends a different line to the program in each round, so that cargo builds the program again.
     fn change(&self, example: &str, round: usize) -> Outcome {
         let path = self.0.join("src/bin").join(example).with_extension("rs");
         let source = fs::read_to_string(&path)?;
         Ok(fs::write(&path, format!("{source}\npub static CHANGE_{round}: usize = {round};\n"))?)
     }
 
-    /// Builds the library or a program, as the arguments of `cargo build` say. Returns the processor time in seconds.
     fn build(&self, arguments: &[&str]) -> Outcome<f64> {
         self.cargo(&[&["build", "--release"], arguments].concat())
     }
 
-    /// Runs cargo and returns the processor time in seconds of cargo and the compilers.
     fn cargo(&self, arguments: &[&str]) -> Outcome<f64> {
         let mut command = Command::new("cargo");
         command.args(arguments).args(["--offline", "--quiet"]).current_dir(&self.0);

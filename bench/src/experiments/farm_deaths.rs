@@ -1,17 +1,15 @@
-//! Ranks of a farm are killed at random times. The experiment checks that every result is delivered exactly once and
-//! that the job ends, and measures when it ends.
+//! Experiment in which ranks of a farm are killed at random times. It checks that every result is delivered exactly once and that the job ends, and
+//! measures its time.
 //!
-//! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker receives SIGKILL and 20 in
-//! which two workers do, each at a random time within the duration of an undisturbed run. The output on disk must
-//! contain every task once, in order, with its result. The bound on the time of a run is the time of a whole run with
-//! only the surviving ranks, plus the silence after which a worker counts as dead, plus the interval between two
-//! checks for silent workers.
+//! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker receives SIGKILL and 20 in which two workers do, each at a
+//! random time within the duration of an undisturbed run. The output on disk must contain every task once, in order, with its result. The bound on
+//! the time of a run is the time of a whole run with only the surviving ranks, plus the time without messages after which a worker counts as dead,
+//! plus the interval between two checks for silent workers.
 //!
-//! *All*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of
-//! the killed run. A task whose result is intact in the journal at the kill must not be started again, every other
-//! task must be, and the output must be identical.
+//! *All*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of the killed run. A task whose
+//! result is intact in the journal at the kill must not be started again, every other task must be, and the output must be identical.
 //!
-//! *Phases*: see `phases.rs`.
+//! *Phases*: one rank is killed in each phase of a job.
 //!
 //! Parts: `workers`, `whole`, `phases`.
 
@@ -44,16 +42,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Total computing time of the tasks of a run in seconds.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
 const LIMITS: Limits = Limits { silence: Duration::from_secs(1), join_limit: Duration::from_secs(3) };
-/// Interval between the farm's checks for silent workers, relative to the silence after which a worker counts as
-/// dead.
+/// Interval between the master's checks for silent workers, relative to the time without messages after which a worker counts as dead.
 const CHECK_INTERVAL: f64 = 0.25;
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Fraction of an undisturbed run during which ranks are killed.
+/// Latest time of a kill, as a fraction of the time of an undisturbed run.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
@@ -65,7 +60,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("phases") { phases::run(report, smoke) } else { Ok(()) }
 }
 
-/// Runs farms in which some workers or all ranks are killed.
 fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
@@ -77,8 +71,7 @@ fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Ou
         random: StdRng::seed_from_u64(SEED),
         undisturbed: Vec::new(),
     };
-    // Times of undisturbed runs with all ranks, with one rank fewer and with two ranks fewer serve as bounds for the runs in which workers are
-    // killed.
+    // Times of undisturbed runs with all ranks, with one rank fewer and with two ranks fewer bound the times of the runs in which workers are killed.
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
             trials.run_files.run_folder.clear()?;
@@ -100,17 +93,15 @@ fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Ou
     if whole { trials.run_with_all_killed(report, smoke) } else { Ok(()) }
 }
 
-/// Parameters of the runs in which ranks are killed, and the times of runs without kills.
 struct Trials {
     run_files: RunFiles,
     job: Job,
     random: StdRng,
-    /// Seconds of an undisturbed run with all ranks, with one rank fewer, and with two ranks fewer.
     undisturbed: Vec<f64>,
 }
 
 impl Trials {
-    /// Runs the farm once; returns its output or error, and the number of ranks killed before it ended.
+    /// Runs the farm once and kills the victims. Returns the output or error of the job, and the number of ranks killed before its end.
     fn run_once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         let (run_files, arguments) = (&self.run_files, self.run_files.arguments(LIMITS, journal, &self.job));
@@ -118,7 +109,6 @@ impl Trials {
         deaths::run(&launch, ("kill-run", &arguments), &run_files.run_folder, victims, has_joined, &mut || ())
     }
 
-    /// Runs the farms in which workers are killed.
     fn run_with_workers_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let columns = [
             "killed",
@@ -138,7 +128,6 @@ impl Trials {
             while series.runs() < runs {
                 let victims = deaths::draw(&mut self.random, RANKS, dead, KILL_UNTIL * self.undisturbed[0]);
                 match self.run_with_kills(&victims) {
-                    // The run ended before the kill, so it is not a sample.
                     Ok(None) => series.ended_before_kill += 1,
                     Ok(Some(run)) => {
                         moments.extend(victims.iter().map(|victim| victim.after));
@@ -185,7 +174,7 @@ impl Trials {
         self.undisturbed[dead] + (1.0 + CHECK_INTERVAL) * LIMITS.silence.as_secs_f64()
     }
 
-    /// Runs the farm and kills the victims; returns `None` if the run ended before all of them were killed.
+    /// Runs the farm and kills the victims; returns `None` if the run ended before all victims were killed.
     fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.run_files.run_folder.clear()?;
         let (output, killed) = self.run_once(RANKS, victims, false)?;
@@ -200,7 +189,6 @@ impl Trials {
         Ok(Some(Run { seconds, part, again: started.sum::<usize>() as f64 - self.job.task_set.tasks as f64 }))
     }
 
-    /// Runs the farms in which all ranks are killed, and restarts each of them.
     fn run_with_all_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
         let runs = if smoke { 2 } else { 50 };
         let tasks = self.job.task_set.tasks;
@@ -246,8 +234,8 @@ impl Trials {
         Ok(())
     }
 
-    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
-    /// if the first run ended before the kill.
+    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None` if the run ended before the
+    /// kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
         self.run_files.run_folder.clear()?;
         let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), true)?;
@@ -276,32 +264,26 @@ impl Trials {
     }
 }
 
-/// Measurements of a run in which workers were killed.
 struct Run {
     seconds: f64,
-    /// Time of the run divided by its bound: the time of an undisturbed run on the surviving ranks plus the time to detect the deaths.
+    /// Time of the run, divided by its bound: the time of an undisturbed run on the surviving ranks, plus the time to detect the deaths.
     part: f64,
-    /// Number of tasks that were started twice.
+    /// Number of additional starts of tasks, which were already started by other workers.
     again: f64,
 }
 
-/// Task counts of a run that was restarted from a journal.
 struct Restart {
-    /// Number of tasks whose results were intact in the journal.
+    /// Number of tasks whose results were intact in the journal (file of completed results) at the kill.
     journalled_results: usize,
-    /// Number of tasks that the killed run had started and whose results were not in the journal.
     lost: usize,
-    /// Number of tasks that were started again although their results were in the journal.
     again: usize,
 }
 
-/// Results of several runs in which ranks were killed.
 #[derive(Default)]
 struct Series {
     times: Vec<f64>,
     parts: Vec<f64>,
     again: Vec<f64>,
-    /// Number of runs that hung, failed, or wrote a wrong output.
     wrong: usize,
     ended_before_kill: usize,
 }

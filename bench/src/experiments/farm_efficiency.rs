@@ -1,14 +1,12 @@
-//! Utilization of two cores by a farm: 10,000 tasks of 0.5 ms whose lengths have a deviation of 80 %, on two ranks
-//! that both compute, pinned to two cores.
+//! Experiment on the utilization of two cores by a farm: 10,000 tasks of 0.5 ms whose lengths have a deviation of 80 %, on two ranks that both
+//! compute, pinned to two cores.
 //!
-//! The farm runs alone, and next to a permanent load that takes half of the second core. The programs written by hand
-//! send one task at a time with eight requested ahead, give half of the tasks to each rank, or give half of the
-//! *work* to each rank; the last one needs the task lengths in advance and shows the limit of the machine. The
-//! framework runs with automatic chunking and with the fixed chunking policies.
+//! The farm runs alone, and next to a process that permanently takes half of the second core. The programs written by hand send one task per message
+//! with eight requested ahead, give half of the tasks to each rank, or give half of the *work* to each rank; the last program needs the task lengths
+//! in advance, and shows the limit of the machine. The framework runs with automatic chunking and with the fixed chunking policies.
 //!
-//! The efficiency is the sum of all task times, measured around each task, divided by twice the time of the run. An
-//! interrupted task takes longer and seems to use its core well, so the table also shows the time relative to that of
-//! equal halves of the work.
+//! The efficiency is the sum of all task times, measured around each task, divided by twice the time of the run. An interrupted task takes longer and
+//! seems to use its core well, so the table also shows the time relative to that of equal halves of the work.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -36,12 +34,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ROUNDS: usize = 20;
 const TASKS: usize = 10_000;
-/// Mean length of a task in seconds.
 const LENGTH: f64 = 0.5e-3;
-/// Standard deviation of the length of a task, relative to the mean.
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 2006;
-/// Duration of the measurement of the fraction of a core that a thread gets next to the load; it covers many time slices of the scheduler.
+/// Time for measuring the fraction of a core that a thread gets next to the load process. It covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const AUTO: &str = "armature";
@@ -50,7 +46,7 @@ const BY_HAND: &str = "MPI by hand, 8 ahead";
 const HALVES: &str = "MPI by hand, static";
 const EVEN: &str = "MPI by hand, equal work";
 
-/// Compared ways to distribute the tasks. Only the first five have target values; the others are the fixed chunking policies.
+/// Compared ways to distribute the tasks. Only the first five have targets.
 const WAYS: [(&str, Way); 11] = [
     (AUTO, Way::Farm(Chunking::Auto)),
     (BY_HAND, Way::Ahead(8)),
@@ -85,7 +81,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         })
     });
     let alone = round_robin(rounds, alone.collect())?;
-    // The first run of each compared way to distribute the tasks was the warm-up and is left out.
+    // The first run of each way to distribute the tasks is the warm-up.
     let runs: Vec<Vec<Run>> =
         runs.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
 
@@ -105,8 +101,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     write_tables(report, ways, &alone, &loaded_rounds, &runs)?;
     let thread_shares = thread_shares.into_inner();
     if !thread_shares.is_empty() {
-        // Maximum speed of any distribution of the work, relative to equal halves. If a rank gets the share s of the loaded core, equal halves take
-        // 0.5 / s, and a distribution without waiting takes 1 / (1 + s).
+        // Maximum speed of any distribution of the work, relative to equal halves. If a rank gets the share s of the second core, equal halves take
+        // the time 0.5 / s, and a distribution without waiting 1 / (1 + s).
         let thread_shares = median(&thread_shares);
         let bound = (1.0 + thread_shares) / (2.0 * thread_shares);
         report.note(format!(

@@ -1,12 +1,12 @@
-//! Search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that create tasks, with
-//! subtrees of very uneven size.
+//! Experiment on the search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that create tasks, with subtrees of very
+//! uneven size.
 //!
 //! The baseline is a plain recursion on one core, whose time two cores can at best halve. The program written by hand gives half of the roots (the
 //! tasks that exist at the start) to each rank. mpi4py.futures submits the tasks that a result creates from its master, which runs no tasks itself;
 //! the tasks of mpi4py do not compute but keep their core busy for as long as the tasks of the framework take.
 //!
-//! A branch and bound for the shortest tour through some towns then shows what a shared incumbent saves: the number of
-//! nodes that four ranks search with one, and with one bound per rank.
+//! A branch and bound for the shortest tour through some towns then compares the numbers of nodes that four ranks search with a shared incumbent
+//! (best tour so far), and with one incumbent per rank.
 
 use super::peers;
 use crate::{
@@ -31,18 +31,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 20;
-/// Mean length of a task in seconds.
 const LENGTH: f64 = 0.2e-3;
-/// Number of roots, the tasks that exist at the start. The tree has some ten thousand nodes: a quarter of them below the largest root, and two fifths
+/// Number of roots (tasks that exist at the start). The tree has some ten thousand nodes: a quarter of them below the largest root, and two fifths
 /// below one half of the roots.
 const ROOTS: u64 = 16;
 const DEPTH: u32 = 9;
 
-/// Number of towns of a tour. A search has some hundred thousand nodes.
+/// Number of towns of a tour, with which a branch and bound has some hundred thousand nodes.
 const TOWNS: usize = 12;
-/// Seeds of the places of the towns.
+/// Seeds of the random positions of the towns, one for each measured tour.
 const SEEDS: std::ops::Range<u32> = 1..4;
-/// Number of towns in the shortest form of the experiment.
 const FEW_TOWNS: usize = 9;
 
 const FARM: &str = "armature";
@@ -96,8 +94,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     compare_bounds(report, if smoke { FEW_TOWNS } else { TOWNS })
 }
 
-/// Counts the nodes that a branch and bound for the shortest tour searches: on one rank, on several ranks with a shared incumbent, and with one bound
-/// per rank.
+/// Counts the nodes that a branch and bound for the shortest tour searches: on one rank, on several ranks with a shared incumbent (best tour so far),
+/// and with one incumbent per rank.
 fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
     let ratio = "one bound per rank / shared";
     let mut table = Table::new(&["tour", "serial nodes", "shared incumbent", "one bound per rank", ratio]);
@@ -115,7 +113,6 @@ fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
     report.table("bounds", &table)
 }
 
-/// Converts a speed-up on two cores into an efficiency, with its interval.
 fn halved(ratio: Interval) -> Interval {
     Interval { value: ratio.value / 2.0, low: ratio.low / 2.0, high: ratio.high / 2.0 }
 }

@@ -1,12 +1,11 @@
-//! Tasks per second of a farm with trivial tasks on two ranks: the framework, hand-written MPI, and other frameworks.
+//! Experiment on the tasks per second of a farm with trivial tasks on two ranks: the framework, hand-written MPI, and other frameworks.
 //!
-//! In the program written by hand, rank 0 distributes and collects, and rank 1 runs the tasks, in chunks of 32 with
-//! some chunks requested ahead; the program also runs with its best chunk size. The framework runs in the
-//! corresponding configuration (a dedicated master) and in its default configuration, in which rank 0 runs tasks,
-//! too. The framework chooses its chunk sizes itself.
+//! In the program written by hand, rank 0 distributes and collects, and rank 1 runs the tasks, in chunks of 32 with some chunks requested ahead; the
+//! program also runs with its best chunk size. The framework runs in the corresponding configuration (a dedicated master) and in its default
+//! configuration, in which rank 0 runs tasks, too. The framework chooses its chunk sizes itself.
 //!
-//! The other frameworks use two processes: renoir distributes tasks to both or runs all tasks in the second one;
-//! mpi4py.futures has a master and a worker. Each of them runs with the best of several chunk sizes.
+//! The other frameworks use two processes: renoir distributes tasks to both or runs all tasks in the second one; mpi4py.futures has a master and a
+//! worker. Each of them runs with the best of several chunk sizes.
 
 use std::path::Path;
 
@@ -35,17 +34,14 @@ const RENOIR: [(&str, &str); 2] =
     [("renoir, both processes", "renoir-farm"), ("renoir, second process", "renoir-farm-far")];
 const MPI4PY: &str = "mpi4py.futures, best chunk";
 
-/// Parameters of the measurement for tasks and results of `size` bytes.
 struct Case {
     name: &'static str,
     size: usize,
-    /// Number of tasks in a run; a run takes about a second.
     tasks: usize,
-    /// Chunk sizes to try in the hand-written program.
     chunks: &'static [usize],
-    /// Number of tasks with renoir, and the batch sizes (tasks per message) to try.
+    /// Number of tasks with the framework renoir, and the batch sizes (tasks per message) to try.
     renoir: (usize, &'static [usize]),
-    /// Number of tasks with mpi4py, and the chunk sizes to try; `None` if mpi4py is not measured.
+    /// Number of tasks with mpi4py.futures, and the chunk sizes to try; `None` if it is not measured.
     mpi4py: Option<(usize, &'static [usize])>,
 }
 
@@ -68,7 +64,6 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Number of messages that may be in flight in the hand-written program.
 const MESSAGES_IN_FLIGHT: usize = 8;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -108,7 +103,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot(&names, &all))
 }
 
-/// Program to be measured, with the number of tasks per message; 0 if the framework chooses this number.
+/// Program to be measured. `chunk` is its number of tasks per message; 0 if the framework chooses this number.
 struct Entry<'a> {
     name: &'static str,
     chunk: usize,
@@ -116,7 +111,6 @@ struct Entry<'a> {
 }
 
 impl Case {
-    /// Returns all programs to be measured, each with the best of the chunk sizes that were tried.
     fn field<'a>(&'a self, smoke: bool, peers: Option<&'a Path>) -> Outcome<Vec<Entry<'a>>> {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
@@ -147,13 +141,12 @@ impl Case {
     }
 }
 
-/// Returns the chunk size with the highest median rate in a few rounds of measurement; if `smoke` is true, only the first size is tried.
+/// Returns the chunk size (tasks per message) with the highest median rate of tasks in three rounds, or the first size if `smoke` is true.
 fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;
     let contestants =
         tried.iter().map(|&chunk| Contestant::new(format!("chunks of {chunk}"), move || run(chunk)));
-    // If there is only one chunk size, there is nothing to compare, and no round is run.
     let rounds = if tried.len() > 1 { 3 } else { 0 };
     let rates = round_robin(rounds, contestants.collect())?;
     let medians = tried.iter().zip(rates.iter()).map(|(&chunk, (_, samples))| (chunk, median(samples)));

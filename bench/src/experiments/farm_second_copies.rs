@@ -1,5 +1,5 @@
-//! Time of a farm on four ranks of which one runs at a tenth of its speed in the last twentieth of the tasks: with second copies of unfinished tasks
-//! on idle ranks, without them, and with a distribution that knows the speeds in advance.
+//! Experiment on the time of a farm on four ranks, one of which slows down to a tenth of its speed for the last twentieth of the tasks: with second
+//! copies of unfinished tasks on idle ranks, without them, and with a distribution that knows the speeds in advance.
 
 use std::time::Duration;
 

@@ -1,17 +1,16 @@
-//! A farm on a thousand simulated hosts, and the number of workers that is worthwhile.
+//! Experiment on a farm on a thousand simulated hosts, and on the number of workers that is worthwhile.
 //!
-//! The hosts are equal and connected by one switch, with links of 1 Gbit/s and 25 µs each. A sender is busy with
-//! every message for the start-up time of [`NETWORK`]: `mo` in the model of Cesar et al., which limits a single master of many workers. Rank 0 only
-//! distributes tasks. Tasks declare their lengths, which are gamma-distributed with a deviation of 80 %; simulated times are exactly reproducible.
+//! The hosts are equal and connected by one switch, with links of 1 Gbit/s and 25 µs each. A sender is busy with every message for the start-up time
+//! of [`NETWORK`] (`mo` in the model of Cesar et al.), which limits the number of workers of a single master. Rank 0 only distributes tasks. Tasks
+//! declare their lengths, which are gamma-distributed with a deviation of 80 %; simulated times are exactly reproducible.
 //!
-//! *Efficiency*: 100,000 long or short tasks on 1000 ranks in addition to rank 0, from one master and through
-//! sub-masters. Sub-masters run no tasks themselves, so their time counts as lost.
+//! *Efficiency*: 100,000 long or short tasks on 1000 ranks in addition to rank 0, from one master and through sub-masters. Sub-masters run no tasks
+//! themselves, so their time counts as lost.
 //!
-//! *Workers*: even shorter tasks, for which only few workers are worthwhile. The planner's model (Cesar et al. 2006,
-//! (7) to (9) and (13)) predicts the number of workers with the smallest performance index from the parameters of the
-//! network and the sum of all lengths. The farm runs with many numbers of workers around the prediction, in equal
-//! shares as the model assumes. The second of two iterations is timed, because all ranks have joined the farm by
-//! then.
+//! *Workers*: even shorter tasks, for which only few workers are worthwhile. The planner's model (Cesar et al. 2006, (7) to (9) and (13)) predicts
+//! the number of workers with the smallest performance index from the parameters of the network and the sum of all lengths. The farm runs with many
+//! numbers of workers around the prediction, in equal shares as the model assumes. The second of two iterations is timed, because all ranks have
+//! joined the farm by then.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -41,9 +40,7 @@ const NETWORK: Network = Network { bandwidth: 125e6, start_up: 50e-6 };
 const DEVIATION: f64 = 0.8;
 const SEED: u64 = 32;
 
-/// Mean task lengths in seconds for which 1000 workers should be used efficiently.
 const LENGTHS: [f64; 2] = [0.05, 0.01];
-/// Chunking policies, each with the number of sub-masters between the master and the workers.
 const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Auto, 0),
     (Chunking::Auto, 8),
@@ -52,9 +49,9 @@ const WAYS: [(Chunking, usize); 6] = [
     (Chunking::Static, 0),
     (Chunking::Policy(Published::Fac2), 0),
 ];
-/// Mean task length in seconds for which only few workers are worthwhile.
+/// Mean task length in seconds, so short that only few workers are worthwhile.
 const SHORT_TASK: f64 = 0.135e-3;
-/// Numbers of workers to try, relative to the predicted number.
+/// Numbers of workers to try, relative to the number that the model predicts.
 const TRIED_RATIOS: [f64; 9] = [0.4, 0.6, 0.75, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -81,7 +78,7 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
     ]);
     for length in LENGTHS {
         for (chunking, sub_masters) in WAYS {
-            // The few workers of the shortest form of the experiment need at most two sub-masters.
+            // The few workers of a smoke run (short test of the experiment) need at most two sub-masters.
             let sub_masters = sub_masters.min(workers / 4);
             let case = Simulated { sub_masters, ..case(tasks, length, workers, chunking) };
             let run = case.run(Path::new(FOLDER))?;
@@ -122,7 +119,7 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
     let mut tried = BTreeMap::new();
     for part in TRIED_RATIOS.iter().filter(|part| !smoke || [0.4, 1.0, 2.0].contains(*part)) {
         let workers = (part * predicted as f64).round().max(1.0) as usize;
-        // Two iterations are run, because the first one includes the time in which ranks join the farm.
+        // The second of two iterations is measured, because the first one includes the time in which ranks join the farm.
         let twice = Simulated { iterations: 2, ..case(tasks, mean, workers, Chunking::Static) };
         let seconds = twice.run(Path::new(FOLDER))?.last;
         let index = performance_index(workers, seconds, model.compute);

@@ -1,11 +1,9 @@
-//! Farms on simulated hosts that start with too many or too few workers: the number of workers to which they
-//! converge.
+//! Experiment on farms on simulated hosts that start with too many or too few workers: the number of workers to which they converge.
 //!
-//! The hosts are equal and connected by one switch; rank 0 only distributes tasks. The planner's model (Cesar et
-//! al. 2006) computes, from the parameters of the network and the sum of all task lengths, the number of workers with
-//! the smallest performance index. The farm knows neither: it measures its messages and its tasks, and changes the
-//! number of workers between iterations. It starts with all hosts, and with a few hosts. After ten iterations the
-//! number of workers must be within 15 % of the model's.
+//! The hosts are equal and connected by one switch; rank 0 only distributes tasks. The planner's model (Cesar et al. 2006) computes, from the
+//! parameters of the network and the sum of all task lengths, the number of workers with the smallest performance index. The farm does not know these
+//! parameters: it measures messages and tasks, and changes the number of workers between iterations. It starts with all hosts, and with a few hosts.
+//! After ten iterations the number of workers must be within 15 % of the model's.
 
 use std::path::Path;
 
@@ -29,7 +27,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/farm-workers";
-/// Number of simulated hosts, without the host of rank 0.
 const HOSTS: usize = 64;
 const FEW_HOSTS: usize = 4;
 const ITERATIONS: usize = 10;
@@ -37,8 +34,8 @@ const SEED: u64 = 5;
 
 /// Cases: a name, a network, the number of tasks, and their mean length in seconds.
 ///
-/// With fast links the start-up times of messages dominate (equation (7) of Cesar et al.), with slow links
-/// their bytes (equation (8)).
+/// With fast links, the start-up times of messages dominate (equation (7) of Cesar et al.), with slow links the transfer of their bytes (equation
+/// (8)).
 const CASES: [(&str, Network, usize, f64); 13] = [
     ("slow to send", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 100e-6),
     ("slow to send, longer tasks", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 400e-6),

@@ -1,4 +1,4 @@
-//! Costs of Ferret's stages, from a profile written by `ferret query --record-profile`.
+//! Costs of the stages of the image search Ferret, from a profile written by `ferret query --record-profile`, and the throughput that they permit.
 
 use std::path::Path;
 
@@ -6,23 +6,20 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 use crate::{Outcome, platforms::Cluster};
 
-/// Names of Ferret's stages, each with the value true if the stage is serial.
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
 
-/// Mean costs over the items of a stream.
+/// Mean costs of the pipeline's stages over the items (query images) of a recorded run.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    /// Operations per second of the machine that recorded the profile.
     pub(super) reference: f64,
-    /// Number of items in the stream.
     pub(super) items: usize,
-    /// Mean work in operations and mean size in bytes of each stage.
+    /// Mean work of each stage in operations, and mean size of its output in bytes.
     pub(super) spec: PipelineSpec,
 }
 
-/// Lower bound on the seconds per item of a stream on a cluster, for any mapping. The bound ignores that the pipeline must be filled and drained, and
-/// that a stage of one item runs on a single host; considering either would change it by less than 1 %.
+/// Lower bound on the seconds per item of the pipeline on a cluster, for any mapping of stages to hosts. Ignoring the filling of the pipeline, and
+/// that a single host runs a stage of an item, changes the bound by less than 1 %.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Seconds per item if all hosts share all work in proportion to their speeds.
@@ -31,7 +28,7 @@ pub(super) struct Bound {
     pub(super) serial: f64,
     /// Seconds per item of work and transfers on host 0, the source of all items.
     pub(super) source: f64,
-    /// Seconds per item for receiving, work and transfers on the host of stage `load`, for the best choice of this host.
+    /// Seconds per item on the host of the serial stage `load` for receiving, work and sending, for the best choice of this host.
     pub(super) load: f64,
 }
 
@@ -40,12 +37,11 @@ impl Bound {
         self.plain().max(self.load)
     }
 
-    /// Returns the lower bound on the seconds per item without the restriction that the stage `load` runs on one host.
     pub(super) fn plain(&self) -> f64 {
         self.work.max(self.serial).max(self.source)
     }
 
-    /// Returns the name of the limit (work of all hosts, serial stage, link, or host of stage `load`) that determines this lower bound.
+    /// Returns the name of the resource (all hosts, serial stage, link of host 0, or host of stage `load`) that limits the throughput.
     pub(super) fn limit(&self) -> &'static str {
         match self.seconds() {
             s if s == self.work => "work",
@@ -57,7 +53,7 @@ impl Bound {
 }
 
 impl Costs {
-    /// Reads the costs of the first `most` items of a profile.
+    /// Reads the costs of the first `most` items of a profile written by `ferret`.
     pub(super) fn read(path: &Path, most: usize) -> Outcome<Self> {
         let text =
             std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
@@ -90,18 +86,16 @@ impl Costs {
         Ok(Costs { reference, items, spec })
     }
 
-    /// Computes the bounds on a cluster.
+    /// Computes the lower bounds on the seconds per item on a cluster.
     ///
-    /// Host 0 is the source of all items. An item leaves host 0, if at all, before some stage: host 0 has then done
-    /// the work of the previous stages and must send the input of that stage. If fractions x(k) of the items leave
-    /// before stage k, the processor and the link of host 0 take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds per item (w: work before stage k, d:
-    /// bytes sent, s and b: speed and bandwidth of the host), at best at the same time, so the larger of the two is a bound. The minimum of this
-    /// bound is reached by a mixture of at most two k.
+    /// Host 0 is the source of all items. An item leaves host 0, if at all, before some stage: host 0 has then done the work of the previous stages
+    /// and must send the input of that stage. If fractions x(k) of the items leave before stage k, the processor and the link of host 0 take `Σ x(k)
+    /// w(k) / s` and `Σ x(k) d(k) / b` seconds per item (w: work before stage k, d: bytes sent, s and b: speed and bandwidth of the host), at best at
+    /// the same time, so the larger of the two is a bound. A mixture of at most two k minimizes this bound.
     ///
-    /// The first stage, `load`, is serial: one host p runs it for all items of a mapping. If p is host 0, no item
-    /// leaves before this stage. Otherwise every item is sent from host 0 to p before any work is done, which
-    /// transfers the bytes of the input on the links of both hosts, and the argument for a source then holds for p.
-    /// The best p gives the bound.
+    /// The first stage, `load`, is serial: one host p runs it for all items of a mapping. If p is host 0, no item leaves before this stage. Otherwise
+    /// every item is sent from host 0 to p before any work is done, which transfers the bytes of the input on the links of both hosts, and the
+    /// argument for a source then holds for p. The smallest value over all p is the bound.
     pub(super) fn bound(&self, cluster: &Cluster) -> Bound {
         let stages = &self.spec.stages;
         let work: f64 = stages.iter().map(|s| s.work).sum();
@@ -119,11 +113,11 @@ impl Costs {
         }
     }
 
-    /// Returns the minimum seconds per item on host `p` if all items start there and leave before stage `from`,
-    /// before a later stage, or never.
+    /// Returns the minimum seconds per item on host `p` if all items start on `p` and are sent to other hosts before stage `from`, before a later
+    /// stage, or never.
     fn leaving(&self, cluster: &Cluster, p: usize, from: usize) -> f64 {
-        // For each stage before which items may leave host `p`, and for items that never leave: seconds per item of computing and of sending on the
-        // host.
+        // Seconds per item of computing and of sending on host `p`, for each stage before which items may leave the host, and for items that never
+        // leave.
         let (mut done, mut bytes) = (0.0, self.spec.input);
         let mut ways: Vec<(f64, f64)> = Vec::new();
         for stage in &self.spec.stages {
@@ -135,8 +129,8 @@ impl Costs {
         let mut least = f64::INFINITY;
         for &(a, c) in &ways[from..] {
             for &(b, d) in &ways[from..] {
-                // A fraction x of the items leaves the host before one stage, after `a` seconds of computing and `c` of sending per item; the others
-                // leave before another stage, with `b` and `d`. The larger of the mean computing and sending times is smallest where both are
+                // A fraction x of the items leaves the host before one stage, after `a` seconds of computing and `c` of sending per item; the other
+                // items leave before another stage, after `b` and `d`. The larger of the mean computing and sending times is smallest where both are
                 // equal, x·a + (1-x)·b = x·c + (1-x)·d, or at x = 0 or 1.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
@@ -179,7 +173,7 @@ mod tests {
         assert!((all.seconds() - 1.0).abs() < 1e-9 && all.limit() == "work", "{all:?}");
         let serial = bound([1e9, 1.0], 1e9);
         assert!(serial.seconds() < 1e-6, "{serial:?}");
-        // In the last cluster, host 0 executes `load`, whose output has 10 bytes per item, and its link transfers 5 bytes per second.
+        // Host 0 executes the stage `load`, whose output has 10 bytes per item, and its link transfers 5 bytes per second.
         let source = bound([1.0, 1e9], 5.0);
         assert!(source.limit() == "link of host 0", "{source:?}");
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");
@@ -191,8 +185,8 @@ mod tests {
         let costs = Costs { reference: 1.0, items: 1, spec };
         let cluster = Cluster { speeds: vec![22.0; 2], bandwidths: vec![250.0; 2] };
         let bound = costs.bound(&cluster);
-        // Without `load`, items could start on both hosts. With `load`, one host keeps a fraction 1 - x of the items and sends a fraction x
-        // on; its link and its processor then take the same time: 1000 x / 250 = (x + 22 (1 - x)) / 22.
+        // Without the serial stage `load`, items could start on both hosts. With it, one host keeps a fraction 1 - x of the items and sends a
+        // fraction x to the other host; its link and its processor then take the same time: 1000 x / 250 = (x + 22 (1 - x)) / 22.
         assert!((bound.plain() - 0.5).abs() < 1e-12 && bound.work == bound.plain(), "{bound:?}");
         assert!(
             bound.limit() == "host of load" && (bound.seconds() - 4.0 * 22.0 / 109.0).abs() < 1e-12,

@@ -1,4 +1,4 @@
-//! Runs of Ferret on synthetic scenes, shared by several experiments.
+//! Runs of the image search Ferret on synthetic images, for several experiments.
 
 use std::{
     fs,
@@ -13,22 +13,18 @@ use crate::{
     ranks::{Launch, finish},
 };
 
-/// Name of the output file of the run on one rank.
 pub(super) const SERIAL: &str = "serial.tsv";
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Ferret's program and the images of an experiment.
 #[derive(Debug)]
 pub(super) struct Files {
     ferret: PathBuf,
     folder: PathBuf,
-    /// Number of queries.
     pub(super) queries: usize,
 }
 
 impl Files {
-    /// Creates `scenes` scenes with four queries each, and their database, for the experiment of the given name.
+    /// Creates `scenes` synthetic images with four query images each, and their database, for the experiment `experiment`.
     pub(super) fn make(experiment: &str, scenes: usize) -> Outcome<Self> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let ferret = this.with_file_name("ferret");
@@ -56,7 +52,6 @@ impl Files {
         self.ferret.display().to_string()
     }
 
-    /// Returns the folder of the images and of all output.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -71,7 +66,7 @@ impl Files {
         finish(command, LIMIT).map(drop)
     }
 
-    /// Divides the queries between two folders of links, alternating between scenes, so that two runs can process half of the queries each.
+    /// Divides the query images between two folders of links, so that two concurrent runs can process half of them each.
     fn split(&self, queries: &Path) -> Outcome {
         let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {
@@ -91,19 +86,17 @@ impl Files {
         Ok(())
     }
 
-    /// Returns the arguments that run the given queries.
     pub(super) fn arguments(&self, queries: &str, out: &str, mapping: &str) -> Vec<String> {
         let (queries, db, out) = (self.path(queries), self.path("db"), self.path(out));
         ["query", &queries, "--db", &db, "-o", &out, "--mapping", mapping].map(String::from).to_vec()
     }
 
-    /// Runs all queries on `ranks` ranks and returns the seconds of the whole process. The output must be identical
-    /// to that of one rank, if the run on one rank exists.
+    /// Runs all queries on `ranks` ranks and returns the seconds of the whole process, start-up included. The output must be identical to that of an
+    /// earlier run on one rank, if there was one.
     pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
         self.query_with(out, ranks, mapping, &[])
     }
 
-    /// Runs all queries like [`query`](Files::query), with additional arguments.
     pub(super) fn query_with(&self, out: &str, ranks: usize, mapping: &str, more: &[String]) -> Outcome<f64> {
         let arguments = [&self.arguments("images/queries", out, mapping)[..], more].concat();
         let start = Instant::now();
@@ -113,7 +106,6 @@ impl Files {
         Ok(took)
     }
 
-    /// Runs both halves of the queries at the same time; returns the seconds until both are done.
     pub(super) fn halves(&self) -> Outcome<f64> {
         let start = Instant::now();
         let half = |number: usize| {
@@ -128,7 +120,7 @@ impl Files {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Checks that the output is identical to that of one rank.
+    /// Checks that the output is not empty, and is identical to that of an earlier run on one rank, if there was one.
     pub(super) fn check(&self, out: &str) -> Outcome {
         let written = fs::read(self.path(out))?;
         if written.is_empty() {

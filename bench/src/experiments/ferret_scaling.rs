@@ -1,7 +1,7 @@
-//! Ferret on one, two and six ranks on two cores: whole processes, start-up and calibration included.
+//! Experiment on the speed-up of the image search Ferret on one, two and six ranks on two cores. Measured times are those of whole processes,
+//! start-up included.
 //!
-//! For comparison, two runs of one rank each process half of the queries each at the same time. Their time bounds the speed-up that the machine
-//! allows.
+//! For comparison, two runs of one rank process half of the queries each at the same time. Their time shows the maximum speed-up on the machine.
 
 use super::ferret_runs::{Files, SERIAL};
 use crate::{

@@ -1,9 +1,8 @@
-//! Ferret on simulated clusters of 14 unequal hosts (Sect. 5.3 of the HeDPM paper, Table 4).
+//! Experiment on the image search Ferret on simulated clusters of 14 unequal hosts (Sect. 5.3 of the HeDPM paper, Table 4).
 //!
-//! The setup follows the paper: 700 queries to a database of 3500 images, compared with an orderly mapping (one stage
-//! after the other on hosts 0 to 5). The paper's cluster is not known; here the clusters are drawn from twenty
-//! unselected seeds. The costs were recorded in a real run, so the stream is replayed without images; simulated times
-//! are exactly reproducible.
+//! The setup follows the paper: 700 queries to a database of 3500 images. The planners' mappings are compared with an orderly mapping (one stage
+//! after the other on hosts 0 to 5). The paper's cluster is not known; here the clusters are drawn from twenty unselected seeds. The costs of the
+//! items were recorded in a real run, and are replayed without images; simulated times are exactly reproducible.
 
 use std::{
     collections::BTreeMap,
@@ -35,21 +34,20 @@ const HOSTS: usize = 14;
 pub(super) const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
-/// Limit on the real time of a simulated run.
+/// Limit on the real (not simulated) time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Number of mappings that a long search evaluates; the planner's own budget is 80 000.
+/// Number of mappings that the method "long search" evaluates; the planner's default is 80 000.
 const LONG: usize = 2_000_000;
 
-/// Function that chooses the mapping for a run of a stream on a cluster.
+/// Function that chooses the mapping (assignment of stages to hosts) for a run on a simulated cluster.
 type Choice = fn(&Case<'_>) -> Outcome<Mapping>;
 
-/// Compared method: a way to choose the mapping, and the options of the run.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
     dispatch: Dispatch,
     env: &'static [(&'static str, &'static str)],
     mapping: Choice,
-    /// Mapping to which the run is forced to change during the stream, and the number of results after which it changes.
+    /// Mapping (assignment of stages to hosts) to which the run is forced to change, and the number of results after which it changes.
     later: Option<(u64, Choice)>,
 }
 
@@ -58,14 +56,15 @@ const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
-/// Method that starts like live balancing and changes at item 60 to the mapping of the refined (default) planner. By then, live balancing knows the
-/// costs of the stages on most clusters.
+/// Method that starts like live balancing and changes at item 60, when live balancing knows the costs of the stages on most clusters, to the mapping
+/// of the refined (default) planner.
 const REFINED_LATER: &str = "refined from item 60 on";
 const REFINED_AT: u64 = 60;
 const LONG_SEARCH: &str = "long search";
 const LONG_SEARCH_APART: &str = "long search without overlap";
 
-/// All compared methods. The last three are references: a tuner with perfect knowledge, and two searches that evaluate many more mappings.
+/// All compared methods. The last three are references: one changes to the mapping of a planner with perfect knowledge, and two evaluate many more
+/// mappings.
 pub(super) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: ORDERLY, dispatch: Dispatch::RoundRobin, env: &[], mapping: orderly, later: None },
     Contestant {
@@ -135,42 +134,41 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Cluster, and the stream that is run on the cluster.
+/// Simulated cluster, and the items that the pipeline processes on the cluster.
 pub(super) struct Case<'a> {
     seed: u64,
     costs: &'a Costs,
-    /// Number of items in the stream; the recorded items repeat if the stream is longer.
+    /// Number of items to process; the recorded items repeat if there are fewer.
     items: usize,
     cluster: Cluster,
     platform: Platform,
     folder: PathBuf,
 }
 
-/// Result of a run of the stream on a cluster.
+/// Result of a run with one method on a simulated cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     mapping: String,
-    /// Seconds between two items at the end of the pipeline that the planner's model predicts for the mapping.
+    /// Seconds between two results of the pipeline that the planner's model predicts for the mapping.
     predicted: f64,
     pub(super) seconds: f64,
     pub(super) checksum: String,
-    /// Arrival time of each item in seconds since the start.
     pub(super) arrivals: Vec<f64>,
-    /// Changes of mapping: time in seconds since the start, and the new mapping.
+    /// Times of changes of the mapping, in seconds since the start, and the new mappings.
     pub(super) changes: Vec<(f64, String)>,
 }
 
 impl Run {
-    /// Returns the seconds per item over the last 80 % of the stream, which excludes the effects of the start.
+    /// Returns the seconds per item over the last 80 % of the items, which excludes the effects of the start.
     pub(super) fn settled(&self) -> Option<f64> {
         self.pace(self.arrivals.len() / 5)
     }
 
-    /// Returns the ratio of this run's pace (seconds per item) to that of the run `other`. If one of the runs has no pace, the ratio is infinite and
-    /// counts as a miss; the run is not left out.
+    /// Returns the ratio of this run's pace (seconds per item) to that of the run `other`. If one of the runs has no pace, the ratio is infinite,
+    /// which misses the target.
     ///
-    /// A pace below `least`, the time that all hosts together need for an item, is raised to `least`: items that
-    /// arrive faster were finished before the measured interval and waited behind an older item.
+    /// A pace below `least`, the time that all hosts together need for an item, is raised to `least`: items that arrive faster were finished earlier
+    /// and waited behind an older item, because results are delivered in order.
     pub(super) fn pace_ratio(&self, other: &Run, pace: fn(&Run) -> Option<f64>, least: f64) -> f64 {
         let held = |run| pace(run).map(|pace| pace.max(least));
         held(self).zip(held(other)).map_or(f64::INFINITY, |(own, other)| own / other)
@@ -178,9 +176,9 @@ impl Run {
 
     /// Returns the seconds per item from item `from` on.
     ///
-    /// Items are delivered in order, so a slow host releases a hundred of them at once when it finishes an old one,
-    /// and the arrival time of a single item is a poor measure of the rate. The start time is therefore the mean over the twentieth of
-    /// the stream on either side of `from`.
+    /// Items are delivered in order, so a slow host releases a hundred of them at once when it finishes an old one, and the arrival time of a single
+    /// item is a poor measure of the rate. The start time is therefore the mean arrival time of the items around `from`, a twentieth of all items on
+    /// either side.
     pub(super) fn pace(&self, from: usize) -> Option<f64> {
         let items = self.arrivals.len();
         let around = self.arrivals.get(from.saturating_sub(items / 20)..=from + items / 20)?;
@@ -190,7 +188,6 @@ impl Run {
     }
 }
 
-/// Results of the runs with all compared methods on one cluster.
 struct Row {
     seed: u64,
     items: f64,
@@ -208,7 +205,7 @@ impl Row {
     }
 
     fn best(&self) -> f64 {
-        // Runs that change their mapping are left out, because their times are not those of a single mapping.
+        // Runs that change their mapping (assignment of stages to hosts) are left out, because their times are not those of a single mapping.
         let fixed = self.runs.values().filter(|run| run.changes.is_empty());
         fixed.map(|run| run.seconds).fold(f64::INFINITY, f64::min)
     }
@@ -217,20 +214,19 @@ impl Row {
         self.seconds(ORDERLY) / self.seconds(name)
     }
 
-    /// Returns the ratio of this run's seconds per item to those with the mapping of the refined planner, over the last 80 % of the items. Times per
-    /// item below `least` are raised to `least`.
+    /// Returns the seconds per item with the method `name` over the last 80 % of the items, relative to the refined (default) planner. Times per item
+    /// below `least` are raised to `least`.
     fn settled(&self, name: &str, least: f64) -> f64 {
         let both = self.runs.get(name).zip(self.runs.get(REFINED));
         both.map_or(f64::INFINITY, |(run, refined)| run.pace_ratio(refined, Run::settled, least))
     }
 }
 
-/// Returns the mapping that places one stage after the other on hosts 0, 1, 2, ….
 fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
     Ok(Mapping::new((0..case.costs.spec.len()).map(|n| Block::new(n..n + 1, vec![n])).collect()))
 }
 
-/// Returns the mapping of the refined (default) planner, which here knows the hosts and the costs of the stages exactly.
+/// Returns the mapping of the refined (default) planner, which in this experiment knows the hosts and the costs of the stages exactly.
 fn refined(case: &Case<'_>) -> Outcome<Mapping> {
     case.searched_mapping(&case.platform, None)
 }
@@ -245,21 +241,20 @@ impl<'a> Case<'a> {
         Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
-    /// Returns a mapping by the rules of the HeDPM paper, in whose model hosts do not compute while they communicate.
+    /// Returns the mapping of a planner in the HeDPM paper, in whose model hosts do not compute while they communicate.
     fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
         let platform = self.platform.clone().with_overlap(false);
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
-    /// Returns a mapping of the refined (default) planner for a platform. The budget is the number of mappings that the planner evaluates, by default
-    /// its own.
+    /// Returns the mapping of the refined (default) planner, which evaluates `budget` mappings (by default 80 000), for the hosts and links
+    /// `platform`.
     fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// Returns the hosts of the cluster under the model of the HeDPM paper, in which a host does not compute while it sends or receives.
     fn without_overlap(&self) -> Platform {
         self.platform.clone().with_overlap(false)
     }
@@ -279,7 +274,6 @@ impl<'a> Case<'a> {
         Ok(Row { seed: self.seed, items: self.costs.items as f64, bound: self.bound(), runs })
     }
 
-    /// Returns the lower bounds on the time per item of any mapping.
     pub(super) fn bound(&self) -> Bound {
         self.costs.bound(&self.cluster)
     }
@@ -316,7 +310,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Returns the changes of mapping that rank 0 has logged, without the initial mapping.
+/// Reads from the event log the times and the new mappings of all changes of the mapping on rank 0.
 fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
     let records = armature::observe::read(events)?.records.into_iter();
     let switches = records.filter(|record| record.rank == 0).filter_map(|record| match record.event {
@@ -326,7 +320,7 @@ fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
     Ok(switches.collect())
 }
 
-/// Parses the line that `ferret replay` prints, such as `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
+/// Parses the output line of `ferret replay`, such as `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
 fn outcome(output: &str) -> Outcome<(f64, String)> {
     let line = output.lines().find_map(|line| line.strip_prefix("replayed "));
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));
@@ -358,12 +352,12 @@ mod tests {
             changes: Vec::new(),
         };
         assert_eq!(run.settled(), Some(2.0));
-        // A single late item does not make the rest of the stream look fast.
+        // A single late item must not make the following items look fast.
         let mut arrivals: Vec<f64> = (0..100).map(f64::from).collect();
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
         assert_eq!(run.pace_ratio(&run, Run::settled, 0.0), 1.0);
-        // The items of the run `backlog` arrive 0.5 s apart, which is faster than the hosts can compute.
+        // The items of the run `backlog` arrive faster than the hosts can compute them.
         let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 0.0), 4.0);
         assert_eq!(run.pace_ratio(&backlog, Run::settled, 1.6), 1.25);

@@ -1,8 +1,8 @@
-//! Cost of yielding the processor whenever no message has arrived, for ranks that share cores, with and without a competing load.
+//! Experiment on the cost of yielding the processor whenever no message has arrived, for ranks that share cores, with and without a competing
+//! process.
 //!
-//! Open MPI makes ranks yield if `mpirun` finds more ranks than cores. armature switches yielding off, because its
-//! ranks sleep between polls. The experiment runs the same stream on four ranks on two cores with both settings,
-//! alone and next to a load on one core.
+//! Open MPI makes ranks yield if `mpirun` finds more ranks than cores. armature switches yielding off, because its ranks sleep between polls. The
+//! experiment runs the same pipeline on four ranks on two cores with both settings, alone and next to a competing process on one core.
 
 use armature_planner::pipeline::{PlanOptions, plan};
 use armature_planner::{Link, Platform};
@@ -25,11 +25,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const RANKS: usize = 4;
 const ROUNDS: usize = 10;
-/// Duration of an undisturbed stream in seconds.
+/// Time in seconds of a pipeline run without competing load.
 const SECONDS: f64 = 4.0;
 const SMOKE_SECONDS: f64 = 0.2;
 const PARAMETER: &str = "OMPI_MCA_mpi_yield_when_idle";
-/// Alternatives: name, value of Open MPI's parameter for yielding, and true if a load runs on one core.
 const WAYS: [(&str, &str, bool); 4] = [
     ("sleeping, alone", "0", false),
     ("yielding, alone", "1", false),

@@ -1,24 +1,22 @@
-//! A competing load starts on one core in the middle of a stream. The experiment measures the benefit of changing the
-//! mapping.
+//! Experiment in which a competing load starts on one core in the middle of a pipeline run. It measures the benefit of changing the mapping
+//! (assignment of stages to ranks).
 //!
-//! A pipeline of stages with a fixed amount of arithmetic runs on ranks that are pinned to two cores
-//! (`sched_setaffinity` in each rank before MPI starts; mpirun binds nothing), with one or two ranks per core. When a
-//! third of the items has arrived, a permanent load starts on one core. Three configurations of the stream are
-//! measured in turn, with the load and without it:
+//! A pipeline of stages with a fixed amount of arithmetic runs on ranks that are pinned to two cores (`sched_setaffinity` in each rank before MPI
+//! starts; mpirun binds nothing), with one or two ranks per core. When a third of the items has arrived, a permanent load starts on one core. Three
+//! configurations of the pipeline are measured in turn, with the load and without it:
 //!
-//! - *as in the paper*: the mapping that HeDPM plans for the true amounts of work, with items dealt to replicas in
-//!   turn;
+//! - *as in the paper*: the mapping that HeDPM plans for the true amounts of work, with items dealt to replicas in turn;
 //! - *on demand*: the refined plan for the same amounts of work, with items sent to replicas on request;
 //! - *live*: the default behaviour of the framework, calibration included.
 //!
-//! The first two know the work in advance and keep their mapping to the end. The load starts on the core on which the
-//! paper's mapping has more work. On the other core, the load would disturb the paper's mapping little, because that mapping leaves part of the
-//! core's time idle. On-demand dispatch may be better or worse there, depending on the core of the long serial stage, so live is compared with it on
-//! both cores. The bound is the capacity of the cores next to the load: after each run, the experiment measures the share of the loaded core that a
-//! thread gets next to the load; n busy ranks get as much as n such threads.
+//! The first two configurations know the work in advance and keep their mapping to the end. The load starts on the core on which the paper's mapping
+//! has more work. On the other core, the load would disturb the paper's mapping little, because that mapping leaves part of the core's time idle.
+//! On-demand dispatch may be better or worse there, depending on the core of the long serial stage, so the configuration *live* is compared with it
+//! on both cores. The throughput is bounded by the capacity of the cores next to the load: after each run, the experiment measures the share of the
+//! loaded core that a thread gets next to the load; n busy ranks get as much as n such threads.
 //!
-//! Parts: `alone` is without the load, `beside` has the load on the core with more work, `other` has the load on the
-//! other core, and `paper` adds the paper's mapping to the parts `alone` and `beside`.
+//! Parts: `alone` is without the load, `beside` has the load on the core with more work, `other` has the load on the other core, and `paper` adds the
+//! paper's mapping to the parts `alone` and `beside`.
 
 use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 
@@ -50,15 +48,14 @@ pub(super) const ON_FOUR: Experiment = Experiment {
     run: |report, smoke| run(report, smoke, 4),
 };
 
-/// Number of measured rounds. With six rounds the interval of a median reaches from the smallest to the largest sample;
-/// with fewer rounds there is no interval.
+/// Number of measured rounds. With six rounds the 95 % interval of a median reaches from the smallest to the largest sample; with fewer rounds there
+/// is no such interval.
 const ROUNDS: usize = 6;
-/// Duration of an undisturbed stream in seconds.
+/// Time in seconds of a pipeline run without competing load.
 const SECONDS: f64 = 24.0;
 const SMOKE_SECONDS: f64 = 0.4;
-/// Factor by which the warm-up round is shorter than a measured round.
 const WARM_UP: f64 = 10.0;
-/// Duration of the measurement of the fraction of a core that a thread gets next to the load; it covers many time slices of the scheduler.
+/// Time for measuring the fraction of a core that a thread gets next to the load. It covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
 
 const PAPER: &str = "as in the paper";
@@ -66,21 +63,18 @@ const ON_DEMAND: &str = "on demand";
 const LIVE: &str = "live";
 const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
-/// Core on which the competing load runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadPlace {
-    /// No competing load.
     None,
-    /// Load on the core on which the mapping of the planner HeDPM has more work.
+    /// The core on which the mapping of the planner HeDPM has more work.
     Busier,
-    /// Load on the core on which the mapping of the planner HeDPM has less work.
+    /// The core on which the mapping of the planner HeDPM has less work.
     Other,
 }
 
 impl LoadPlace {
     const ALL: [LoadPlace; 3] = [LoadPlace::None, LoadPlace::Busier, LoadPlace::Other];
 
-    /// Returns the name of the part of the experiment with the load in this place.
     fn part(self) -> &'static str {
         match self {
             LoadPlace::None => "alone",
@@ -106,17 +100,15 @@ impl LoadPlace {
     }
 }
 
-/// Measurements of one run of the stream.
 struct Measured {
     run: Run,
     core_shares: Option<CoreShares>,
 }
 
-/// Shares of the loaded core that the competing load got, and that a thread next to it gets.
 struct CoreShares {
-    /// Fraction of the core that the load used, from its start to the end of the run.
+    /// Fraction of the core that the competing load used, from its start to the end of the run.
     load: f64,
-    /// Fraction of the core that a thread got next to the load, measured after the run.
+    /// Fraction of the core that a thread got next to the competing load, measured after the run.
     thread_share: f64,
 }
 
@@ -167,7 +159,6 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }));
     }
     let totals = round_robin(report.rounds(ROUNDS), contestants)?;
-    // The first run of each configuration was the warm-up and is left out.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
     let of = |way: usize, place: LoadPlace| -> &[Measured] {
@@ -242,15 +233,14 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     Ok(())
 }
 
-/// Returns the range of the fractions of the core that the load used in these runs. Runs with different fractions are
-/// not comparable.
+/// Formats the range of the core's fractions that the competing load used in these runs. Runs with different fractions are not comparable.
 fn load_share_range(runs: &[Measured]) -> String {
     let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.core_shares.as_ref()?.load)).collect();
     spread(&parts)
 }
 
-/// Returns a job for each entry of [`WAYS`], and both cores: first the core on which the mapping of the planner HeDPM has more work. The plans
-/// assume equally fast ranks and the links of a single machine.
+/// Returns a job for each compared configuration, and both cores, first the core on which the mapping of the planner HeDPM has more work. The
+/// planners assume equal ranks and the links of a single machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
@@ -261,7 +251,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // HeDPM places at most one block of stages on a processor. This rule is lifted, because stages 1 and 6 must both run on rank 0.
+    // HeDPM places at most one block of stages on a processor. The option lifts this rule, because stages 1 and 6 must both run on rank 0.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;
@@ -271,7 +261,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
     Ok(([paper, on_demand, live], by_load))
 }
 
-/// Returns the work of a mapping on each of two cores; the first half of the ranks is on the first core.
+/// Returns the work that a mapping assigns to each of two cores. The first half of the ranks is on the first core.
 fn work_by_core(mapping: &Mapping, spec: &PipelineSpec, ranks: usize) -> [f64; 2] {
     let mut work = [0.0; 2];
     for block in &mapping.blocks {
@@ -287,7 +277,7 @@ fn run_alone(job: Job, ranks: usize) -> Outcome<Measured> {
     Ok(Measured { run: job.on_mpi(ranks)?, core_shares: None })
 }
 
-/// Runs the job, and starts the competing load when a third of the job's items has arrived.
+/// Runs the job, and starts the competing load on `core` when a third of the items has arrived, for which the job creates the file `signal`.
 fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();
@@ -313,7 +303,6 @@ fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<
     })
 }
 
-/// Prints the best time that the machine allows next to the load.
 fn note_bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
     let thread_shares: Vec<f64> =
         all.iter().flatten().filter_map(|one| Some(one.core_shares.as_ref()?.thread_share)).collect();

@@ -1,7 +1,8 @@
-//! Ferret on four unequal hosts: one rank per stage with a fixed mapping, against the same start with live balancing.
+//! Experiment on the image search Ferret on four unequal hosts: a fixed mapping with one rank per stage, against live balancing that starts with this
+//! mapping.
 //!
-//! `ci/hosts` emulates the hosts on this machine: 50, 50, 25 and 12 % of a core, and links from 1 Gbit/s to 20
-//! Mbit/s. Times are taken from the summaries, so they do not include the start of ranks over the emulated network.
+//! `ci/hosts` emulates the hosts on this machine: 50, 50, 25 and 12 % of a core, and links from 1 Gbit/s to 20 Mbit/s. Times are taken from the
+//! summaries that the program prints, so they do not include the start of ranks over the emulated network.
 
 use std::{
     cell::RefCell,
@@ -75,7 +76,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the seconds of a run, from the first line of its summary: `N items in S s, …`.
+/// Parses the seconds of a run in the first line of the printed summary: `N items in S s, …`.
 fn seconds(summary: &str) -> Outcome<f64> {
     let found = summary.lines().find_map(|line| {
         let (_, rest) = line.split_once(" items in ")?;
@@ -84,7 +85,7 @@ fn seconds(summary: &str) -> Outcome<f64> {
     found.ok_or_else(|| format!("expected a summary with its time, got:\n{summary}").into())
 }
 
-/// Emulated hosts, which are removed when this value is dropped. Hosts left over from a killed run are removed by the next run.
+/// Emulated hosts, which are removed when this value is dropped. A later run removes the hosts of a killed run.
 struct Hosts {
     scripts: PathBuf,
     folder: PathBuf,
@@ -98,7 +99,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Runs a script and returns its standard error, which is also the error message if the script fails.
+    /// Runs a script of `ci/hosts` and returns its standard error.
     fn script(&self, name: &str, arguments: &[String]) -> Outcome<String> {
         let messages = self.folder.join("messages.txt");
         let mut command = Command::new(self.scripts.join(name));
@@ -111,7 +112,6 @@ impl Hosts {
         Ok(messages)
     }
 
-    /// Runs all queries on the four hosts, with one rank per stage at the start. Returns the printed summary.
     fn query(&self, files: &Files, out: &str, balance: &str) -> Outcome<String> {
         let mut arguments = vec!["-n".into(), RANKS.into(), files.ferret()];
         arguments.extend(files.arguments("images/queries", out, "orderly"));

@@ -1,9 +1,8 @@
-//! Live balancing on simulated clusters whose speeds are constant: the time until it settles, the mapping reached,
-//! and its stability.
+//! Experiment on live balancing on simulated clusters whose speeds are constant: the time until the mapping (assignment of stages to hosts) settles,
+//! its quality, and its stability.
 //!
-//! The clusters and the stream are those of `ferret-simgrid`; the stream is repeated four times, so that its
-//! beginning and its end have little weight. The costs of items differ by a factor of up to a hundred, which is the
-//! only noise: speeds and links are constant.
+//! The clusters and the items are those of the experiment `ferret-simgrid`; the items are repeated four times, so that the beginning and the end of
+//! the run have little weight. The costs of items differ by a factor of up to a hundred, which is the only noise: speeds and links are constant.
 
 use std::path::Path;
 
@@ -22,9 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of items whose costs were recorded in the profile.
 const ITEMS: usize = 700;
-/// Number of repetitions of the recorded items in the stream.
 const REPEATS: usize = 4;
 const MAX_CHANGES: f64 = 3.0;
 
@@ -32,12 +29,11 @@ struct Row {
     seed: u64,
     refined: Run,
     live: Run,
-    /// Minimum seconds per item on this cluster: all hosts share the work without idling.
+    /// Minimum seconds per item on this cluster, if all hosts share the work without idling.
     least: f64,
 }
 
 impl Row {
-    /// Returns the seconds per item in the second half of the stream.
     fn pace(run: &Run) -> Option<f64> {
         run.pace(run.arrivals.len() / 2)
     }
@@ -46,21 +42,18 @@ impl Row {
         self.live.pace_ratio(&self.refined, Row::pace, self.least)
     }
 
-    /// Returns the seconds per item of the run with live balancing relative to the run with the refined
-    /// mapping, from arrival times alone. Items that waited behind an older one may arrive faster than the
-    /// hosts can process them.
+    /// Returns the seconds per item with live balancing relative to the refined (default) planner's mapping, from arrival times alone. Items that
+    /// waited behind an older item may arrive faster than the hosts process them.
     fn by_arrivals(&self) -> f64 {
         self.live.pace_ratio(&self.refined, Row::pace, 0.0)
     }
 
-    /// Returns the ratio of the times per item (live balancing to refined mapping) over the last 80 % of the
-    /// stream, as `ferret-simgrid` measures it. That experiment's stream is a quarter as long, so that a hundred items that wait behind an item on a
-    /// slow host are a seventh of its 700 items.
+    /// Returns the ratio of the times per item (live balancing to the refined planner's mapping) over the last 80 % of the items, as the experiment
+    /// `ferret-simgrid` measures it with a quarter as many items.
     fn settled_ratio(&self) -> f64 {
         self.live.pace_ratio(&self.refined, Run::settled, self.least)
     }
 
-    /// Returns the number of mapping changes in the second half of the stream.
     fn late_changes(&self) -> usize {
         let half = self.live.arrivals.get(self.live.arrivals.len() / 2).copied().unwrap_or(f64::INFINITY);
         self.live.changes.iter().filter(|(at, _)| *at > half).count()

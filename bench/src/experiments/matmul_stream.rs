@@ -1,8 +1,7 @@
-//! Cost of streaming for a product of matrices: the pipeline `matmul-stream`, which sends blocks of matrices to its
-//! stages, against a parallel loop whose rows stay on their ranks, and against OpenBLAS.
+//! Experiment on the cost of streaming for a product of matrices: the pipeline `matmul-stream`, which sends blocks of matrices to its stages, against
+//! a parallel loop whose rows stay on their ranks, and against OpenBLAS.
 //!
-//! All programs use single precision, except the loop and a second run of OpenBLAS, which use double precision.
-//! OpenBLAS is called through NumPy.
+//! All programs use single precision, except the loop and a second run of OpenBLAS, which use double precision. OpenBLAS is called through NumPy.
 
 use std::time::Instant;
 
@@ -71,8 +70,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the Gflop/s of the block product of `matmul-stream`, computed without a pipeline on blocks that are in
-/// memory.
+/// Returns the Gflop/s of the product of two blocks by the code of `matmul-stream`, without a pipeline.
 fn kernel(size: u64) -> Outcome<f64> {
     const SIDE: u64 = 128;
     let side = SIDE.min(size);
@@ -87,7 +85,6 @@ fn kernel(size: u64) -> Outcome<f64> {
     Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Returns the Gflop/s of NumPy's matrix product.
 fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
     let script = format!(

@@ -1,4 +1,4 @@
-//! The experiments, one per file.
+//! The benchmark experiments, one module for each.
 
 mod build_time;
 mod farm_deaths;
@@ -37,7 +37,7 @@ mod workflows;
 
 use crate::Experiment;
 
-/// All experiments, in the order in which they run.
+/// All benchmark experiments, in the order in which they run.
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     pipeline_flat_map::EXPERIMENT,

@@ -1,8 +1,8 @@
-//! Cost of measuring the stages and of logging events, relative to the time of Ferret.
+//! Experiment on the cost of measuring pipeline stages and of logging events, relative to the time of the image search Ferret.
 //!
-//! The cost is far too small to be visible in the time of Ferret, so it is measured separately: a pipeline of stages
-//! without useful work, with as many stages as Ferret and one item per batch, runs with and without the measurement,
-//! and with an event log. The difference per item is compared with the time of Ferret per item.
+//! The cost is far too small to be visible in the time of Ferret, so it is measured separately: a pipeline of stages without useful work, with as
+//! many stages as Ferret and one item per batch, runs with and without the measurement, and with an event log. The difference per item is compared
+//! with the time of Ferret per item.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of stages of the pipeline; Ferret has the same number.
+/// Number of stages of the pipeline, as in Ferret.
 const STAGES: u32 = 6;
-/// Time of a stage; long enough that the framework times every batch individually, as it does for Ferret.
+/// Time of a stage; so long that the framework times every batch of items individually, as it does for Ferret.
 const STAGE_TIME: Duration = Duration::from_micros(310);
 const ON: &str = "measured";
 const OFF: &str = "not measured";
@@ -75,7 +75,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Stage that keeps the core busy for `STAGE_TIME` without useful work.
 struct Busy;
 
 impl Stage for Busy {
@@ -91,8 +90,6 @@ impl Stage for Busy {
     }
 }
 
-/// Runs a pipeline of stages without useful work on one rank, with one item per batch, and returns the seconds per
-/// item.
 fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f64> {
     let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
     let config = config.events(log.map(Path::to_path_buf));

@@ -11,7 +11,7 @@ use crate::{
     ranks::{Launch, finish, one},
 };
 
-/// Builds the benchmark program for renoir and timely, which is not part of the workspace, and returns its path.
+/// Builds the benchmark program for the frameworks renoir and timely, which is outside of the cargo workspace, and returns its path.
 pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     let folder = folder();
     report.note("building the peers (renoir, timely): some minutes the first time");
@@ -24,7 +24,7 @@ pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
     Ok(folder.join("target/release/armature-bench-peers"))
 }
 
-/// Returns the items per second of a program of another framework (`peer`); `numbers` are the item size, the batch size and the number of items.
+/// Runs `program` with the framework `peer` and returns the items per second. `numbers` are the item size, the batch size and the number of items.
 pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcome<f64> {
     let mut command = Command::new(program);
     command.arg(peer).args(numbers.map(|number| number.to_string()));
@@ -32,20 +32,19 @@ pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcom
     values.get("items_per_s").copied().ok_or_else(|| format!("{peer} printed no items_per_s").into())
 }
 
-/// Returns the tasks per second of mpi4py.futures on two ranks, with chunks of `chunk` tasks.
 pub(super) fn mpi4py(chunk: usize, tasks: usize) -> Outcome<f64> {
     by_mpi4py("farm.py", &[chunk.to_string(), tasks.to_string()], "tasks_per_s")
 }
 
-/// Returns the seconds of a search with mpi4py.futures on two ranks; `tree` is the number of roots, the depth and the
-/// mean steps of the tree, and `nodes` is the expected number of nodes.
+/// Returns the seconds of a tree search with mpi4py.futures on two ranks. `tree` has the number of roots, the depth, and the mean number of steps of
+/// a node; `nodes` is the expected number of nodes.
 pub(super) fn mpi4py_tree(tree: [u64; 3], seconds_per_step: f64, nodes: u64) -> Outcome<f64> {
     let mut arguments: Vec<String> = tree.iter().map(u64::to_string).collect();
     arguments.extend([seconds_per_step.to_string(), nodes.to_string()]);
     by_mpi4py("tree.py", &arguments, "seconds")
 }
 
-/// Runs a program of mpi4py on two ranks and returns the number that it prints under the name `value`.
+/// Runs a Python program with mpi4py on two ranks, and returns the number that it prints under the name `value`.
 fn by_mpi4py(program: &str, arguments: &[String], value: &str) -> Outcome<f64> {
     let python = python("mpi4py", "python", "mpi4py")?;
     let script = folder().join("mpi4py").join(program).display().to_string();
@@ -54,16 +53,15 @@ fn by_mpi4py(program: &str, arguments: &[String], value: &str) -> Outcome<f64> {
     values.get(value).copied().ok_or_else(|| format!("{program} of mpi4py printed no {value}").into())
 }
 
-/// Returns the folder of the benchmark programs that are written with other frameworks.
 pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
 
-/// Name of the Python environment with Dask and Snakemake.
+/// Name of the Python environment with the workflow systems Dask and Snakemake.
 pub(super) const WORKFLOWS: &str = "workflow-peers";
 
-/// Returns a program of a Python environment that `ci/bench.sh` creates under `target`; `what` describes the required
-/// packages for the error message.
+/// Returns the path of the program `name` in a Python environment that `ci/bench.sh` creates under `target`. `what` names the required packages in
+/// the error message.
 pub(super) fn python(environment: &str, name: &str, what: &str) -> Outcome<PathBuf> {
     let program = folder().join("../../target").join(environment).join("bin").join(name);
     if program.is_file() {
@@ -72,7 +70,6 @@ pub(super) fn python(environment: &str, name: &str, what: &str) -> Outcome<PathB
     Err(format!("expected {what} beside {}; ci/bench.sh installs it", program.display()).into())
 }
 
-/// Returns true if the search path contains a program of this name.
 pub(super) fn on_path(name: &str) -> bool {
     let places = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&places).any(|place| place.join(name).is_file())

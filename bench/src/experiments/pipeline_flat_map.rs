@@ -1,8 +1,7 @@
-//! Cost of items that are created by a stage instead of the source: four trivial stages on two ranks.
+//! Experiment on the cost of items that a pipeline stage creates instead of the source, with four trivial stages on two ranks.
 //!
-//! If ten items are made of one, a batch stays whole. If a million items are made of one, a batch leaves the stage in
-//! pieces, for each of which the stage requests buffer space. Items are 8 bytes wide and the stages do next to
-//! nothing, so nothing hides the cost.
+//! If the stage makes ten items of one, it sends the items of a batch in one message. If it makes a million items of one, it sends them in pieces,
+//! for each of which it requests buffer space. Items are 8 bytes wide and the stages do next to nothing, so no other work hides the cost.
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
@@ -19,11 +18,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const WITHOUT: &str = "without flat_map";
-/// Cases with `flat_map`: name, and number of items that the stage creates from each input item.
+/// Cases in which a stage (`flat_map`) creates items: name, and number of items created from each input item.
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    // With this number of items a run takes about a second.
     let items = if smoke { 2_000_000 } else { 100_000_000 };
     let contestant = |(name, of_each)| Contestant::new(name, move || measure(Setting { items, of_each }));
     let contestants = [(WITHOUT, 0)].into_iter().chain(WITH).map(contestant).collect();

@@ -1,12 +1,11 @@
-//! Cost of snapshots of a pipeline, and the time that they save when the job is killed.
+//! Experiment on the cost of snapshots (saved states) of a pipeline, and on the time that they save when the job is killed.
 //!
-//! *Cost*: items of 8 bytes through four stages on two ranks, one of the stages serial with state, with a snapshot
-//! every second and without; and Ferret on two ranks. The period is fixed, because otherwise the framework would
-//! choose it so that the cost stays below a bound.
+//! *Cost*: items of 8 bytes through four stages on two ranks, one of the stages serial with state, with a snapshot every second and without; and the
+//! image search Ferret on two ranks. The period between snapshots is fixed, because otherwise the framework would choose a period that limits the
+//! cost.
 //!
-//! *Kills*: a job of some seconds is killed at a random time and started again. The time lost is the sum of both
-//! starts minus the time of an undisturbed run. Without snapshots the second start computes everything again. The
-//! result must be that of the undisturbed run.
+//! *Kills*: a job of some seconds is killed at a random time and started again. The lost time is the total time of both starts minus the time of an
+//! undisturbed run. Without snapshots, the second start computes everything again. The result must equal that of the undisturbed run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -105,8 +104,6 @@ fn cost(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Runs the job until it ends, and returns its seconds and its checksum. With `kill_at`, all ranks
-/// are killed after this number of seconds, and the job is started again.
 fn killed(run_folder: &RunFolder, job: &Job, kill_at: Option<f64>) -> Outcome<(f64, String)> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(RANKS) };
     let (arguments, start) = (job.arguments(), Instant::now());

@@ -1,12 +1,11 @@
-//! Items per second through four trivial stages on two ranks: the framework, MPI by hand, and other frameworks.
+//! Experiment on the items per second of a pipeline of four trivial stages on two ranks: the framework, hand-written MPI, and other frameworks.
 //!
-//! The stages do next to nothing, so the experiment measures the overhead of a pipeline, not its benefit. Every
-//! contestant creates items of the same size in one process, runs stages 1 and 2 there and stages 3 and 4 in the
-//! other process, and folds the results in order in the first process; the checksum shows that no item was lost,
-//! duplicated or reordered.
+//! The stages do next to nothing, so the experiment measures the overhead of a pipeline, not its benefit. Every compared program creates items of
+//! equal size in one process, runs stages 1 and 2 there and stages 3 and 4 in the other process, and folds the results in order in the first process;
+//! the checksum shows that no item was lost, duplicated or reordered.
 //!
-//! The hand-written program reuses its buffers; the items that frameworks pass to user code are owned and thus
-//! allocated. The other frameworks communicate by TCP on the local host, as they do between nodes.
+//! The hand-written program reuses its buffers; frameworks pass owned items to user code, and thus allocate memory for each item. The other
+//! frameworks communicate by TCP on the local host, as they do between nodes.
 
 use std::path::PathBuf;
 
@@ -32,19 +31,17 @@ const BY_HAND: &str = "MPI by hand";
 const SINGLE: &str = "MPI by hand, one message per item";
 const PEERS: [&str; 2] = ["renoir", "timely"];
 
-/// Parameters of the runs with items of one size.
 struct Case {
     name: &'static str,
     chain: Chain,
-    /// Parameters of the hand-written MPI program that sends one message per item: number of items, and number of
-    /// items in flight.
+    /// Number of items, and number of items in flight, for the hand-written MPI program that sends one message per item.
     single: (usize, usize),
-    /// Number of items for the programs of other frameworks, and the batch size of each program.
+    /// Number of items for the programs that use other frameworks, and the batch size of each program.
     peers: (usize, [usize; 2]),
 }
 
-/// Cases. The numbers of items give runs of about a second. The batch sizes of the hand-written MPI program are the
-/// best of a few that were tried with 8 and 16 batches in flight. The framework gets the same batch sizes.
+/// Cases. The numbers of items give runs of about a second. The batch sizes are the best of a few that were tried with the hand-written MPI program
+/// and 8 or 16 batches in flight. The framework gets these batch sizes, too.
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",
@@ -105,8 +102,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
         Contestant::new(ARMATURE, move || tested_program::measure(chain)),
         Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
-    // The hand-written program that sends one message per item is left out if batches have one item, because it is
-    // then the same as the program that sends batches.
+    // If batches have one item, the program that sends batches also sends one message per item.
     if case.chain.batch > 1 {
         contestants.push(Contestant::new(SINGLE, move || chain::measure::<Stages>(single)));
     }
@@ -120,7 +116,6 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     contestants
 }
 
-/// Reports the ratios of the framework's items per second to those of the other programs that have targets.
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {

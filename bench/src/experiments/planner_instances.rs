@@ -1,4 +1,4 @@
-//! Random pipelines and platforms of the planner's experiments.
+//! Random pipelines and platforms (processors and links) for experiments on the pipeline planner.
 
 use armature_planner::Platform;
 use armature_planner::pipeline::{PipelineSpec, StageSpec};
@@ -7,11 +7,11 @@ use rand_distr::{Distribution, Normal};
 
 use crate::Outcome;
 
-/// Sequence of instances drawn from one seed.
+/// Generator of random instances, each a pipeline and a platform.
 ///
-/// Speeds and work are drawn from normal(10, 5), and values that are not positive are drawn again. Transfers are ten
-/// times lighter than work: a size is a draw divided by ten, and a bandwidth is a draw, equal in both directions. A
-/// stage thus takes about one second, and a transfer about a tenth of a second. Set-up times are zero.
+/// Speeds of processors, work of stages and bandwidths (equal in both directions) are drawn from normal(10, 5), without values that are not positive.
+/// Sizes of items are such draws divided by ten. A stage thus takes about one second, and a transfer about a tenth of a second. Set-up times of links
+/// are zero.
 #[derive(Debug)]
 pub(super) struct Instances {
     random: StdRng,
@@ -32,7 +32,6 @@ impl Instances {
         }
     }
 
-    /// Draws the next instance, with `stages` stages on `processors` processors.
     pub(super) fn next(&mut self, stages: usize, processors: usize) -> Outcome<(Platform, PipelineSpec)> {
         let speeds: Vec<f64> = (0..processors).map(|_| self.draw()).collect();
         let nodes = processors + 1;

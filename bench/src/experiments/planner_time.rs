@@ -1,4 +1,4 @@
-//! Time that planning takes.
+//! Experiment on the time that the pipeline planners take.
 
 use std::time::Instant;
 
@@ -10,8 +10,6 @@ use crate::plot::Series;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
 
-/// Experiment: planning times of HeDPM and of the framework's refined planner for several numbers of stages and
-/// processors.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-time",
     about: "time to plan, from 10 stages on 30 processors to 300 stages on 1000",
@@ -19,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Numbers of stages and processors; target times apply to [`MARKED`].
+/// Numbers of stages and processors. Targets apply only to 30 stages on 100 processors.
 const SIZES: [(usize, usize); 6] = [(10, 30), (30, 100), (60, 200), (100, 300), (200, 600), (300, 1000)];
 const MARKED: (usize, usize) = (30, 100);
 const SEED: u64 = 1;
@@ -85,7 +83,7 @@ fn instances(
     serial: bool,
 ) -> Outcome<Vec<(Platform, PipelineSpec)>> {
     let mut instances = Instances::new(SEED)?;
-    // Drawing a platform of a thousand processors takes longer than planning on it, so large platforms are reused.
+    // Drawing a platform of a thousand processors takes longer than planning on it, so all pipelines share one large platform.
     let different = if processors > 300 { 1 } else { count };
     let mut drawn = Vec::with_capacity(count);
     for _ in 0..different {
@@ -98,7 +96,7 @@ fn instances(
     Ok((0..count).map(|i| drawn[i % different].clone()).collect())
 }
 
-/// Returns the planning time in milliseconds of each random instance (pipeline and platform).
+/// Returns the planning time in milliseconds for each instance.
 fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
     for (platform, spec) in instances {

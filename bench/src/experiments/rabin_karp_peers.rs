@@ -1,8 +1,7 @@
-//! `rabin-karp` against other searches, in bytes per second: command-line programs, and libraries in this process.
+//! Experiment that compares `rabin-karp` with other text searches, in bytes per second: command-line programs, and libraries in this process.
 //!
-//! The file is in the page cache. Programs and libraries both read the file, so that all of them do the same work.
-//! Programs print the positions of the matches into a pipe, where they are counted, because `grep` stops at the first
-//! match if its output goes to `/dev/null`.
+//! The searched file is in the page cache. Programs and libraries both read the file, so that all of them do the same work. Programs print the
+//! positions of the matches into a pipe, where they are counted, because `grep` stops at the first match if its output goes to `/dev/null`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,8 +36,8 @@ const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    // The text with few matches has 2 GB, like that of Beard and Chamberlain. The text with dense matches is smaller,
-    // because grep and ripgrep search it at 50 MB/s.
+    // The text with few matches has 2 GB, like the text of Beard and Chamberlain (2015). The text with dense matches is smaller, because grep and
+    // ripgrep search it at 50 MB/s.
     for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
         let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.selects(part) {
@@ -56,14 +55,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns a text like that of Beard and Chamberlain, which consists only of repetitions of the pattern.
+/// Returns a text that consists of repetitions of the pattern, like the text of Beard and Chamberlain (2015).
 fn dense(size: usize) -> Vec<u8> {
     let mut text = PATTERN.repeat(size / PATTERN.len() + 1).into_bytes();
     text.truncate(size);
     text
 }
 
-/// Returns random letters in lines, with hardly any match.
 fn sparse(size: usize) -> Vec<u8> {
     let mut random = Random::new(1);
     let mut letter = || if random.below(64) == 0 { b'\n' } else { b'a' + random.below(26) as u8 };
@@ -141,8 +139,7 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     Ok(())
 }
 
-/// Searches the file with the kernel of `rabin-karp`, without a pipeline and segment by segment, and returns the
-/// number of matches.
+/// Searches the file with the functions of `rabin-karp`, segment by segment and without a pipeline, and returns the number of matches.
 fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     let parts = [Part::File(path.into())];
     let cut = Cut { segment: 256 << 10, overlap: PATTERN.len() - 1 };
@@ -155,7 +152,7 @@ fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
     Ok(found)
 }
 
-/// Runs the algorithm that `memchr` uses for tiny texts on the whole text, and returns the number of matches.
+/// Searches the whole text with the algorithm that the crate `memchr` uses for tiny texts, and returns the number of matches.
 fn rabin_karp_of_memchr(text: &[u8]) -> u64 {
     let finder = rabinkarp::Finder::new(PATTERN.as_bytes());
     let (mut rest, mut found) = (text, 0);

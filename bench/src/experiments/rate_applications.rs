@@ -1,9 +1,10 @@
-//! Online service rates of the two applications of Beard and Chamberlain (2015), as in their Figs. 16 and 17.
+//! Experiment on the service rates, estimated during a run, of stages of the two applications of Beard and Chamberlain (2015), as in their Figs. 16
+//! and 17.
 //!
-//! The numbers of replicas are those of the paper: five dot products before a reducer, four hashes and two verifiers.
-//! The rate of the stage (reduce, verify) is estimated during the run, by the paper's heuristic and by the
-//! framework's estimator, and compared with the rate of the stage when it runs alone on items in memory. On simulated
-//! ranks, the declared cost is the true rate, and the framework's events provide the estimates.
+//! The numbers of replicas of the stages are those of the paper: five dot products before a reducer, four hashes and two verifiers. The rate (items
+//! per second) of the stage `reduce` or `verify` is estimated during the run, by the paper's heuristic and by the framework's estimator, and compared
+//! with the rate of the stage when it runs alone on items in memory. On simulated ranks, the true rate follows from the declared cost, and the
+//! framework's events provide the estimates.
 
 use armature::observe::Event;
 use rabin_karp::cost;
@@ -22,11 +23,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Relative error within which an estimate counts as right, as in the paper by Beard and Chamberlain.
+/// Maximum relative error of an estimated rate that counts as right, as in the paper by Beard and Chamberlain.
 const TOLERANCE: f64 = 0.20;
 const ESTIMATORS: [&str; 2] = ["heuristic", "framework"];
 
-/// Statistics of the stage whose service rate is estimated, on one rank.
 struct RankStatistics {
     items: f64,
     used: f64,
@@ -99,7 +99,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     on_simulated_ranks(report, smoke)
 }
 
-/// Returns the rates that an estimator reported, in the order of ranks and time.
+/// Parses the rates that an estimator printed, in the order of ranks and time.
 fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f64> + 'o {
     output.lines().filter_map(move |line| {
         let rest = line.strip_prefix("estimate ")?.strip_prefix(estimator)?;
@@ -107,7 +107,6 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
     })
 }
 
-/// Returns the statistics of each rank that runs the stage.
 fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
@@ -123,7 +122,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
             held_up: value("held_up")?,
             converged: value("converged")?,
         };
-        // Ranks that created the stage but processed no items are left out, because they have no statistics.
+        // Ranks that created the stage but processed no items have no statistics.
         if seen.items > 0.0 {
             ranks.push((value("rank")? as usize, seen));
         }
@@ -135,8 +134,8 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
     Ok(ranks)
 }
 
-/// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the time
-/// per item with the costs that `rabin-karp` declares to the simulator.
+/// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the stages' times per item with the costs that `rabin-karp`
+/// declares to the simulator.
 fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);

@@ -1,10 +1,9 @@
-//! Accuracy and cost of the framework's estimator of service times and of the published estimator of rates, against
-//! servers of known rate.
+//! Experiment on the accuracy and cost of the framework's estimator of service times and of the published estimator of rates (Beard and Chamberlain
+//! 2015), on simulated servers of known rate.
 //!
-//! The servers are simulated: a queue with Poisson arrivals before a server with fixed (M/D/1) or exponential (M/M/1)
-//! service times, which processes all waiting items as a batch. For some batches the estimators see only a part of
-//! the items, and for a few batches too many, as it happens to the monitor of a queue that reads its counters in the
-//! middle of an execution. The cost of the estimators is measured separately and compared with the time of a short
+//! The servers are simulated: a queue with Poisson arrivals before a server with fixed (M/D/1) or exponential (M/M/1) service times, which processes
+//! all waiting items as a batch. For some batches the estimators see only a part of the items, and for a few batches too many, like a monitor that
+//! reads the counters of a queue in the middle of a batch. The cost of the estimators is measured separately and compared with the time of a short
 //! batch.
 
 use std::hint::black_box;
@@ -29,21 +28,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const UTILISATIONS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
-/// Mean service time of an item in seconds.
 const SERVICE: f64 = 5e-6;
-/// Maximum number of items in a batch.
 const BATCH: usize = 64;
-/// Busy seconds in a sampling period of the published estimator (the heuristic), which correspond to 1000 items.
+/// Busy seconds in a sampling period of the published estimator ("heuristic"): the time of 1000 items.
 const PERIOD: f64 = 5e-3;
-/// Busy seconds that each simulated server runs, and again after its rate has changed.
+/// Busy seconds that each simulated server runs before a change of its rate, and after it.
 const RUN: f64 = 4.0;
-/// Fraction of the batches of which only a part of the items is seen: between 0.3 and all of them.
+/// Fraction of the batches of which the estimators see only a part of the items: a random fraction between 0.3 and 1.
 const PARTIAL: f64 = 0.15;
-/// Fraction of the batches for which too many items are seen, up to twice their number.
+/// Fraction of the batches for which the estimators see too many items, up to twice their number.
 const OUTLIERS: f64 = 0.01;
-/// Maximum relative error with which an estimated rate counts as right.
 const BOUND: f64 = 0.20;
-/// Time of a short batch in nanoseconds; the runtime does not time shorter batches individually.
+/// Time of a short batch in nanoseconds; the framework does not time shorter batches individually.
 const SHORT_BATCH: f64 = 20_000.0;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -58,7 +54,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     costs(report, smoke)
 }
 
-/// Distribution of the service times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Service {
     Fixed,
@@ -76,15 +71,13 @@ impl Service {
     }
 }
 
-/// Queue and its server, simulated batch by batch.
+/// Simulated server with its queue of waiting items.
 struct Server {
     rng: StdRng,
     service: Service,
     utilisation: f64,
-    /// Mean service time of an item in seconds.
     mean: f64,
     now: f64,
-    /// Arrival time of the next item.
     arrival: f64,
 }
 
@@ -98,8 +91,8 @@ impl Server {
         Exp1.sample(&mut self.rng)
     }
 
-    /// Returns the number of items seen and the busy seconds of the next batch, which consists of all items that
-    /// arrived during the previous batch.
+    /// Processes the next batch, all items that arrived during the previous batch. Returns the number of items and the busy seconds that the
+    /// estimators see.
     fn batch(&mut self) -> (u64, f64) {
         self.now = self.now.max(self.arrival);
         let (mut items, mut busy) = (0, 0.0);
@@ -117,20 +110,17 @@ impl Server {
             u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
             _ => 1.0,
         };
-        // If only a part of the items of a batch is seen, the estimator gets all items with a longer time, because
-        // the rate is the same as with fewer items in the original time.
+        // Instead of a fraction of the items, the estimators see all items with a longer time, which is the same rate.
         (items as u64, busy / seen)
     }
 }
 
-/// Returns the options of the heuristic. Periods of busy time last milliseconds and are not
-/// disturbed by blocking, so the estimate needs fewer of them than of the usual periods of
-/// microseconds, and the tolerance can be larger than the default.
+/// Returns the options of the published estimator ("heuristic"). Its sampling periods last milliseconds of busy time instead of microseconds, so that
+/// fewer periods suffice, and the tolerance can be larger than the default.
 fn rate_options() -> RateOptions {
     RateOptions { tolerance: 1e-5, ..RateOptions::default() }
 }
 
-/// Estimators that receive the same batches.
 struct Estimators {
     heuristic: RateEstimator,
     items: f64,
@@ -138,7 +128,6 @@ struct Estimators {
     mean: ServiceTime,
 }
 
-/// Names of the estimators, in the order of [`Estimators::rates`].
 const NAMES: [&str; 2] = ["heuristic", "robust mean"];
 
 impl Estimators {
@@ -162,8 +151,7 @@ impl Estimators {
         }
     }
 
-    /// Returns the estimated items per second of each estimator; the heuristic has an estimate only after it has
-    /// converged.
+    /// Returns the estimated items per second of both estimators. The published estimator ("heuristic") has an estimate only after it has converged.
     fn rates(&self) -> [Option<f64>; 2] {
         [
             self.heuristic.estimate().filter(|estimate| estimate.converged).map(|estimate| estimate.rate),
@@ -172,7 +160,7 @@ impl Estimators {
     }
 }
 
-/// Returns the relative errors of each estimator, for `seeds` servers that ran for [`RUN`] busy seconds.
+/// Returns the relative errors of each estimator for `seeds` simulated servers.
 fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 2]> {
     let mut errors = [const { Vec::new() }; 2];
     for seed in 0..seeds {
@@ -239,8 +227,7 @@ fn errors(report: &mut Report, seeds: u64) -> Outcome {
     Ok(())
 }
 
-/// Measures the busy seconds from a change of a server's rate until the estimates stay within
-/// [`BOUND`] of the new rate.
+/// Measures the busy seconds from a change of a server's rate until the estimates stay close to the new rate.
 fn changes(report: &mut Report, seeds: u64) -> Outcome {
     const UTILISATION: f64 = 0.4;
     let mut table = Table::new(&[
@@ -274,8 +261,8 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
     report.table("change", &table)
 }
 
-/// Changes the rate of a server. Returns, for each estimator, the busy seconds from the change until its estimate
-/// stays within [`BOUND`] of the new rate.
+/// Multiplies the mean service time of a server by `factor`. Returns, for each estimator, the busy seconds from the change until its estimate stays
+/// close to the new rate.
 fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
     let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {
@@ -345,7 +332,7 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the median of the nanoseconds that a call of `call` takes, with its interval.
+/// Returns the median, with its interval, of the nanoseconds per call of `call`.
 fn timed(rounds: usize, calls: usize, mut call: impl FnMut(usize)) -> Interval {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {

@@ -1,9 +1,9 @@
-//! Search whose second half makes verification expensive: live balancing against a fixed mapping, and against the
-//! best mapping of each half, which is known in advance.
+//! Experiment on a text search that suddenly needs much more time in the stage `verify`: live balancing against a fixed mapping (assignment of stages
+//! to ranks), and against the best mapping for each half of the text.
 //!
-//! The pattern consists of 512 letters a. The first half of the text contains the pattern once per kilobyte, so that
-//! hashing is all of the work. The second half consists only of this letter: a match begins at each byte and takes
-//! 512 comparisons. The best mapping of a half is found by running the half alone with several mappings.
+//! The pattern consists of 512 letters a. The first half of the text contains the pattern once per kilobyte, so that hashing is all of the work. The
+//! second half of the text consists only of this letter: a match begins at each byte and takes 512 comparisons. The best mapping for a half is found
+//! in advance, by searching only this half with several mappings.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -22,26 +22,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const PATTERN: usize = 512;
-/// Size of a text segment in bytes.
 const SEGMENT: u64 = 64 << 10;
 const STATIC: &str = "static";
 const LIVE: &str = "live";
 const KNOWN_BEFOREHAND: &str = "known beforehand";
 
-/// Real or simulated ranks on which the search runs, and the parameters of its runs there.
+/// Kind of ranks (real or simulated) on which the search runs, and the parameters of the search on these ranks.
 struct Environment {
     name: &'static str,
     ranks: usize,
-    /// Function that runs a program with the given number of ranks and arguments, and returns its output.
+    /// Function that runs a program, given its name, the number of ranks and the arguments, and returns its output.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
-    /// True if a repeated run takes exactly the same time, as on simulated ranks, so that one run
-    /// is enough.
+    /// True if a repeated run takes exactly the same time, as on simulated ranks, so that one run suffices.
     repeats: bool,
-    /// Number of text segments in each half of the text.
+    /// Number of segments in each half of the searched text.
     halves: [u64; 2],
-    /// Fixed mapping with which live balancing is compared.
     fixed: &'static str,
-    /// Mappings other than the fixed one, each of which may be the fastest for one half of the stream.
+    /// Further mappings (assignments of stages to ranks), one of which may be the fastest for a half of the text.
     others: &'static [&'static str],
 }
 
@@ -156,7 +153,7 @@ fn compare(
     Ok(())
 }
 
-/// Returns the seconds of a search with the given number of text segments in each half of the text.
+/// Returns the seconds of a search in a text whose halves have the given numbers of segments.
 fn measure_once(
     environment: &Environment,
     folder: &Path,

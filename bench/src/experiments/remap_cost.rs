@@ -1,11 +1,9 @@
-//! Cost of changing the mapping of a stream.
+//! Experiment on the cost of changing the mapping (assignment of stages to ranks) of a running pipeline.
 //!
-//! The stream starts with one mapping and repeatedly changes to another and back: a serial stage with state migrates,
-//! and the set of replicated stages changes, too. The times of the same stream with each mapping alone, in the same
-//! round, give the expected time; the difference, divided by the number of changes, is the cost of one change. This
-//! cost is compared with the time of a window, which is the time of the items in flight at a change at the rate of
-//! the stream. The table also shows the cost of a change that the framework itself reports from the arrivals of the
-//! changing stream alone.
+//! The pipeline starts with one mapping and repeatedly changes to another and back: a serial stage with state migrates, and the set of replicated
+//! stages changes, too. The mean time of runs with only one of both mappings is the expected time; the difference, divided by the number of changes,
+//! is the cost of one change. This cost is compared with the time that the pipeline takes for the items in flight at a change (a window). The table
+//! also shows the cost of a change that the framework estimates from the arrival times of results in the changing run.
 
 use armature_planner::pipeline::Mapping;
 
@@ -25,9 +23,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of items between two changes. The framework reports the cost of a change only if, before the next change, all
-/// items in flight at the change have arrived, and then the same number of further items. Up to 70 items are in flight
-/// if other processes compete for the cores. With an interval of 100, a run may therefore report no cost at all.
+/// Number of items between two changes of the mapping. To estimate the cost, the framework needs the arrival of all items in flight at the change,
+/// and of as many further items, before the next change. With competing processes, up to 70 items are in flight, so an interval of 100 would be too
+/// short.
 const REMAP_INTERVAL: u64 = 200;
 const ITEMS: u64 = 2_650;
 const ROUNDS: usize = 12;
@@ -36,7 +34,7 @@ const ONE: &str = "one mapping";
 const OTHER: &str = "the other";
 const EXCHANGED: &str = "exchanged";
 
-/// Case: name, number of ranks, `mpi` (true if the ranks run under mpirun), and two mappings of equal quality.
+/// Case: name, number of ranks, `mpi` (true if the ranks run under mpirun), and two mappings (assignments of stages to ranks) with equal throughput.
 struct Case {
     name: &'static str,
     ranks: usize,
@@ -76,7 +74,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     for case in &CASES {
         let mut runs = Vec::new();
         let rounds = measure(case, items, report.rounds(ROUNDS), &mut runs)?;
-        // The first run was the warm-up and is left out.
         let runs = &runs[1..];
         let [one, other, exchanged] = [ONE, OTHER, EXCHANGED].map(|name| rounds.of(name).unwrap_or_default());
         let (mut cost, mut window, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
@@ -136,8 +133,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &bars)
 }
 
-/// Measures in turn a stream with each of the two mappings and one that changes between them; `runs` receives
-/// the results of the changing stream, including the warm-up.
+/// Measures in turn runs with each of the two mappings and a run that changes between them. `runs` receives the results of the changing runs,
+/// including the warm-up.
 fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {

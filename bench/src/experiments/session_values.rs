@@ -1,9 +1,8 @@
-//! Cost of collective values: a broadcast of 8 B on two ranks against MPI_Bcast, and a loop that runs until
+//! Experiment on the cost of collective operations of a session: a broadcast of 8 B on two ranks against MPI_Bcast, and a loop that runs until
 //! convergence against a loop with a fixed number of steps.
 //!
-//! Both sides of a comparison are measured in turn within one job. After each broadcast rank 1 answers with an MPI
-//! message, on both sides of the comparison. Otherwise rank 0, which does not wait in a broadcast, would run ahead.
-//! The loop computes its residual on both sides.
+//! Both variants of a comparison are measured in turn within one job. After each broadcast rank 1 answers with an MPI message, with the framework and
+//! with MPI. Otherwise rank 0, which does not wait in a broadcast, would run ahead. The loop computes its residual in both variants.
 
 use std::time::Instant;
 
@@ -25,12 +24,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of jobs; each job provides one sample of every comparison.
+/// Number of jobs; each provides one sample of every comparison.
 const ROUNDS: usize = 30;
-/// Targets: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum
-/// additional time in µs of a broadcast compared with MPI's.
+/// Targets: maximum ratio of the time of a loop with convergence checks to the time without them, and maximum additional time in µs of a broadcast
+/// compared with MPI_Bcast.
 const MARKS: (f64, f64) = (1.02, 5.0);
-/// Numbers of steps between two convergence checks.
+/// Numbers of steps of the loop between two convergence checks.
 const CHECK_INTERVALS: [u64; 2] = [1, 10];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -43,7 +42,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let values = Launch::ranks(2).run("values", &arguments)?;
         for (name, samples) in names.iter().zip(&mut samples) {
             let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
-            // The first round of measurements is a warm-up, whose times are dropped.
             if round > 0 {
                 samples.push(value);
             }
@@ -67,8 +65,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Runs the rank program; prints `result by_hand T broadcast T fixed T every_1 T every_10 T` on rank 0, in µs per
-/// round or step.
+/// Runs a rank of the measured job; prints `result by_hand T broadcast T fixed T every_1 T every_10 T` on rank 0, in µs per round or step.
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a value is wrong.
@@ -94,8 +91,7 @@ pub(crate) fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Returns the microseconds of a broadcast followed by a message back to rank 0: with plain MPI, and with the
-/// framework's `Session`.
+/// Returns the microseconds of a broadcast followed by a message back to rank 0: with MPI_Bcast, and with the broadcast of the framework's `Session`.
 fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxError> {
     let is_root = session.is_root();
     let answer = |world: &armature::Communicator, sent: u64, expected: u64| {
@@ -111,10 +107,10 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
         other.send(&sent);
         Ok(())
     };
-    // The measurements with MPI and with the session alternate, so that both are measured under the same conditions.
+    // The two broadcasts alternate in ten parts, so that both are measured under equal conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
-    // The first call of `world` is not timed, because it includes an agreement of the ranks.
+    // The first call of `world` is not timed, because in it the ranks communicate.
     session.world()?;
     for _ in 0..parts {
         session.barrier()?;
@@ -137,8 +133,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     Ok(times.map(|time| time * 1e6 / (each * parts) as f64))
 }
 
-/// Heat equation on a grid; records the largest change of a grid value in the current step, as a measure of
-/// convergence.
+/// Heat equation on a grid; `change` is the largest change of a grid value in the current step, which measures convergence.
 struct Heat {
     change: f64,
 }
@@ -166,14 +161,14 @@ impl Stencil for Heat {
     }
 }
 
-/// Returns the microseconds per step of a loop: with a fixed number of steps, with a convergence check after each
-/// step, and with a convergence check after every tenth step.
+/// Returns the microseconds per step of the heat loop: with a fixed number of steps, with a convergence check after each step, and with a convergence
+/// check after every tenth step.
 fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], BoxError> {
     let shape = Shape { rows: size as u64, columns: size };
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // All measured times include what the framework does at the start and at the end of a loop.
+    // The measured times include the start and the end of a loop in the framework.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

@@ -11,11 +11,10 @@ use crate::{
     ranks::{Launch, finish},
 };
 
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 const SIMULATE: &str = "ci/smpi/run.sh";
 
-/// Returns the path of a program in the folder of this binary.
+/// Returns the path of the program `name`, which is in the folder of this binary.
 ///
 /// # Errors
 /// If the program has not been built.
@@ -28,15 +27,14 @@ pub(super) fn program(name: &str) -> Outcome<PathBuf> {
     }
 }
 
-/// Creates the folder of an experiment and returns its absolute path.
+/// Creates the output folder of an experiment and returns its absolute path.
 pub(super) fn folder(experiment: &str) -> Outcome<PathBuf> {
     let folder = Path::new("target/bench").join(experiment);
     fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-    // The path is absolute because ranks may run in another working directory.
     Ok(fs::canonicalize(folder)?)
 }
 
-/// Writes a mapping to a file in `folder` and returns the path of the file.
+/// Writes a mapping (assignment of stages to ranks) to a file in `folder` and returns the path of the file.
 pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
     let name: String = mapping.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = folder.join(format!("{name}.mapping"));
@@ -44,7 +42,7 @@ pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
     Ok(path.display().to_string())
 }
 
-/// Runs a program on real ranks and returns its standard output and standard error.
+/// Runs the program `name` on real (not simulated) ranks and returns its standard output and standard error.
 pub(super) fn real(name: &str, ranks: usize, arguments: &[String]) -> Outcome<String> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
     let script = ["-c", "exec \"$@\" 2>&1", "sh"].map(String::from);
@@ -53,8 +51,7 @@ pub(super) fn real(name: &str, ranks: usize, arguments: &[String]) -> Outcome<St
     launch.run_other(Path::new("sh"), &all)
 }
 
-/// Runs a program on simulated ranks, each on a host of 1 Gflop/s, and returns its standard output and standard
-/// error.
+/// Runs the program `name` on simulated ranks, each on a host of 1 Gflop/s, and returns its standard output and standard error.
 pub(super) fn simulated(name: &str, ranks: usize, arguments: &[String]) -> Outcome<String> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), "--speeds", "1Gf", name]);
@@ -62,21 +59,20 @@ pub(super) fn simulated(name: &str, ranks: usize, arguments: &[String]) -> Outco
     finish(command, LIMIT)
 }
 
-/// Returns the number directly before `mark` in the last line of `text` that contains it.
 pub(super) fn number_before(text: &str, mark: &str) -> Outcome<f64> {
     let before = text.lines().rev().find_map(|line| line.split_once(mark)).map(|(before, _)| before);
     let number = before.and_then(|before| before.split_whitespace().next_back()?.parse().ok());
     number.ok_or_else(|| format!("expected a number before `{mark}` in:\n{text}").into())
 }
 
-/// Returns the seconds of a search from its output.
+/// Parses the seconds of a text search in the output of `rabin-karp`.
 pub(super) fn seconds(output: &str) -> Outcome<f64> {
     let line = output.lines().rev().find_map(|line| line.split_once(" matches in "));
     let seconds = line.and_then(|(_, rest)| rest.trim().strip_suffix(" s")?.parse().ok());
     seconds.ok_or_else(|| format!("expected `N matches in S s` in:\n{output}").into())
 }
 
-/// Runs a command and returns its output; an exit code other than zero and a run longer than `LIMIT` are errors.
+/// Runs a command and returns its output. An exit code other than zero and a run longer than five minutes are errors.
 pub(super) fn command<const N: usize>(arguments: [OsString; N]) -> Outcome<String> {
     let [program, arguments @ ..] = &arguments[..] else { return Err("no command".into()) };
     let mut command = Command::new(program);

@@ -1,4 +1,4 @@
-//! `ferret replay`: execution of a recorded profile on other ranks.
+//! `ferret replay`: execution of a recorded profile (times and sizes of items) on other ranks.
 
 use crate::profile::Profile;
 use crate::replay::{Replay, ReplayResult, replay};

@@ -1,7 +1,7 @@
-//! Decoding of JPEG files: a check for completeness, and the choice of a decoder that supports the layout of the file.
+//! Decoding of JPEG files: check for completeness, and choice of a decoder that supports the pixel layout of the file.
 //!
-//! Decoders silently fill missing parts of a JPEG file with grey. Therefore the marker segments are parsed here first: a file that ends before
-//! its end marker was truncated, at whatever position.
+//! Decoders silently fill missing parts of a JPEG file with grey. Therefore this module parses the marker segments first: a file that ends before its
+//! end marker was truncated, at whatever position.
 //!
 //! The decoder of the `image` crate (zune-jpeg 0.5) is fast. It is correct if all components of a pixel are in one scan, or the file is progressive,
 //! and if no component is sampled more finely than the first one or in threes. Nearly all files satisfy these conditions. For other layouts the
@@ -15,11 +15,10 @@ use image::metadata::Orientation;
 use image::{DynamicImage, GrayImage, RgbImage};
 use jpeg_decoder::PixelFormat;
 
-/// Maximum number of scans of a file. Encoders produce ten scans. The cost of each scan is that of the whole image, so that a small file with
-/// many scans is hostile.
+/// Maximum number of scans of a JPEG file. Encoders produce ten scans. Decoding one scan costs as much as decoding the whole image, so that a small
+/// file with many scans would be an attack.
 const MAX_SCANS: usize = 100;
 
-/// Decodes a JPEG file.
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let layout = Layout::of(file)?;
     if let Some(frame) = &layout.frame {
@@ -37,19 +36,16 @@ pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decoder {
-    /// Decoder of the `image` crate.
     Usual,
-    /// Decoder for JPEG files with rare pixel layouts.
     Careful,
 }
 
-/// Layout of a JPEG file's pixels, by which a decoder is chosen.
+/// Properties of a JPEG file by which a decoder is chosen.
 #[derive(Clone, Debug, Default)]
 struct Layout {
-    /// First frame (SOF segment) of the file; `None` if no frame has a supported process, in which case the decoder returns an error.
+    /// First frame (SOF segment) of the file; `None` if no frame has a supported coding process, in which case the decoder reports an error.
     frame: Option<Frame>,
     scans: usize,
-    /// Number of components in the first scan.
     first_scan: usize,
 }
 
@@ -58,12 +54,11 @@ struct Frame {
     progressive: bool,
     width: u32,
     height: u32,
-    /// Sampling factors of each component, horizontal and vertical: its number of samples per row and per column of a minimum coded unit (MCU).
+    /// Horizontal and vertical sampling factors of each component: its samples per row and per column of a minimum coded unit (MCU).
     sampling: Vec<(u8, u8)>,
 }
 
 impl Layout {
-    /// Parses the segments of a complete file.
     fn of(file: &[u8]) -> Result<Self, DecodeError> {
         let mut layout = Layout::default();
         let mut rest = file;
@@ -107,7 +102,6 @@ impl Layout {
 }
 
 impl Frame {
-    /// Parses the content of a frame's segment. Returns `None` if the content is too short.
     fn of(content: &[u8], progressive: bool) -> Option<Self> {
         let [_precision, h1, h2, w1, w2, components] = *content.first_chunk()?;
         let sampling = content[6..].chunks_exact(3).take(components.into());
@@ -136,20 +130,20 @@ mod marker {
     pub(super) const SCAN: u8 = 0xda;
 }
 
-/// Returns the next marker, the content of its segment, and the rest of the file, if they are complete. Bytes before the marker are skipped: the
-/// entropy-coded data of a scan with its stuffed bytes and restart markers.
+/// Returns the next marker, the content of its segment, and the rest of the file, or `None` if the segment is incomplete. Bytes before the marker are
+/// skipped: the entropy-coded data of a scan with its stuffed bytes and restart markers.
 fn segment(file: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let mut rest = file;
     loop {
         let at = rest.iter().position(|byte| *byte == 0xff)?;
         rest = &rest[at + 1..];
         match *rest.first()? {
-            // The marker is skipped if it is a stuffed byte, TEM, a restart marker, or a fill byte before a marker.
+            // Skipped: a stuffed byte, TEM, a restart marker, and a fill byte before a marker.
             0x00 | 0x01 | 0xd0..=0xd7 | 0xff => {}
             marker @ (marker::START | marker::END) => return Some((marker, &[], &rest[1..])),
             marker => {
                 let (length, _) = rest[1..].split_first_chunk()?;
-                // The length field of a segment includes its own two bytes.
+                // The length field includes its own two bytes.
                 let end = 1 + usize::from(u16::from_be_bytes(*length)).max(2);
                 return Some((marker, rest.get(3..end)?, &rest[end..]));
             }
@@ -168,7 +162,6 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
         PixelFormat::L8 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::RGB24 => RgbImage::from_raw(width, height, pixels).map(DynamicImage::from),
         PixelFormat::CMYK32 => RgbImage::from_raw(width, height, from_cmyk(&pixels)).map(DynamicImage::from),
-        // Lossless JPEG files have 16-bit grey pixels, but are not decoded here.
         PixelFormat::L16 => None,
     };
     let image =
@@ -177,7 +170,6 @@ fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
     Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
 }
 
-/// Converts cyan, magenta, yellow and black to red, green and blue.
 fn from_cmyk(pixels: &[u8]) -> Vec<u8> {
     let light = |ink: u8| u32::from(255 - ink);
     let colour = |pixel: &[u8]| [0, 1, 2].map(|i| ((light(pixel[i]) * light(pixel[3]) + 127) / 255) as u8);

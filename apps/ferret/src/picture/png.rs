@@ -3,21 +3,17 @@
 use super::{DecodeError, Raster, check_size, damaged, decode_as};
 use image::ImageFormat::Png;
 
-/// Maximum expansion of a file. Deflate expands at most about 1032-fold, so that a file that announces more is broken or hostile.
+/// Maximum ratio of the uncompressed to the compressed size. Deflate expands at most about 1032-fold, so a file that announces more is broken or an
+/// attack.
 const MAX_EXPANSION: u64 = 1100;
-/// Size in bytes of the field with a chunk's length.
 const LENGTH: usize = 4;
-/// Size in bytes of the field with a chunk's name.
 const NAME: usize = 4;
-/// Size in bytes of the checksum after the content of a chunk.
 const CHECKSUM: usize = 4;
-/// Size in bytes of the signature at the beginning of the file.
 const SIGNATURE: usize = 8;
 
-/// Decodes a PNG file.
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // The error of a truncated file is replaced by one message, because the decoder's own error depends on the position of the cut.
+    // Every truncated file gives this error, because the decoder's own error depends on the position of the cut.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 
@@ -33,7 +29,6 @@ fn check(file: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Returns true if the PNG file is complete up to its last chunk (IEND).
 fn is_whole(file: &[u8]) -> bool {
     let mut rest = file.get(SIGNATURE..).unwrap_or_default();
     while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
@@ -46,19 +41,17 @@ fn is_whole(file: &[u8]) -> bool {
     false
 }
 
-/// Header of a PNG file (the chunk IHDR), from which the size of the uncompressed data follows.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     width: u32,
     height: u32,
-    /// Bits of a sample. A pixel has one sample (grey, palette) to four samples (colour and transparency).
+    /// Bits of a sample. Grey and palette pixels have one sample, pixels with colour and transparency four.
     depth: u8,
     samples: u8,
     interlaced: bool,
 }
 
 impl Header {
-    /// Returns the header (the chunk IHDR) of a PNG file, or `None` if the file has none.
     fn of(file: &[u8]) -> Option<Self> {
         let chunk = file.get(SIGNATURE + LENGTH..)?.strip_prefix(b"IHDR")?;
         let (width, rest) = chunk.split_first_chunk()?;
@@ -75,7 +68,7 @@ impl Header {
         Some(Header { width, height, depth, samples, interlaced: interlace != 0 })
     }
 
-    /// Returns the size of the uncompressed data: the rows, each padded to a whole byte and preceded by a filter byte.
+    /// Returns the size of the uncompressed data in bytes: the rows, each padded to a whole byte and preceded by a filter byte.
     fn packed_bytes(self) -> u64 {
         let bits = u64::from(self.depth) * u64::from(self.samples);
         let raster = |width: u32, height: u32| match width {
@@ -85,7 +78,7 @@ impl Header {
         if !self.interlaced {
             return raster(self.width, self.height);
         }
-        // The seven passes of Adam7: first column, first row, column step and row step of each pass.
+        // The seven passes of Adam7: first column, first row, column step and row step of each pass in an interlaced picture.
         const PASSES: [[u32; 4]; 7] = [
             [0, 0, 8, 8],
             [4, 0, 8, 8],
@@ -115,9 +108,8 @@ mod tests {
         assert_eq!(packed(601, 600, 1, 1, false), 600 * 77);
         assert_eq!(packed(3, 5, 4, 1, false), 5 * 3);
         assert_eq!(packed(3, 5, 16, 4, false), 5 * 25);
-        // The passes of an interlaced picture of 8x8 pixels have 1x1, 1x1, 2x1, 2x2, 4x2, 4x4 and 8x4 pixels.
+        // The seven passes of an interlaced picture of 8x8 pixels have 1x1, 1x1, 2x1, 2x2, 4x2, 4x4 and 8x4 pixels.
         assert_eq!(packed(8, 8, 8, 1, true), 64 + 1 + 1 + 1 + 2 + 2 + 4 + 4);
-        // If an interlaced picture has one pixel, only the first pass has a pixel.
         assert_eq!(packed(1, 1, 8, 3, true), 4);
         assert_eq!(packed(0, 9, 8, 3, false), 0);
     }

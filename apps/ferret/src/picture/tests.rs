@@ -14,7 +14,7 @@ fn message(bytes: &[u8]) -> String {
     Picture::decode(bytes).unwrap_err().to_string()
 }
 
-/// Returns a PNG file whose header announces the given size and whose data is that of one pixel.
+/// Returns a PNG file whose header announces the given size, although the file contains a single pixel.
 fn promise(width: u32, height: u32) -> Vec<u8> {
     let mut file = png(&[7; 3], 1, 1, ExtendedColorType::Rgb8);
     promise_in(&mut file, width, height);
@@ -84,13 +84,12 @@ fn non_image_files_are_refused_with_the_reason() {
     assert!(message(b"\xff\xd8\xff\xe0").contains("damaged JPEG file"));
 }
 
-/// Returns a file of `tests/pictures`. Its JPEG files are `original.png` in the layouts that their names describe.
+/// Returns a file of `tests/pictures`. Each JPEG file there is `original.png` in the pixel layout that its name describes.
 fn stored(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures").join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Names of the stored JPEG files with supported layouts.
 const LAYOUTS: [&str; 13] = [
     "together",
     "restarts",
@@ -107,7 +106,6 @@ const LAYOUTS: [&str; 13] = [
     "coarse-light-progressive",
 ];
 
-/// Returns the mean difference of the channels of two pictures of the same size, from 0 to 255.
 fn difference(a: &Picture, b: &Picture) -> f64 {
     assert_eq!((a.width, a.height), (b.width, b.height));
     let sum: u32 = a.rgb.iter().zip(&b.rgb).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
@@ -119,7 +117,7 @@ fn every_jpeg_layout_is_decoded_to_the_right_colours() {
     let original = Picture::decode(&stored("original.png")).unwrap();
     for layout in LAYOUTS {
         let picture = Picture::decode(&stored(&format!("{layout}.jpg"))).unwrap();
-        // Pictures decoded by libjpeg differ from the original by 1.3 to 2.7 grey levels in the mean, and a uniformly grey picture by 59.
+        // Pictures that libjpeg decodes differ from the original by 1.3 to 2.7 grey levels on average; a uniformly grey picture differs by 59.
         let found = difference(&picture, &original);
         assert!(found < 4.0, "{layout}: {found} away from the original");
     }
@@ -150,7 +148,6 @@ fn flat_png_files_are_read_despite_their_high_compression() {
         let picture = Picture::decode(&stored(&format!("flat-{name}.png"))).unwrap();
         assert!(picture.rgb.iter().all(|value| *value == 0), "{name}");
     }
-    // Files with valid headers that announce a size for which the file is too short, including pictures with one bit per pixel.
     for name in ["palette-1", "palette-1-interlaced", "palette-8", "grey-1"] {
         let mut file = stored(&format!("flat-{name}.png"));
         promise_in(&mut file, 6000, 6000);
@@ -166,7 +163,7 @@ fn jpeg_files_truncated_anywhere_are_refused() {
             let text = message(&file[..length]);
             assert!(text.contains("cut off"), "{layout}, {length} of {} bytes: {text}", file.len());
         }
-        // Some cameras append data after the end marker. The appended data is ignored, at whatever position it ends.
+        // Some cameras append data after the end marker. The decoder ignores this data.
         let longer = [&file[..], &file[..file.len() / 2]].concat();
         assert_eq!(Picture::decode(&longer), Picture::decode(&file), "{layout}");
     }
@@ -192,7 +189,6 @@ fn truncated_png_files_are_refused_or_decoded_completely() {
     }
 }
 
-/// Returns an EXIF block that contains only an orientation.
 fn exif(orientation: u8) -> Vec<u8> {
     let entry = [[0x01, 0x12, 0, 3], [0, 0, 0, 1], [0, orientation, 0, 0]].concat();
     [&b"MM\0\x2a\0\0\0\x08\0\x01"[..], &entry, &[0; 4]].concat()
@@ -214,7 +210,7 @@ fn exif_orientation_is_applied() {
     let (width, height) = (48, 32);
     let upright = scene(1, 4, width, height);
     for orientation in 1..=8u8 {
-        // Displayed position of a stored row and column, from the table of the EXIF standard.
+        // Position in the displayed image of a pixel of the stored image, from the table of the EXIF standard.
         let seen = |row: u32, column: u32| match orientation {
             1 => (column, row),
             2 => (width - 1 - column, row),
@@ -238,15 +234,14 @@ fn exif_orientation_is_applied() {
         let turned = Picture::decode(&jpeg_with(&exif(orientation), &lying.to_jpeg())).unwrap();
         assert!(difference(&turned, &upright) < 12.0, "JPEG, orientation {orientation}");
     }
-    // Invalid orientations leave the image unchanged: 0, 9, a truncated EXIF block, and an empty one.
+    // Invalid orientations: 0, 9, a truncated EXIF block, and an empty EXIF block.
     for nothing in [exif(0), exif(9), exif(6)[..20].to_vec(), vec![]] {
         assert_eq!(Picture::decode(&png_with(&nothing, &upright.to_png())).unwrap(), upright);
     }
-    // The decoder for rare layouts turns an image upright as well.
+    // This file is decoded by the decoder for rare layouts.
     let lying = Picture::decode(&stored("separate-2x2.jpg")).unwrap();
     let turned = Picture::decode(&jpeg_with(&exif(6), &stored("separate-2x2.jpg"))).unwrap();
     assert_eq!((turned.width, turned.height), (lying.height, lying.width));
-    // The file has its orientation in the form that a camera writes.
     let file = stored("on-its-side.jpg");
     let picture = Picture::decode(&file).unwrap();
     assert_eq!((picture.width, picture.height), (96, 64));

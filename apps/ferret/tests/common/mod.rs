@@ -22,7 +22,6 @@ pub(crate) fn messages_of_failure(directory: &Path, arguments: &[&str]) -> Strin
     fails(&mut ferret(directory, arguments))
 }
 
-/// Returns a directory with a collection of 24 scenes and its database `db`.
 pub(crate) fn collection() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     messages_of_success(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);

@@ -1,4 +1,5 @@
-//! Commands on ranks without a shared directory. Rank 0 has the workflow's file and its inputs, and keeps all files of the run.
+//! Execution of a workflow's commands on ranks without a shared directory. Rank 0 has the workflow file and the input files, and receives all output
+//! files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,8 @@ use crate::prepare::{self, NOTHING};
 use crate::record;
 use crate::rescue::Rescue;
 
-/// Data that rank 0 broadcasts: name and text of the workflow, flags of the completed tasks, and name and text of the platform.
+/// Data that rank 0 broadcasts: name and text of the workflow, flag for each task that is true if the task is done, and name and text of the platform
+/// file (processors and links).
 type RootData = ((String, Vec<u8>), Vec<bool>, Option<(String, Vec<u8>)>);
 
 pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armature::BoxError> {
@@ -36,7 +38,6 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armat
         if session.is_root() {
             print_completed(&described, &rescue);
         }
-        // Rank 0 does not check the output files of commands, because each rank checks those of its own commands.
         let settings =
             Settings { directory: args.directory.clone(), outputs: outputs.clone(), check_outputs: false };
         let handler = || {
@@ -60,7 +61,8 @@ pub(super) fn commands(args: &Cli, file: &Path) -> Result<Option<Summary>, armat
     Ok(Some(summary))
 }
 
-/// Reads on rank 0 the data that all ranks need (workflow, completed tasks, platform), and locks the rescue file. Returns the data and the lock.
+/// Reads, on rank 0, the workflow, the names of completed tasks and the platform, which all ranks need, and locks the rescue file (list of completed
+/// tasks) against other runs.
 fn read(args: &Cli, file: &Path, rescue: &Rescue) -> Result<(RootData, LockFile), BoxError> {
     let name = file.display().to_string();
     let bytes = regular::read(file).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;

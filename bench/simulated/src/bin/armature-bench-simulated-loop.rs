@@ -1,11 +1,12 @@
-//! Loop whose units (rows, or indices without a grid) only declare their cost, for simulated clusters.
+//! Loop whose units (rows of a grid, or indices) only declare their cost to the simulator, for experiments on simulated clusters.
 //!
 //! Arguments have the form NAME=VALUE: the `kind` of loop (`all`, `sweep`), the number of `units`, the cost of a unit in operations (`unit`), the
-//! `bytes` of a unit, the number of measured `passes` and of warm-up passes before them (`settle`), the `block` of units or columns that is computed
-//! between two polls (0: chosen by the framework), `live` (true or false: live balancing), the initial `shares` of the ranks, the scheduler's
-//! `quantum` in seconds, and the relative `noise` of each rank's speed with its `seed`; a new random factor applies in every half second. Prints
-//! `result seconds S total S movements N interactions N interacting S computing-R S units-R N …`: the seconds of rank 0 for balancing, and for each
-//! rank R its seconds of computing and the number of units that it computed.
+//! `bytes` of a unit, the number of measured `passes` and of warm-up passes before them (`settle`), the number (`block`) of units or columns that are
+//! computed between two polls for messages (0: chosen by the framework), `live` (true if load is balanced at run time), the initial `shares` of the
+//! ranks, the `quantum` (time slice of the operating system's scheduler) in seconds, and the relative `noise` of each rank's speed with its `seed`; a
+//! new random factor applies in every half second. Prints `result seconds S total S movements N interactions N interacting S computing-R S units-R N
+//! …`: the time of the loop, the number of moves and of balancing steps, the seconds that rank 0 spends in balancing, and for each rank R its seconds
+//! of computing and its number of computed units.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -21,7 +22,6 @@ fn main() -> ExitCode {
     run("armature-bench-simulated-loop", Simulated::parse, Simulated::rank)
 }
 
-/// Parameters of the loop.
 #[derive(Default)]
 struct Simulated {
     kind: String,
@@ -84,7 +84,7 @@ impl Simulated {
             self.settings()?,
             Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
         );
-        // The moving units of a sweep are the rows between the two edge rows.
+        // In a sweep, only the rows between the two edge rows are computed and can move.
         let shape = Shape { rows: self.units + 2, columns: self.bytes };
         match self.kind.as_str() {
             "all" => {
@@ -128,7 +128,6 @@ impl Simulated {
     }
 }
 
-/// Code of the loop's rows or indices: declares their operations to the simulator, and computes nothing.
 struct Declares<'a> {
     what: &'a Simulated,
     rank: u64,
@@ -136,13 +135,12 @@ struct Declares<'a> {
 }
 
 impl Declares<'_> {
-    /// Declares the operations of `units` units (rows or indices), multiplied by the current noise factor of this rank.
+    /// Declares the operations of `units` units (rows or indices) to the simulator, multiplied by the current random factor of this rank's speed.
     fn work(&self, units: f64) {
         let mut operations = self.what.unit * units;
         if self.what.noise > 0.0 {
             let half = (2.0 * self.clock.elapsed().as_secs_f64()) as u64;
             let seed = self.what.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.rank << 40) ^ half;
-            // `Normal::new` fails only for a deviation that is not finite; `noise` is positive here.
             let normal =
                 Normal::new(1.0, self.what.noise).map(|n| n.sample(&mut StdRng::seed_from_u64(seed)));
             operations *= normal.unwrap_or(1.0).max(0.1);

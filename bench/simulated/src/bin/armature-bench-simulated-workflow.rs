@@ -1,8 +1,7 @@
-//! Workflow whose tasks only declare their work, run on simulated hosts by a given plan.
+//! Workflow whose tasks only declare their work to the simulator, run on simulated hosts by a given plan (assignment of tasks to ranks).
 //!
-//! The only argument is `job=FILE`, a [`Job`] in JSON. Prints `result seconds S sent S spilled S misplaced N`: the
-//! simulated seconds, the bytes that ranks sent to each other, the bytes written to disk, and the number of tasks
-//! that ran elsewhere than planned.
+//! The only argument is `job=FILE`, a [`Job`] in JSON. Prints `result seconds S sent S spilled S misplaced N`: the simulated seconds, the bytes that
+//! ranks sent to each other, the bytes written to disk, and the number of tasks that ran elsewhere than planned.
 
 use std::process::ExitCode;
 
@@ -28,7 +27,7 @@ fn parse(arguments: &[String]) -> Outcome<Job> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Upper bound of the bytes that serialization adds to the value of a task.
+/// Upper bound of the bytes that serialization adds to the value that a task sends to its successors.
 const ENCODING_BYTES: u64 = 64;
 
 fn rank(job: &Job, session: &mut Session) -> Outcome {

@@ -1,10 +1,9 @@
-//! One rank is killed in each phase of a job under `armature run`, with and without recovery. The experiment checks
-//! that the job ends with the right exit code, and that the results of finished jobs are right.
+//! Experiment in which one rank is killed in each phase of a job under `armature run`, with and without recovery. It checks that the job ends with
+//! the right exit code, and that the results of finished jobs are right.
 //!
-//! 50 jobs of three ranks run a farm, a search, a workflow, a pipeline or a loop twice. The kills cycle through the
-//! values of [`Moment`], from before the start of MPI to after the end of the session. The expected behaviour is
-//! specified in `docs/deaths.md`: a job survives only the death of a worker of a running farm or workflow, and only
-//! with recovery.
+//! 50 jobs of three ranks run a farm, a tree search, a workflow, a pipeline or a loop, twice in each job. The kills cycle through the values of
+//! [`Moment`], from before the start of MPI to after the end of the session. The expected behaviour is specified in `docs/deaths.md`: a job survives
+//! only the death of a worker of a running farm or workflow, and only with recovery.
 
 use armature_tests::mpirun::linked;
 use armature_tests::phases::kills::{Kill, Moment, TestedProgram, histogram};

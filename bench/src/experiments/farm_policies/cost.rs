@@ -1,4 +1,4 @@
-//! Cost of the automatic policy: the time that it takes to simulate a chunk.
+//! Cost of the automatic chunking policy, which simulates farms to choose a policy: measured time per simulated chunk.
 
 use armature_planner::farm::{Chunking, Published};
 use rustix::time::{ClockId, clock_gettime};
@@ -9,11 +9,11 @@ use crate::stats::median_interval;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seconds per simulated chunk that the automatic policy assumes.
+/// Seconds per simulated chunk that the automatic chunking policy assumes, with which the measurement is compared.
 const ASSUMED_SECONDS: f64 = 0.25e-6;
 
-/// Returns the measured seconds per simulated chunk: the additional time of the same iterations with the automatic
-/// policy over a policy that simulates nothing, divided by the number of simulated chunks.
+/// Returns the measured seconds per simulated chunk: the additional time with the automatic policy compared with a policy that simulates nothing,
+/// divided by the number of simulated chunks.
 pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<f64> {
     let rounds = if smoke { 2 } else { 11 };
     let mut table = Table::new(&["setting", "simulated chunks", "per iteration", "ns/chunk"]);
@@ -41,13 +41,12 @@ pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(interval.value)
 }
 
-/// Returns the CPU time of this thread in seconds, which does not include the time of other processes.
+/// Returns the CPU time of this thread in seconds, which other processes do not lengthen.
 fn computed() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-/// Returns the number of simulated chunks and the seconds per chunk, as the median of several rounds.
 fn of(setting: &Setting, rounds: usize) -> Outcome<(u64, f64)> {
     let iterations = setting.tasks(ITERATIONS, 1)?;
     let timed = |chunking| {

@@ -1,9 +1,9 @@
-//! The chunking policies in the simulator: efficiencies and order against independently computed values, and the
-//! automatic policy against the best fixed policy.
+//! Experiment on the farm's chunking policies in the planner's simulator: efficiencies and order of the fixed policies against independently computed
+//! values, and the automatic policy against the best fixed policy.
 //!
 //! The automatic policy is judged on the farms of `reference.txt`, on random farms drawn from other seeds (other means, deviations, block lengths,
-//! networks and numbers of workers), and on tasks whose times vary with their index. Its cost is counted in chunks that it simulates; the time of a
-//! simulated chunk is measured.
+//! networks and numbers of workers), and on tasks whose times vary with their index. The cost of its decisions is the number of chunks that it
+//! simulates, multiplied by the measured time of a simulated chunk.
 
 mod cost;
 mod reference;
@@ -25,7 +25,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Fixed policies, in the order of the columns of `reference.txt`.
 const FIXED: [Chunking; 10] = [
     Chunking::Static,
     Chunking::Policy(Published::Fsc),
@@ -39,39 +38,33 @@ const FIXED: [Chunking; 10] = [
     Chunking::Policy(Published::Af),
 ];
 const ITERATIONS: usize = 15;
-/// Fraction of the best fixed policy's efficiency that the automatic policy must reach.
 const MARK: f64 = 0.95;
 
-/// Simulated farm on which policies are compared, with the distribution of its task times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Setting {
     workers: usize,
     messages: MessageCosts,
-    /// Bytes transferred in an iteration, half of them in each direction.
     volume: f64,
     shape: TaskShape,
 }
 
-/// Results of a policy in several iterations of a farm.
 struct Finish {
     busy: f64,
-    /// Sum of the simulated durations of all iterations in seconds.
     time: f64,
     workers: usize,
-    /// Name of the policy that the automatic policy chose last, if it chose one.
+    /// Name of the fixed policy that the automatic policy chose last, if it chose one.
     choice: Option<String>,
-    /// Number of chunks that were simulated to choose policies.
+    /// Number of chunks that the automatic policy simulated to choose fixed policies.
     simulated: u64,
 }
 
 impl Finish {
-    /// Returns the efficiency in percent: computing time of the tasks, divided by workers times total time.
+    /// Returns the efficiency in percent: computing time of the tasks, divided by number of workers times total time.
     fn efficiency(&self) -> f64 {
         self.efficiency_with(0.0)
     }
 
-    /// Returns the efficiency in percent if each simulated chunk delays the master and all workers by `chunk_cost`
-    /// seconds.
+    /// Returns the efficiency in percent if each chunk that the automatic policy simulates delays the master and all workers by `chunk_cost` seconds.
     fn efficiency_with(&self, chunk_cost: f64) -> f64 {
         100.0 * self.busy / (self.workers as f64 * (self.time + chunk_cost * self.simulated as f64))
     }
@@ -83,7 +76,6 @@ impl Setting {
         Knowledge { messages: self.messages, task_bytes: each, result_bytes: each, ..Knowledge::default() }
     }
 
-    /// Draws the task times of `iterations` iterations.
     fn tasks(&self, iterations: usize, seed: u64) -> Outcome<Vec<Tasks>> {
         Ok(self.shape.iterations(seed)?.take(iterations).map(|times| Tasks::new(&times)).collect())
     }
@@ -105,7 +97,6 @@ impl Setting {
         Finish { busy, time, workers: self.workers, choice, simulated: chunker.simulated_chunks() }
     }
 
-    /// Returns the efficiency in percent of every fixed policy on this farm.
     fn fixed(&self, iterations: &[Tasks]) -> Vec<f64> {
         FIXED.iter().map(|&chunking| self.run(chunking, iterations).efficiency()).collect()
     }
@@ -135,7 +126,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.lines("", &plot)
 }
 
-/// Returns the best fixed policy and its efficiency.
 fn best(fixed: &[f64]) -> (Chunking, f64) {
     let pairs = FIXED.into_iter().zip(fixed.iter().copied());
     pairs.fold((FIXED[0], 0.0), |best, next| if next.1 > best.1 { next } else { best })

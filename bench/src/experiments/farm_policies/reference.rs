@@ -1,5 +1,6 @@
-//! Comparison with the efficiencies in `reference.txt`, which were computed independently: every chunking policy must reach its expected efficiency,
-//! and the automatic policy must come close to the best one. Each row of the file is a farm with the expected efficiency of each fixed policy.
+//! Comparison with the efficiencies in `reference.txt`, which were computed independently: every fixed chunking policy must have its expected
+//! efficiency, and the automatic policy must come close to the best fixed one. Each row of the file is a farm with the expected efficiency of each
+//! fixed policy.
 
 use armature_planner::farm::{Chunking, MessageCosts, Published};
 
@@ -11,19 +12,17 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const REFERENCE: &str = include_str!("reference.txt");
-/// Seeds of the task times with which the farm of each row is simulated.
 const SEEDS: std::ops::Range<u64> = 1..11;
-/// 99.5 % quantile of Student's t for the number of seeds minus one degrees of freedom.
+/// 99.5 % quantile of Student's t with 9 degrees of freedom, the number of seeds minus one.
 const QUANTILE: f64 = 3.250;
-/// Additional tolerance in percentage points, because the expected efficiencies are rounded to one decimal.
+/// Additional tolerance of an efficiency in percentage points, because the expected efficiencies are rounded to one decimal.
 const ROUNDING: f64 = 0.051;
 
-/// Row of `reference.txt`: a simulated farm, and the expected efficiency of each fixed policy.
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) setting: Setting,
     fast: bool,
-    /// Efficiencies of the fixed policies in percent, for one unknown seed.
+    /// Efficiencies of the fixed policies in percent, with task times from one unknown seed.
     expected: Vec<f64>,
 }
 
@@ -55,28 +54,26 @@ impl Row {
     }
 }
 
-/// Returns all rows of `reference.txt`, or a few of them if `smoke` is true.
 pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });
     rows.map(Row::parse).collect()
 }
 
-/// Returns the simulated efficiencies of the fixed policies in percent, one list for each seed of the task times.
 fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> Outcome<Vec<Vec<f64>>> {
     seeds.map(|seed| Ok(row.setting.fixed(&row.setting.tasks(iterations, seed)?))).collect()
 }
 
-/// Returns the tolerance in percentage points: if the mean of `samples` is the expected value, the efficiency for another seed lies within it in 99
-/// of 100 cases (Student's prediction interval).
+/// Returns the tolerance in percentage points. In 99 of 100 cases, the efficiency for another seed differs from the mean of `samples` by less
+/// (Student's prediction interval).
 fn tolerance(samples: &[f64]) -> f64 {
     let (middle, n) = (mean(samples), samples.len() as f64);
     let variance = samples.iter().map(|sample| (sample - middle).powi(2)).sum::<f64>() / (n - 1.0);
     QUANTILE * (variance * (1.0 + 1.0 / n)).sqrt() + ROUNDING
 }
 
-/// Returns the violated rules on the order of policies. Each rule states by how many percentage points DAF (dynamic adjusting factoring) is better
-/// than another policy. The rules hold on the fast network for every seed.
+/// Returns the violated rules on the order of policies. Each rule states by how many percentage points the efficiency of DAF (dynamic adjusting
+/// factoring) exceeds that of another policy. The rules hold on the fast network for every seed.
 fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
     let TaskShape { spread, block, .. } = row.setting.shape;
     let of = |chunking| means[FIXED.iter().position(|&other| other == chunking).unwrap_or(0)];
@@ -98,8 +95,8 @@ fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
         .collect()
 }
 
-/// Compares every policy with its expected value and the automatic policy with the best policy. Returns the ratios of
-/// the automatic policy to the best policy.
+/// Compares the efficiency of every fixed policy with its expected value. Returns the efficiencies of the automatic policy relative to the best fixed
+/// policy.
 pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<Vec<f64>> {
     let seeds = if smoke { 1..3 } else { SEEDS };
     let mut columns = vec!["setting"];
@@ -155,7 +152,7 @@ pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(ratios)
 }
 
-/// Prints for each policy by how much its simulated efficiency differs from the expected one over all rows. A mean far from 0 indicates an error in
+/// Prints the mean difference between the simulated and expected efficiencies of each policy over all farms. A mean far from 0 indicates an error in
 /// the policy.
 fn by_policy(report: &mut Report, differences: &[Vec<f64>], off: &[usize]) -> Outcome {
     let mut table = Table::new(&["policy", "outside", "mean difference [points]", "largest [points]"]);
@@ -192,13 +189,13 @@ mod tests {
         assert_eq!(seen, 120);
     }
 
-    /// Only two seeds are simulated here, to save time; the experiment simulates all seeds.
+    /// To save time, the test simulates only two of the experiment's seeds.
     #[test]
     fn expected_policy_order_holds_on_the_fast_network() {
         let mut seen = 0;
         for row in rows(false).unwrap().iter().filter(|row| row.fast && row.setting.shape.spread > 0.1) {
             let tasks = [1, 2].map(|seed| row.setting.tasks(ITERATIONS, seed).unwrap());
-            // The rules about the order of policies concern only the policies listed here.
+            // Only these policies occur in the rules about the order of policies.
             let of = |chunking: Chunking| match chunking {
                 Chunking::Static | Chunking::Policy(Published::Fsc) | Chunking::Policy(Published::Daf) => {
                     mean(&tasks.each_ref().map(|tasks| row.setting.run(chunking, tasks).efficiency()))
@@ -217,7 +214,7 @@ mod tests {
         let rows = rows(false).unwrap();
         let row = rows.iter().find(|row| row.fast && row.name.ends_with(" 80 %")).unwrap();
         assert_eq!(broken_orders(row, &row.expected), Vec::<String>::new());
-        // With an efficiency of 80 % for DAF, three rules are violated: one that compares DAF with the static policy, and two with FSC.
+        // With an efficiency of 80 % for DAF, three rules are violated: one about the static policy, and two about FSC (fixed-size chunking).
         let mut values = row.expected.clone();
         values[3] = 80.0;
         assert_eq!(broken_orders(row, &values).len(), 3);
@@ -227,8 +224,7 @@ mod tests {
     fn tolerance_is_the_prediction_interval_of_the_next_value() {
         assert!((tolerance(&[5.0; 10]) - ROUNDING).abs() < 1e-12);
         let samples: Vec<f64> = (1..=10).map(f64::from).collect();
-        // Expected tolerance for the values 1 to 10: their standard deviation 3.0277, multiplied by √1.1 and by Student's t, plus the
-        // rounding.
+        // The values 1 to 10 have the standard deviation 3.0277, which is multiplied by √1.1 and by Student's t.
         assert!((tolerance(&samples) - (3.250 * 3.02765 * 1.048_81 + ROUNDING)).abs() < 1e-3);
     }
 }

@@ -1,4 +1,4 @@
-//! Random farms that were not used in the development of the automatic policy.
+//! Comparison of the automatic chunking policy with the best fixed policy on random farms that were not used in its development.
 
 use armature_planner::farm::{Chunking, MessageCosts};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -10,15 +10,12 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seed from which the random farms and their tasks are drawn.
 const SEED: u64 = 733_019;
 const SETTINGS: usize = 150;
-/// Number of times that the task times of a random farm are drawn; a policy is judged by its mean efficiency over all draws. With large blocks of
-/// equal tasks an iteration has no more blocks than workers. One of the ten policies is then the best of a single draw by chance, which no policy can
-/// predict.
+/// Number of times that the task times of a random farm are drawn; a policy is judged by its mean efficiency over all draws. If an iteration has few
+/// blocks of equal tasks, the best of the ten policies in a single draw is a matter of chance.
 const DRAWS: u64 = 5;
 
-/// Draws random farms and networks, including farms with more workers than the master can serve.
 fn settings(count: usize, seed: u64) -> Vec<Setting> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut log = move |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
@@ -37,8 +34,8 @@ fn settings(count: usize, seed: u64) -> Vec<Setting> {
     std::iter::repeat_with(one).take(count).collect()
 }
 
-/// Runs many iterations of each random farm, so that the automatic policy benefits from what it has learned. Returns the efficiencies relative to the
-/// best fixed policy, as means over all draws.
+/// Runs many iterations of each random farm, so that the automatic policy has measurements. Returns its efficiencies relative to the best fixed
+/// policy, as means over all draws of the task times.
 pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED);
     let draws = if smoke { 2 } else { DRAWS };
@@ -55,7 +52,7 @@ pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool)
     Ok(ratios)
 }
 
-/// Runs a single iteration of each random farm, in which the automatic policy starts without measurements. Returns the efficiencies relative to the
+/// Runs a single iteration of each random farm, in which the automatic policy starts without measurements. Returns its efficiencies relative to the
 /// best fixed policy.
 pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED + 1);
@@ -71,7 +68,7 @@ pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -
     Ok(ratios)
 }
 
-/// Efficiency of the automatic policy on one farm, relative to the best fixed policy: for the first draw of the task times, and for the means over
+/// Efficiency of the automatic policy on one farm, relative to the best fixed policy: for the first random draw of the task times, and as mean over
 /// all draws.
 struct Draws {
     first: f64,
@@ -107,7 +104,7 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        // The seeds of two draws for a farm differ by a million, so that no other farm uses them.
+        // The seeds of the draws for a farm differ by multiples of a million, so that no two farms have the same seed.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
         let rows = rows.collect::<Outcome<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();

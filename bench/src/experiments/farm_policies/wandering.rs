@@ -1,5 +1,5 @@
-//! Tasks whose times vary with their index, such as the rows of a picture or a front in a mesh. The first
-//! measurements say little about later tasks.
+//! Comparison of the automatic chunking policy with the best fixed policy on tasks whose times vary with their index, such as the rows of a picture.
+//! The first measurements then say little about later tasks.
 
 use std::f64::consts::TAU;
 
@@ -15,11 +15,9 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seed from which the random farms and their tasks are drawn.
 const SEED: u64 = 911_382;
 const SETTINGS: usize = 140;
 
-/// Shape of the task times as a function of the task index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trend {
     Rising,
@@ -27,7 +25,7 @@ enum Trend {
     Hump,
     Step,
     Wave,
-    /// Rows of the Mandelbrot set, whole or around its edge.
+    /// Computing times of the rows of a picture of the Mandelbrot set: the whole set, or a part of its edge.
     Whole,
     Edge,
 }
@@ -36,7 +34,7 @@ const TRENDS: [Trend; 7] =
     [Trend::Rising, Trend::Falling, Trend::Hump, Trend::Step, Trend::Wave, Trend::Whole, Trend::Edge];
 
 impl Trend {
-    /// Returns the times of `count` tasks before random deviations are added, in arbitrary units; for shapes other than pictures the times lie
+    /// Returns the times of `count` tasks before random deviations are added, in arbitrary units; for trends other than pictures, the times lie
     /// between 1 and `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
         let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
@@ -54,8 +52,7 @@ impl Trend {
     }
 }
 
-/// Returns, for each row of a picture of the Mandelbrot set around `center`, the total number of steps until its
-/// points escape.
+/// Returns, for each row of a picture of the Mandelbrot set around `center`, the total number of iteration steps until its points escape.
 fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
     const COLUMNS: usize = 160;
     const LIMIT: u32 = 400;
@@ -74,7 +71,8 @@ fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
     (0..rows).map(row).collect()
 }
 
-/// Runs one iteration of each of several random farms. Returns the efficiencies of the automatic policy relative to the best fixed policy.
+/// Runs one iteration of several random farms for each trend of the task times. Returns the efficiencies of the automatic policy relative to the best
+/// fixed policy.
 pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     let mut table = Table::new(&[
         "course",
@@ -131,7 +129,7 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
     Ok(ratios)
 }
 
-/// Draws a farm on a fast network and its tasks. The task times deviate at random by 3 % to 30 % from the times that the shape prescribes.
+/// Draws a farm on a fast network and its tasks. The task times deviate at random by 3 % to 30 % from those of the trend.
 fn draw(trend: Trend, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);

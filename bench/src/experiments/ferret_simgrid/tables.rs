@@ -1,4 +1,4 @@
-//! Results of the runs on all simulated clusters: tables, a plot, and comparisons with target values.
+//! Results of the experiment with the image search Ferret on simulated clusters: tables, a plot, and comparisons with targets.
 
 use super::super::ferret_costs::Bound;
 use super::{
@@ -7,10 +7,9 @@ use super::{
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
-/// Speed-up of the planner HeDPM in the paper that describes HeDPM.
+/// Speed-up of the planner HeDPM that its paper reports.
 const PAPER: f64 = 9.2;
 
-/// Prints the results of the runs on all simulated clusters.
 pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     let mut table = Table::new(&[
         "platform",
@@ -91,7 +90,6 @@ pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
     report.bars("", &bars)
 }
 
-/// Records the measured values that have targets.
 pub(super) fn record_marks(report: &mut Report, rows: &[Row]) {
     for name in [DPM, HEDPM, REFINED, LIVE] {
         let speedups: Vec<f64> = rows.iter().map(|row| row.speedup(name)).collect();

@@ -1,11 +1,10 @@
-//! Permanent load next to one of two ranks: loops whose rows the framework moves between the ranks, against fixed
-//! splits of the rows.
+//! Experiment with a permanent competing load next to one of two ranks: loops whose rows the framework moves between the ranks, against fixed splits
+//! of the rows.
 //!
-//! Ranks are pinned to two cores, and the load runs on the second core all the time. The MPI programs written by hand
-//! use equal halves, and the best of several fixed splits, which is found in short runs in advance. Each measurement
-//! begins after a warm-up. All alternatives are compared in seconds per pass over the rows, so that each can run for
-//! the same time. No split can be faster than the capacity of both cores allows; to compute this bound, the
-//! experiment measures after each run the share of the loaded core that a thread gets.
+//! Ranks are pinned to two cores, and the load runs on the second core all the time. The MPI programs written by hand use equal halves, and the best
+//! of several fixed splits, which is found in short runs in advance. Each measurement begins after a warm-up. All alternatives are compared in
+//! seconds per pass over the rows, so that each can run for the same time. The capacity of both cores bounds the speed of every split. To compute
+//! this bound, the experiment measures after each run the share of the loaded core that a thread gets.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -27,23 +26,20 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Number of rounds, in each of which every alternative runs once. With six rounds the 95 % interval of a median
-/// reaches from the smallest to the largest sample; with fewer rounds there is no interval.
+/// Number of rounds, in each of which every alternative runs once. With six rounds the 95 % interval of a median reaches from the smallest to the
+/// largest sample; with fewer rounds there is no such interval.
 const ROUNDS: usize = 6;
-/// Measured seconds of a run.
 const SECONDS: f64 = 32.0;
-/// Duration of the warm-up in seconds.
 const WARM_UP_SECONDS: f64 = 4.0;
 /// Factor by which the warm-up round, and the runs that search for the best fixed split of the rows, are shorter than
 /// a measured run.
 const WARM_UP: f64 = 8.0;
-/// Time for which the experiment measures the share of the loaded core that a thread gets; covers many time slices of
-/// the scheduler.
+/// Time for measuring the share of the loaded core that a thread gets. It covers many time slices of the scheduler.
 const MEASURE_SHARE: Duration = Duration::from_millis(500);
-/// Fractions of the rows on the undisturbed rank among which the best fixed split is searched.
+/// Fractions of the rows on the rank without load, among which the best fixed split is searched.
 const SPLITS: [f64; 4] = [0.55, 0.6, 0.667, 0.72];
-/// Cases: name, loop, rows, passes that calibrate the time of a pass, and the minimum speed relative to the
-/// hand-written program with equal halves.
+/// Cases: name, loop, rows, passes over the rows that calibrate the time of a pass, and the minimum speed relative to the hand-written program with
+/// equal halves.
 const CASES: [(&str, Kernel, usize, usize, f64); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 4, 1.4),
     ("SOR 8000", Kernel::Sor, 8000, 6, 1.25),
@@ -72,7 +68,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let (alone, ours_alone) = (seconds_per_pass(&job)?, seconds_per_pass_of_ours(&job)?);
         let scale = if smoke { 0.01 } else { 1.0 };
         let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
-        // The number of passes is calculated for a run under load, in which a pass takes up to twice as long.
+        // Under load, a pass over the rows takes up to twice as long.
         let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };

@@ -1,13 +1,11 @@
-//! Cost of hooks and of balancing where there is nothing to balance. A hook is the call of the framework between two
-//! blocks of rows or columns of a loop.
+//! Experiment on the cost of hooks and of load balancing on ranks of equal speed. A hook is the call of the framework between two blocks of rows or
+//! columns of a loop.
 //!
-//! The costs are too small to be visible in the time of a run, so each is measured separately, and multiplied by the
-//! number of times that it occurs in a real run. *Hook*: one rank runs blocks with next to no computation; the time
-//! of a block is the overhead that the framework adds to each block. *Balancer*: each rank of a real run sums up the
-//! time of its reports to rank 0, which include rank 0's decisions. *Log*: the same blocks with an event log; for a
-//! sweep, two ranks with one message per block; the cost is the additional time. *Run*: two ranks repeatedly run a
-//! loop without work; the time of a run is an upper bound of the cost of the agreement that both ranks run the same
-//! loop.
+//! The costs are too small to be visible in the time of a run, so each cost is measured separately, and multiplied by the number of times that it
+//! occurs in a real run. *Hook*: one rank runs blocks with next to no computation; the time of a block is the overhead that the framework adds to
+//! each block. *Balancer*: each rank of a real run sums up the time of its reports to rank 0, which include rank 0's decisions. *Log*: the blocks of
+//! *Hook* with an event log; for a sweep, two ranks with one message per block; the cost is the additional time. *Run*: two ranks repeatedly run a
+//! loop without computation; the time of a run is an upper bound of the cost of the agreement that both ranks run the same loop.
 
 use std::{ops::Range, path::Path, time::Instant};
 
@@ -33,15 +31,14 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 10;
-/// Number of runs of a loop without work in one measurement.
+/// Number of runs of a loop without computation in one measurement.
 const RUNS: u64 = 20_000;
-/// Maximum seconds of a run of a loop without work: 5 % of a loop that takes one millisecond.
+/// Target: maximum seconds of a run of a loop without computation, 5 % of a loop that takes one millisecond.
 const RUN: f64 = 50e-6;
 /// Number of blocks in one measurement of the hook (the framework's call between two blocks) alone.
 const BLOCKS: u64 = 200_000;
-/// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log.
-/// In a run of this length every computed strip and every message is written to the log, in
-/// longer runs only some of them. The time includes the opening of the log.
+/// Number of strips (blocks of columns of a sweep) in one measurement of the cost of an event log. In a run of this length, every strip and every
+/// message is logged, in longer runs only some of them. The measured time includes the opening of the log.
 const LOGGED_STRIPS: u64 = 2000;
 /// Number of measurements with an event log, each paired with a measurement without it.
 const LOGGED_PAIRS: usize = 40;
@@ -72,7 +69,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             (Kernel::Matmul, _) => hook_of_doall(blocks, log),
             _ => hook_of_sweep(1, blocks, log),
         };
-        // The first measurement of the hooks is a warm-up and is dropped.
         let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<Outcome<Vec<f64>>>()?;
         let hook = median(&hooks);
         let logged = |log: Option<&Path>| match kernel {
@@ -123,7 +119,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Runs `body` on ranks that are threads and returns the seconds that rank 0 measured.
 fn seconds(
     ranks: usize,
     log: Option<&Path>,
@@ -133,8 +128,7 @@ fn seconds(
     Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)
 }
 
-/// Returns the seconds per block of a DOALL loop (independent iterations) with blocks of one iteration, which takes a
-/// few operations.
+/// Returns the seconds per block of a DOALL loop (independent iterations) with blocks of one iteration of a few operations.
 fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
     seconds(1, log, |session| {
         let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
@@ -158,7 +152,6 @@ fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> 
     })
 }
 
-/// Kernel with next to no computation, which the compiler cannot remove.
 struct Tiny;
 
 impl DoAll for Tiny {

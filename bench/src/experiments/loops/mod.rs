@@ -9,14 +9,14 @@ pub(super) mod simgrid;
 
 use crate::{Outcome, loops::job::Job};
 
-/// Runs the hand-written MPI program of the loop on two undisturbed ranks, and returns the seconds per pass.
+/// Runs the hand-written MPI program of the loop on two ranks without competing load, and returns the seconds per pass over the rows.
 fn seconds_per_pass(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     Ok(job.by_hand(2)?.seconds / passes as f64)
 }
 
-/// Runs the loop with the framework, without balancing, on two undisturbed ranks, and returns the seconds per pass.
-/// A warm-up with the same number of passes runs first, in which the framework chooses the number of columns of a strip.
+/// Runs the loop with the framework, without load balancing, on two ranks without competing load, and returns the seconds per pass over the rows. A
+/// warm-up with the same number of passes runs first, in which the framework chooses the number of columns of a strip.
 fn seconds_per_pass_of_ours(job: &Job) -> Outcome<f64> {
     let passes = job.passes.max(1);
     let job = Job { settle: passes, columns: 0, live: false, ..job.clone() };

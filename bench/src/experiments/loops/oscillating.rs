@@ -1,17 +1,16 @@
-//! Loads that are alternately on and off on one rank of a loop: whether balancing costs time where it cannot gain
-//! any, and whether its result agrees with the planner's simulator.
+//! Experiment with a competing load that is alternately on and off on one rank of a loop. It tests whether load balancing costs time where it cannot
+//! gain any, and whether the result agrees with the planner's simulator.
 //!
-//! *Real*: matmul and SOR on two ranks pinned to two cores, with a square-wave load on the second core. The periods
-//! of the load are a tenth of the 60 s and 20 s in the paper of Siegell and Steenkiste, because the balancer's own
-//! period follows the time slices of the scheduler, which are shorter on current systems by at least this factor. The
-//! framework runs with and without balancing in turn; the phase of the wave differs in each round.
+//! *Real*: matmul and SOR on two ranks pinned to two cores, with a square-wave load on the second core. The periods of the load are a tenth of the 60
+//! s and 20 s in the paper of Siegell and Steenkiste, because the balancer's period follows the time slices of the operating system's scheduler,
+//! which are shorter on current systems by at least this factor. The framework runs with and without balancing in turn; the phase of the wave differs
+//! in each round.
 //!
-//! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period,
-//! and loops whose units (rows or indices) are cheap, expensive and very expensive to move. The framework runs under
-//! SimGrid, and `simulate::loops` runs the balancer alone on the same system. Units of a DOALL loop move while ranks
-//! compute, also in the middle of a pass. Units of a sweep move between passes, while all ranks stop. For DOALL
-//! loops, the table also shows the result of the simulation of Siegell and Steenkiste, which stops all ranks for
-//! every movement. The noise has ten seeds; the seeds of the simulator and of the program differ.
+//! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period, and loops whose units (rows or
+//! indices) are cheap, expensive and very expensive to move. The framework runs under SimGrid, and the planner's simulator `simulate::loops` runs
+//! only the balancer on the same system. Units of a DOALL loop move while ranks compute, also in the middle of a pass. Units of a sweep move between
+//! passes, while all ranks stop. For DOALL loops, the table also shows the result of the simulation of Siegell and Steenkiste, which stops all ranks
+//! for every movement. Random deviations of the speeds have ten seeds, which differ between the simulator and the program.
 
 use std::{cell::RefCell, path::Path, time::Duration};
 
@@ -44,12 +43,10 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROUNDS: usize = 8;
-/// Seconds of a run on real (not simulated) ranks.
 const SECONDS: f64 = 12.0;
-/// Periods in seconds of the load in runs on real (not simulated) ranks.
+/// Periods in seconds of the competing load in runs on real (not simulated) ranks.
 const PERIODS: [f64; 2] = [6.0, 2.0];
-/// Cases: name, loop, rows, and the number of passes without balancing that calibrate the time of a pass, after a
-/// warm-up of the same number.
+/// Cases: name, loop, rows, and the number of passes without load balancing that calibrate the time of a pass, after as many warm-up passes.
 const CASES: [(&str, Kernel, usize, usize); 3] = [
     ("matmul 1000", Kernel::Matmul, 1000, 3),
     ("SOR 4000", Kernel::Sor, 4000, 60),
@@ -69,16 +66,13 @@ const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("very dear", Kind::Sweep, 2000, 20e-3),
 ];
 const SEEDS: usize = 10;
-/// Seconds of a pass of the loop without load.
+/// Seconds of a pass over all rows or indices without competing load.
 const PASS: f64 = 0.5;
-/// Number of passes of a simulated run.
 const PASSES: usize = 480;
-/// Bytes of data per row or index of the loop.
 const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
-/// Seconds between two polls for messages of a rank of a DOALL loop, which is the duration of a block that the framework
-/// aims at.
+/// Seconds between two polls for messages of a rank of a DOALL loop: the time of a block of iterations that the framework aims at.
 const POLL_INTERVAL: f64 = 8e-3;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -101,8 +95,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let alone = seconds_per_pass_of_ours(&job)?;
         let seconds = if smoke { 0.1 } else { SECONDS };
-        // The number of passes is calculated for a run under load, in which a pass takes up to twice as long during
-        // half of the time.
+        // Half of the time a load runs, during which a pass takes up to twice as long.
         let passes = (seconds / (1.4 * alone)).ceil() as usize;
         let job = Job { passes, settle: passes.div_ceil(10), columns: 0, ..job };
         for (period, what) in periods {
@@ -163,8 +156,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("real", &plot)
 }
 
-/// Results with the framework under SimGrid, and in the planner's simulator: of each, the efficiency and the number
-/// of movements of rows.
+/// Efficiency and number of movements of rows or indices, first with the framework under SimGrid, then in the planner's simulator.
 type Pair = ((f64, f64), (f64, f64));
 
 fn simulated(report: &mut Report, smoke: bool) -> Outcome {
@@ -262,7 +254,7 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
     report.table("simulated", &table)
 }
 
-/// Parameters of a simulated loop and of the load on the first of its hosts.
+/// Parameters of a simulated loop and of the competing load on the first of its hosts.
 struct Case {
     name: &'static str,
     kind: Kind,
@@ -274,8 +266,7 @@ struct Case {
 }
 
 impl Case {
-    /// Runs the loop with the framework on simulated hosts. Returns its efficiency, and the number of decisions by
-    /// which rows or indices moved.
+    /// Runs the loop with the framework on simulated hosts. Returns the efficiency of the loop, and the number of movements of rows or indices.
     fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
         let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
         let job = Simulated {
@@ -299,8 +290,7 @@ impl Case {
         Ok((run.efficiency(&job), run.movements))
     }
 
-    /// Runs the loop in the planner's simulator. Returns its efficiency, and the number of decisions by which rows or
-    /// indices moved.
+    /// Runs the loop in the planner's simulator. Returns the efficiency of the loop, and the number of movements of rows or indices.
     fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
         system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];
@@ -314,7 +304,6 @@ impl Case {
     }
 }
 
-/// Returns the kind and the options of balancing that the framework uses for a kind of loop, for the planner's simulator.
 fn balancing(kind: Kind) -> Balancing {
     match kind {
         Kind::All => Balancing::Overlapped(options(kind)),

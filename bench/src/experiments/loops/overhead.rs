@@ -1,9 +1,9 @@
-//! Overhead of the framework on two undisturbed ranks, against the same kernels written by hand in static MPI.
+//! Experiment on the overhead of the framework's loops on two ranks without competing load, against hand-written MPI programs with the same kernels
+//! and a fixed distribution.
 //!
-//! A sweep is computed in strips of columns. In the hand-written sweep, the strips have the best of several widths;
-//! the framework chooses its own width, and balances the load during the run, as it does by default. The passes in
-//! which the framework makes this choice are part of the warm-up, which both programs run. Serial loops are the
-//! reference for the efficiency: the plain loop proceeds row by row, the blocked loop strip by strip.
+//! A sweep is computed in strips of columns. In the hand-written sweep, the strips have the best of several widths; the framework chooses its own
+//! width, and balances the load during the run, as it does by default. The framework makes this choice in the warm-up passes, which both programs
+//! run. Serial loops are the reference for the efficiency: the plain loop proceeds row by row, the blocked loop strip by strip.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
@@ -30,7 +30,6 @@ const CASES: [(&str, Kernel, usize, usize, usize); 3] = [
     ("SOR 2000", Kernel::Sor, 2000, 150, 300),
     ("heat 2000", Kernel::Heat, 2000, 40, 200),
 ];
-/// Widths of a strip, in columns, to try in the hand-written sweep.
 const COLUMNS: [usize; 6] = [6, 8, 10, 14, 20, 40];
 
 const BY_HAND: &str = "MPI by hand";
@@ -69,8 +68,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
         for (who, samples) in rounds.iter() {
             let time = median_interval(samples);
-            // Efficiency is speedup divided by the number of ranks; the serial loops, plain and blocked, run on one
-            // rank.
             let ranks = if who == PLAIN || who == BLOCKED { 1.0 } else { 2.0 };
             let against =
                 |serial: &str| rounds.ratio(serial, who).map(|ratio| digits(ratio.value / ranks, 3));
@@ -91,7 +88,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot)
 }
 
-/// Returns the seconds of the serial loop, extrapolated from fewer passes.
 fn serial(job: &Job) -> Outcome<f64> {
     let passes = job.passes.div_ceil(10);
     let run = Job { settle: 1, passes, ..job.clone() }.by_hand(1)?;

@@ -1,10 +1,8 @@
-//! Cost of a row of a sweep for a rank that holds more rows. The balancer assumes that twice as many rows take twice
-//! as long.
+//! Experiment on the cost of a row of a sweep for a rank that holds more rows. The load balancer assumes that twice as many rows take twice as long.
 //!
-//! Two undisturbed ranks run without moving rows: with equal halves, and with two thirds of the rows on the second
-//! rank, which should take 4/3 times as long. A rank sends its last row to the next rank strip by strip (a strip is a
-//! block of columns). In the hand-written sweep, the strips have the width that is the best of several for equal
-//! halves; the framework chooses its own width in each run, during the warm-up.
+//! Two ranks without competing load run without moving rows: with equal halves, and with two thirds of the rows on the second rank, which should take
+//! 4/3 times as long. A rank sends its last row to the next rank strip by strip (a strip is a block of columns). In the hand-written sweep, the
+//! strips have the width that is the best of several for equal halves; the framework chooses its own width in each run, during the warm-up.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
@@ -26,11 +24,8 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 16;
 /// Cases: name, rows, warm-up passes, and measured passes.
 const CASES: [(&str, usize, usize, usize); 2] = [("SOR 4000", 4000, 60, 60), ("SOR 2000", 2000, 150, 200)];
-/// Widths of a strip, in columns, to try in the hand-written sweep.
 const COLUMNS: [usize; 5] = [10, 20, 32, 45, 80];
-/// Fraction of the rows on the first rank.
 const FIRST_RANK_SHARE: f64 = 1.0 / 3.0;
-/// Ideal ratio of the time with two thirds of the rows to the time with half of them.
 const IDEAL: f64 = 4.0 / 3.0;
 
 const HAND_HALVES: &str = "by hand, halves";

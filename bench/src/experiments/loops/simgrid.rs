@@ -1,12 +1,12 @@
-//! Loops on unequal hosts with constant speeds: whether they settle at the best distribution of the rows, and the
-//! share of the time of rank 0, among 256 ranks, that balancing takes.
+//! Experiment on loops on unequal hosts with constant speeds: whether load balancing settles at the best distribution of the rows, and which share of
+//! the time of rank 0 it takes with 256 ranks.
 //!
-//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of rows or indices;
-//! after the warm-up passes in which the loop settles, the time of the passes is compared with that of a fixed
-//! distribution in proportion to the known speeds, after the same number of warm-up passes.
+//! *Unequal*: 16 simulated hosts with speeds from 1 to 8. All hosts start with equal numbers of rows or indices; after the warm-up passes in which
+//! the loop settles, the time of the passes is compared with that of a fixed distribution in proportion to the known speeds, after the same number of
+//! warm-up passes.
 //!
-//! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions;
-//! the latter is measured separately on this machine and added for each decision.
+//! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions; the latter is measured
+//! separately on this machine and added for each decision.
 
 use std::{path::Path, time::Instant};
 
@@ -31,17 +31,15 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const FOLDER: &str = "target/bench/loop-simgrid";
 const SEEDS: u64 = 5;
 const HOSTS: usize = 16;
-/// Speeds of the slowest and of the fastest host.
 const SPEEDS: (f64, f64) = (1.0, 8.0);
 const KINDS: [(&str, Kind); 2] = [("DOALL", Kind::All), ("DOACROSS", Kind::Sweep)];
 const UNITS: usize = 2000;
 const BYTES: usize = 1024;
-/// Bandwidth of 1 Gbit/s in bytes per second.
+/// Bandwidth of the simulated links in bytes per second: 1 Gbit/s.
 const BANDWIDTH: f64 = 125e6;
-/// Seconds of a pass if all hosts have speed 1.
+/// Seconds of a pass over all rows or indices if all hosts have speed 1.
 const PASS: f64 = 1.0;
 const WARM_UP_PASSES: usize = 60;
-/// Number of measured passes.
 const PASSES: usize = 60;
 const MANY_HOSTS: usize = 256;
 
@@ -55,7 +53,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns a loop on hosts with the given speeds whose passes take [`PASS`] if all hosts have speed 1.
 fn case(kind: Kind, speeds: Vec<f64>, smoke: bool) -> Simulated {
     let units = if smoke { UNITS / 10 } else { UNITS };
     let unit = PASS * speeds.len() as f64 / units as f64;
@@ -79,7 +76,6 @@ fn case(kind: Kind, speeds: Vec<f64>, smoke: bool) -> Simulated {
     }
 }
 
-/// Draws uniform speeds from [`SPEEDS`]; the slowest and the fastest speed always occur.
 fn speeds(seed: u64, hosts: usize) -> Vec<f64> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut speeds: Vec<f64> = (0..hosts).map(|_| random.random_range(SPEEDS.0..=SPEEDS.1)).collect();
@@ -98,7 +94,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
         let (mut of_ideal, mut of_equal) = (Vec::new(), Vec::new());
         for seed in 1..=if smoke { 1 } else { SEEDS } {
             let live = case(kind, speeds(seed, HOSTS), smoke);
-            // The loop without balancing needs the warm-up passes, too, because the strip width is chosen in them.
+            // A loop without load balancing also needs the warm-up passes, in which the framework chooses the strip width.
             let still = Simulated { live: false, ..live.clone() };
             let ideal = Simulated { ideal: true, ..still.clone() }.run(Path::new(FOLDER))?;
             let (settled, equal) = (live.run(Path::new(FOLDER))?, still.run(Path::new(FOLDER))?);
@@ -114,7 +110,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
                 digits(settled.movements, 0),
             ]);
         }
-        // The target applies to the smallest speed among all seeds, so the value has no statistical interval.
+        // The target applies to the slowest run among all seeds, so the value has no statistical interval.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
         report.mark(Mark::new(
@@ -165,7 +161,7 @@ fn large(report: &mut Report, smoke: bool) -> Outcome {
     report.table("large", &table)
 }
 
-/// Returns the median time in seconds of a balancer's decision about `ranks` ranks whose rates change each time.
+/// Returns the median time in seconds of a decision of the load balancer about `ranks` ranks, whose measured rates change before each decision.
 fn decision_time(ranks: usize, times: usize) -> Outcome<f64> {
     let mut balancer = LoopBalancer::new(ranks, LoopOptions::default())?;
     let mut random = StdRng::seed_from_u64(1);

@@ -1,20 +1,18 @@
-//! Ranks of a workflow of closures and commands are killed at random times. The experiment checks that every task has
-//! its effect exactly once, and that no task in the journal runs again.
+//! Experiment in which ranks of a workflow of closures and commands are killed at random times. It checks that every task has its effect (a file)
+//! exactly once, and that no task in the journal (list of completed tasks) runs again.
 //!
-//! *Workers*: 50 runs on four ranks under `mpirun --enable-recovery`; in each run one rank receives SIGKILL at a
-//! random time within the duration of an undisturbed run. The run must finish with the right sum, each effect must
-//! exist, and a task that was in the journal at the kill must have been started only once.
+//! *Workers*: 50 runs on four ranks under `mpirun --enable-recovery`; in each run one rank receives SIGKILL at a random time within the duration of
+//! an undisturbed run. The run must finish with the right sum, each effect must exist, and a task that was in the journal at the time of the kill
+//! must have been started only once.
 //!
-//! *Whole*: 20 runs in which all ranks are killed at a random time, and which are restarted on three ranks with the
-//! journal of the killed run. A task with a complete record in the journal must not be started again, and every other
-//! task must be started once.
+//! *Whole*: 20 runs in which all ranks are killed at a random time, and which are restarted on three ranks with the journal of the killed run. A task
+//! with a complete record in the journal must not be started again, and every other task must be started once.
 //!
-//! *Values*: 60 runs of closures on five ranks, with values of 8 B, 1 kB, 100 kB and 10 MB, with and without a
-//! journal; in each run one to three ranks are killed. Every result must exist exactly once, and the survivors must
-//! exit within seconds.
+//! *Values*: 60 runs of closures on five ranks, with values of 8 B, 1 kB, 100 kB and 10 MB, with and without a journal; in each run one to three
+//! ranks are killed. Every result must exist exactly once, and the survivors must exit within seconds.
 //!
-//! A task that died between its effect and its record is started twice, and finds the effect of its first execution:
-//! effects are linked into place, not replaced (`kill_run.rs`).
+//! A task whose rank died between the effect and its record in the journal is started twice, and finds the effect of its first execution: a task
+//! creates its file by a link, which does not replace an existing file.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -39,12 +37,11 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const RANKS: usize = 4;
-/// Number of ranks of a restarted job, which differs from that of the killed job.
+/// Number of ranks of a restarted job. It differs from that of the killed job, to test that the number may change.
 const RANKS_AGAIN: usize = 3;
 const TASKS: usize = 600;
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Kills occur within this fraction of the duration of an undisturbed run.
+/// Latest time of a kill, as a fraction of the time of an undisturbed run.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 31;
 
@@ -52,8 +49,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     let kill_run = KillRun { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-deaths"))?;
-    // The path of the run's folder is absolute because commands run in the folder, regardless of the working
-    // directory of the ranks.
+    // The path is absolute because the commands of tasks run in another working directory than the ranks.
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
     let mut trials = Trials {
         run_files: RunFiles { run_folder },
@@ -80,13 +76,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("values") { values(report, if smoke { 4 } else { 60 }) } else { Ok(()) }
 }
 
-/// Number of ranks of a run of closures that pass values, of which up to three are killed. At least one worker
-/// survives in addition to rank 0, because rank 0 does not run tasks that may have killed other ranks.
+/// Number of ranks of a run of closures that pass values. Up to three ranks are killed, so that one worker survives: rank 0 does not run tasks that
+/// may have killed other ranks.
 const VALUED_RANKS: usize = 5;
-/// Bytes of a value, and the number of tasks that gives a run of about a second.
+/// Sizes in bytes of the value that a task returns, each with the number of tasks in a run of about a second.
 const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
 
-/// Runs workflows of closures that pass values to each other, and kills some of the ranks.
 fn values(report: &mut Report, runs: usize) -> Outcome {
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-values"))?;
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
@@ -141,17 +136,16 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
     Ok(())
 }
 
-/// Workflow and files of all runs of the experiment, and the duration of an undisturbed run.
 struct Trials {
     run_files: RunFiles,
     kill_run: KillRun,
     random: StdRng,
-    /// Seconds of an undisturbed run.
     undisturbed: f64,
 }
 
 impl Trials {
-    /// Runs the workflow once; returns its output or error, and the number of ranks killed before it ended.
+    /// Runs the workflow once and kills the victims, each after a call of `before_kill`. Returns the output or error, and the number of ranks killed
+    /// before the end.
     fn run_once(
         &self,
         ranks: usize,
@@ -171,7 +165,6 @@ impl Trials {
         )
     }
 
-    /// Runs the workflows in which one rank is killed.
     fn run_with_worker_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
@@ -184,7 +177,7 @@ impl Trials {
         series.print_table(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
     }
 
-    /// Runs the workflow and kills ranks; returns `None` if the run ended before all of them were killed.
+    /// Runs the workflow and kills ranks; returns `None` if the run ended before all victims were killed.
     fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
         self.run_files.clear()?;
         let mut journalled = BTreeSet::new();
@@ -207,7 +200,6 @@ impl Trials {
         }))
     }
 
-    /// Runs the workflows in which all ranks are killed, and restarts each of them.
     fn run_with_all_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
         let mut series = Series::default();
         while series.runs() < runs {
@@ -224,8 +216,8 @@ impl Trials {
         )
     }
 
-    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None`
-    /// if the first run ended before the kill.
+    /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None` if the run ended before the
+    /// kill.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Run>> {
         self.run_files.clear()?;
         let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), &mut || ())?;
@@ -259,20 +251,17 @@ impl Trials {
     }
 }
 
-/// Run in which one or all ranks were killed.
 struct Run {
-    /// Number of tasks that were in the journal but were started again.
     wrongly: usize,
-    /// Measured values for the table of results: number of tasks in the journal at the kill, number of tasks that were started again (one rank
-    /// killed) or whose effect was not in the journal (all ranks killed), and seconds.
+    /// Number of tasks in the journal at the kill; number of tasks that were started again (one rank killed) or whose effect existed but was not in
+    /// the journal (all ranks killed); seconds.
     measurements: [f64; 3],
 }
 
-/// Results of several runs in which ranks were killed.
 #[derive(Default)]
 struct Series {
     complete: Vec<Run>,
-    /// Number of runs that hung, failed, or in which the files that tasks create (effects) were wrong.
+    /// Number of runs that hung, failed, or in which the files of tasks were wrong.
     wrong: usize,
     ended_before_kill: usize,
 }
@@ -284,7 +273,6 @@ impl Series {
 
     fn add(&mut self, run: Outcome<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
         match run {
-            // The run ended before the kill, so it is not a sample.
             Ok(None) => self.ended_before_kill += 1,
             Ok(Some(run)) => self.complete.push(run),
             Err(error) => {

@@ -6,18 +6,17 @@ use armature_workflow_files::read;
 
 use crate::Outcome;
 
-/// Bandwidth between processors for generated workflows: the default of the papers of Kulagina et al. of 2024 and
-/// 2025.
+/// Bandwidth between processors for generated workflows: the default in the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025).
 const BANDWIDTH: f64 = 1.0;
-/// Bandwidth between processors for workflows from real traces, in KiB per second; about that of a 10 Gbit/s network.
+/// Bandwidth between processors for workflows from real traces, in KiB per second; 1 GiB/s, about that of a 10 Gbit/s network.
 const GIB_IN_KIB: f64 = 1_048_576.0;
 
-/// Workflow with its name and the bandwidth of the network on which it is planned.
+/// Workflow to be planned, with the bandwidth of the network.
 pub(super) struct Instance {
     pub(super) name: String,
     pub(super) workflow: Workflow,
     pub(super) task_memory: TaskMemory,
-    /// Bandwidth between all processors, in the workflow's unit of size per second.
+    /// Bandwidth between all processors, in the unit of the workflow's file sizes per second.
     bandwidth: f64,
 }
 
@@ -45,9 +44,8 @@ const TRACES: [(&str, &[u8]); 6] = [
     ("scrnaseq", include_bytes!("../../../traces/scrnaseq-1.5.json")),
 ];
 
-/// Returns real runs whose memory was measured, each in `copies` independent copies, which corresponds to a run with
-/// more samples. Bytes are converted to KiB, because the planners add up sizes, and twice the sum of all sizes must
-/// not overflow.
+/// Returns workflows from traces of real runs with measured memory. Each consists of `copies` independent copies, like a run with more samples. Sizes
+/// are in KiB, because twice the sum of all sizes must not overflow in the planners.
 pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
     const KIB: u64 = 1 << 10;
     let copied = |&(name, bytes): &(&str, &[u8])| -> Outcome<Instance> {
@@ -74,38 +72,33 @@ pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
 }
 
 impl Instance {
-    /// Returns the largest memory requirement of a task of the workflow.
     pub(super) fn max_task_memory(&self) -> u64 {
         let need = |task| self.workflow.requirement(task, self.task_memory);
         (0..self.workflow.len()).map(need).max().unwrap_or(0)
     }
 
-    /// Returns the default cluster of the paper of Kulagina et al. (2024), with `of_each` processors of each of its
-    /// six kinds. If a task needs more memory than the largest processor has, all memories are scaled up until the
-    /// task fits.
+    /// Returns the default cluster of the paper of Kulagina et al. (2024), with `of_each` processors of each of its six kinds. If a task needs more
+    /// memory than the largest processor has, the memories of all processors are scaled up until the task fits.
     pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
         let factor = self.max_task_memory() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
     }
 
-    /// Returns the default cluster of the paper of Kulagina et al. (2025), with memories scaled so that the largest
-    /// task needs the fraction `part` of the largest memory.
+    /// Returns the default cluster of the paper of Kulagina et al. (2025), with the memories of all processors scaled so that the largest task needs
+    /// the fraction `part` of the largest memory.
     pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
         const PROCESSORS_PER_KIND: usize = 12;
         let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
         self.scaled(&cluster, self.max_task_memory() as f64 / part / cluster.largest_memory() as f64)
     }
 
-    /// Returns the instance with a workflow in which each task writes a single value for all its
-    /// readers instead of one file per reader, because the ranks of the framework pass values in
-    /// this way.
+    /// Returns the instance with a workflow in which each task writes a single value for all its readers instead of one file per reader. The
+    /// framework's ranks pass values in this way.
     pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    /// Returns the cluster with the memory of each processor, and its buffer for evicted files, multiplied by
-    /// `factor`.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();

@@ -1,11 +1,9 @@
-//! Memory of ranks that run workflows with little memory: the peak growth of a process relative to the memory limit
-//! of a rank.
+//! Experiment on the memory of ranks that run workflows under a tight memory limit: the peak growth of a process, relative to the limit of a rank.
 //!
-//! Twenty random graphs have arrays whose total size is several times the memory limit of all ranks. In addition, the
-//! graph of dask/distributed#5453 is run: tasks that create arrays of 90 MB and tasks that sum up their numbers, on
-//! two workers of 400 MB each. Dask runs the same graph twice: with its limit for the whole memory of a worker
-//! process, and with the limit for the memory in addition to Python and its modules. A run of Dask that does not
-//! finish is a result, not an error.
+//! The tasks of twenty random graphs return arrays whose total size is several times the memory limit of all ranks. In addition, the graph of
+//! dask/distributed#5453 is run: tasks that create arrays of 90 MB and tasks that sum up their numbers, on two workers of 400 MB each. Dask runs the
+//! same graph twice: with its limit for the whole memory of a worker process, and with the limit for the memory in addition to Python and its
+//! modules. A run of Dask that does not finish is a result, not an error.
 
 use std::{process::Command, time::Duration};
 
@@ -27,7 +25,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const GRAPHS: u64 = 20;
 
-/// Bytes of an array, and memory limit of a rank in bytes.
+/// Bytes of an array that a task returns, and memory limit of a rank in bytes.
 const ARRAY_AND_LIMIT: (usize, u64) = (8 << 20, 49 << 20);
 const SUMS: (usize, u64) = (90_000_000, 400_000_000);
 
@@ -60,8 +58,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // The smoke run has a tenth of the memory limit. As a limit for the whole process, it would leave no memory for
-    // Python itself, and Dask would wait until it is killed, so this case is skipped.
+    // The tenth of the memory limit in a smoke run (short test of the experiment) would, as limit for the whole process, leave no memory for Python
+    // itself, and Dask would hang, so this case is skipped.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }
@@ -75,16 +73,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Time limit of a run of Dask, which waits ten seconds before it restarts a worker, and restarts three times for a
-/// task.
+/// Time limit of a run of Dask, which waits ten seconds before it restarts a worker, and restarts workers three times for a task.
 const DASK_LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs the graph that creates and sums up arrays with Dask, and returns its row of the table of results.
+/// Runs the graph that creates and sums up arrays with Dask, and returns its row for the table of results.
 fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));
     command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);
-    // Standard error is discarded, because Dask logs each worker that it restarts.
     command.stderr(std::process::Stdio::null());
     let values = one(&finish(command, DASK_LIMIT)?)?;
     let has_ended = values["ended"] == 1.0;

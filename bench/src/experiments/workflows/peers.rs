@@ -1,12 +1,10 @@
-//! Time of the same workflow of commands with armature and with its peers, Makeflow, Snakemake and Dask, each on two
-//! cores, from the command line to the end.
+//! Experiment on the time of a workflow of commands with armature, Makeflow, Snakemake and Dask, each on two cores, from the command line to the end.
 //!
-//! The workflow has 200 tasks with the edges of a Montage workflow. Each task concatenates its inputs, counts for
-//! some milliseconds in awk, and writes a file. Most of the measured time is start-up and the time between tasks.
+//! The workflow has 200 tasks with the edges of a Montage workflow. Each task concatenates its inputs, counts for some milliseconds in awk, and
+//! writes a file. Most of the measured time is start-up and the time between tasks.
 //!
-//! *armature* is `armature workflow run -n 2`, with two ranks of one core each. The reference is `make -j 2`, which
-//! keeps no record, does not manage the resources of tasks, and starts within milliseconds, so that its time is about
-//! the time of the tasks themselves.
+//! *armature* is `armature workflow run -n 2`, with two ranks of one core each. The reference is `make -j 2`, which keeps no record, does not manage
+//! the resources of tasks, and starts within milliseconds, so that its time is about the time of the tasks themselves.
 
 use std::{
     path::Path,
@@ -36,7 +34,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const CORES: &str = "2";
 const LIMIT: Duration = Duration::from_secs(300);
-/// Mean count of a task's awk loop, which takes about five milliseconds.
+/// Mean number of iterations of a task's awk loop, which take about five milliseconds.
 const COUNT: f64 = 100_000.0;
 const ARMATURE: &str = "armature";
 const MAKE: &str = "make";
@@ -44,7 +42,7 @@ const MAKE: &str = "make";
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let rounds = report.rounds(20);
     let folder = std::path::absolute("target/bench/workflow-peers")?;
-    // The folder is removed, because the frameworks do not repeat tasks whose output files from an earlier run exist.
+    // Workflow systems do not repeat tasks whose output files exist from an earlier run.
     let _ = std::fs::remove_dir_all(&folder);
     let workflow = Family::Montage.build(if smoke { 40 } else { 200 }, 1)?;
     compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)
@@ -96,8 +94,7 @@ fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> 
     write_table(report, steps, &rounds)
 }
 
-/// Returns an alternative whose samples are the seconds that a program takes for the whole
-/// workflow, without any outputs of earlier runs.
+/// Returns a program to be compared, whose samples are the seconds for the whole workflow, without any outputs of earlier runs.
 fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -> Contestant<'a> {
     let program = command.get_program().to_owned();
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
@@ -105,7 +102,6 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
         steps.remove_run_files(folder);
         let mut command = Command::new(&program);
         command.args(&arguments).current_dir(folder);
-        // Standard error is discarded, because progress messages would appear between the tables of results.
         command.stderr(Stdio::null());
         let start = Instant::now();
         finish(command, LIMIT)?;

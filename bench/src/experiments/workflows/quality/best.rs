@@ -1,5 +1,4 @@
-//! Makespan of the best plan of all workflow planners, against that of the better plan of two published planners,
-//! DagHetPart and HEFTM.
+//! Experiment on the makespan of the best plan of all workflow planners, relative to the better plan of two published planners, DagHetPart and HEFTM.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +13,12 @@ use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
 const SIZES: [usize; 3] = [200, 1000, 4000];
-/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
+/// Number of processors of each of the six kinds in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 /// Fraction of the largest processor's memory that the largest task needs, in the cluster of the paper of Kulagina et
 /// al. (2025).
 const FILLED: f64 = 0.9;
-/// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan that
-/// transfers less.
+/// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan with fewer transferred bytes.
 const EQUALLY_LONG: f64 = 0.01;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -94,12 +92,10 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns true for the three HEFTM planners of the paper of Kulagina et al. (2025).
 fn is_list(planner: Planner) -> bool {
     matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm)
 }
 
-/// Returns the smallest makespan among the plans of the selected planners, and its planner.
 fn earliest(best: &BestPlan, of: impl Fn(Planner) -> bool) -> Option<(f64, Planner)> {
     let attempts = best.attempts.iter().filter(|attempt| of(attempt.planner));
     attempts

@@ -1,5 +1,5 @@
-//! Makespans of the planner DagHetPart relative to those of DagHetMem, with the default cluster and the workflow
-//! families and sizes of the paper of Kulagina et al. (2024).
+//! Experiment on the makespans of the workflow planner DagHetPart relative to those of the planner DagHetMem, with the default cluster and the
+//! workflow families and sizes of the paper of Kulagina et al. (2024).
 
 use armature_papers::workflow::generate::Family;
 use armature_papers::workflow::{DagHetPart, dag_het_mem, dag_het_part};
@@ -11,8 +11,8 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Type of workflows: name, sizes (none for real workflows), number of draws per size, and the makespan of DagHetPart
-/// in the paper of Kulagina et al. (2024), in percent of DagHetMem's.
+/// Type of workflows: name, numbers of tasks (none for real workflows), number of random draws per size, and the makespan of DagHetPart in percent of
+/// DagHetMem's in the paper of Kulagina et al. (2024).
 struct Group {
     name: &'static str,
     sizes: &'static [usize],
@@ -29,14 +29,14 @@ const GROUPS: [Group; 4] = [
 /// Makespan of DagHetPart in the paper of Kulagina et al. (2024), in percent of DagHetMem's, over all types including
 /// real workflows.
 const PAPER: f64 = 41.0;
-/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
+/// Number of processors of each of the six kinds in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 
 pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
-    // A smoke run takes only the real and the small workflows, because planning even one size of
-    // the larger types would take too long.
+    // A smoke run (short test of the experiment) takes only the real and the small workflows, because planning even one size of the larger types
+    // would take too long.
     let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
     for &Group { name, sizes, seeds, paper } in groups {
         if !report.selects(name) {
@@ -93,8 +93,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the makespans of DagHetMem and DagHetPart, as confirmed by the verifier, or `None` where a planner finds
-/// no plan.
+/// Returns the makespans of DagHetMem and DagHetPart, as computed by the independent verifier of plans, or `None` where a planner finds no plan.
 fn makespans(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
     let cluster = instance.fitting_cluster(PROCESSORS_PER_KIND)?;
     let model = MemoryModel::new(instance.task_memory);

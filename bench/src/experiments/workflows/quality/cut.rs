@@ -1,4 +1,5 @@
-//! Cuts (total size of the files between blocks) of the framework's graph partitioner, compared with those of dagP.
+//! Experiment on the cuts (total sizes of the files between blocks of tasks) of the framework's graph partitioner, compared with those of the
+//! partitioner dagP.
 
 use armature_papers::workflow::acyclic_partition;
 use armature_papers::workflow::generate::Family;
@@ -8,17 +9,15 @@ use super::geometric;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target, stats};
 
-/// Number of blocks of tasks into which a workflow is partitioned.
 const BLOCKS: usize = 36;
-/// Approximate numbers of tasks of the workflows.
 const SIZES: [usize; 3] = [1000, 4000, 8000];
-/// Number of draws of the weights of tasks and files; the published results of dagP are for one draw.
+/// Number of random draws of the weights of tasks and files. The published cuts of dagP are for one draw.
 const SEEDS: u64 = 3;
-/// Mean size of a file in the generated workflows, in their unit of size.
+/// Mean size of a file in the generated workflows (sizes are drawn from 1 to 10).
 const MEAN_SIZE: f64 = 5.5;
 
-/// Cuts of dagP (36 blocks, heaviest at most 1.1 times the mean, one seed) at each of [`SIZES`], and the number of
-/// edges per task, both for WfCommons' own workflows of the family.
+/// Cuts of dagP for about 1000, 4000 and 8000 tasks (36 blocks, heaviest at most 1.1 times the mean, one seed), and number of edges per task, both
+/// for workflows of the family from the generator WfCommons.
 const DAGP: [(Family, [Option<f64>; 3], f64); 7] = [
     (Family::Genome, [Some(1202.0), Some(4745.0), Some(14523.0)], 1.30),
     (Family::Blast, [Some(15204.0), Some(61818.0), Some(124_332.0)], 2.99),

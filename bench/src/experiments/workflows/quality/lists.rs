@@ -1,5 +1,5 @@
-//! Makespans of HEFTM relative to those of HEFT, as in the paper of Kulagina et al. (2025): its default cluster, with
-//! all of its memory and with a tenth.
+//! Experiment on the makespans of the workflow planner HEFTM relative to those of HEFT, as in the paper of Kulagina et al. (2025), with all memory of
+//! its default cluster and with a tenth of the memory.
 
 use armature_papers::workflow::generate::Family;
 use armature_papers::workflow::least_memory;
@@ -17,11 +17,11 @@ const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
 /// Numbers of independent copies of the workflow of a real run that are combined into one workflow. The smallest real
 /// run has eleven tasks.
 const COPIES: [usize; 4] = [1, 10, 100, 500];
-/// Fraction of the largest processor's memory that the largest task needs in the runs with a tenth
-/// of the cluster's memory. With still less memory there would be no plan at all.
+/// Fraction of the largest processor's memory that the largest task needs in the runs with a tenth of the cluster's memory. With less memory, there
+/// would be no plan.
 const FILLED: f64 = 0.9;
 const TENTH: f64 = 10.0;
-/// Number of tasks at which the paper of Kulagina et al. (2025) divides workflows into small and large.
+/// Number of tasks from which the paper of Kulagina et al. (2025) counts a workflow as large.
 const LARGE_WORKFLOW: usize = 2000;
 /// Makespan of the better plan of HEFTM in the paper of Kulagina et al. (2025), in percent of HEFT's, for small and
 /// for large workflows.
@@ -90,7 +90,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the makespan and the validity of the plan of each of [`PLANNERS`].
+/// Returns the makespan of each planner's plan, and true if the plan is valid, that is, if the memory of every processor suffices.
 fn plans(instance: &Instance, cluster: &Cluster) -> Vec<(f64, bool)> {
     let Instance { workflow, task_memory, .. } = instance;
     let model = MemoryModel::new(*task_memory);
