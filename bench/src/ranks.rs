@@ -126,8 +126,7 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The log level is raised, because the start-up messages of the framework would appear between the tables of
-        // results.
+        // Start-up messages of the framework are suppressed, because they would appear between the tables of results.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)
@@ -174,7 +173,7 @@ fn command_line(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Waits for the end of `child`; at the limit, stops its process group and returns `None`.
+/// Returns `None` if the process runs longer than `limit`; its process group is stopped then.
 fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
         loop {

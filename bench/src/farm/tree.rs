@@ -1,5 +1,5 @@
-//! Tree that is unknown before it has been searched: tasks that create tasks, of uneven length, and subtrees of very
-//! uneven size.
+//! Tree that is unknown before it has been searched. A task of uneven length computes a node and creates tasks for
+//! the node's children; the sizes of subtrees are very uneven.
 //!
 //! The subtree of a node depends only on the node, so every program finds the same tree, in any order.
 
@@ -15,8 +15,8 @@ use crate::{
     synthetic_work::{advance, advance_directly},
 };
 
-/// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although
-/// many of its branches end early.
+/// Modulus of the number of children of a node, which is between 0 and 4. With a mean of two children the tree grows,
+/// although many of its branches end early.
 const MAX_CHILDREN: u64 = 5;
 
 /// Parameters of the tree of tasks.
@@ -100,7 +100,7 @@ impl Searcher {
     }
 }
 
-/// Hashes a number with the finalizer of SplitMix64.
+/// Finalizer of the random generator SplitMix64, as a hash.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -109,7 +109,6 @@ fn mix(number: u64) -> u64 {
 }
 
 impl Node {
-    /// Returns the length of the node's task, which is less than twice the mean.
     fn steps(self, mean: u64) -> u64 {
         (self.number >> 32) % (2 * mean.max(1))
     }
@@ -118,7 +117,6 @@ impl Node {
         (self.number, self.depth)
     }
 
-    /// Runs the task of the node.
     fn work(self, mean: u64) -> u64 {
         advance(self.number, self.steps(mean))
     }
@@ -128,7 +126,6 @@ impl Node {
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 
-    /// Returns the sum of the results of the subtree.
     fn search(self, mean: u64) -> u64 {
         self.children().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
     }
