@@ -103,14 +103,14 @@ pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if a write to the file has failed. Later failures are not reported; later output is
-    /// still written if possible.
+    /// True if a write to the file has failed. Only the first failure is reported; later output is still written if
+    /// possible.
     has_failed: bool,
 }
 
 impl OutputWriter {
-    /// Opens an output file for appending, and cuts off incomplete output at its end that a dead writer has left. A symbolic link is refused,
-    /// because names such as `rank-0.out` can be guessed.
+    /// Opens an output file for appending, and truncates incomplete output at its end, which a writer that died has
+    /// left. A symbolic link is refused, because names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         OutputWriter::open_within(path, TRIES)
     }
@@ -148,16 +148,18 @@ impl OutputWriter {
         Ok(writer)
     }
 
-    /// Appends output of a command. Returns false if that fails; the first failure is reported on standard error.
+    /// Appends output of a command. Returns false if that fails; only the first failure is reported on standard
+    /// error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe, so that one header suffices.
+        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe,
+        // so one header suffices.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // A header and output that were only written in part are cut off, because readers would not find
-                // output behind them.
+                // A header or output that was only written in part is cut off, because readers would not find later
+                // output behind it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -215,7 +217,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Location of a part of a command's output: number of the file, position, and length in bytes.
+/// Location of a part of a command's output: index of the file, position in the file, and length in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,
@@ -224,7 +226,8 @@ struct Place {
 }
 
 impl OutputLog {
-    /// Reads the index of an output file. While the file is being written, its last output may be incomplete, and is then left out.
+    /// Reads the index of an output file. If the file is still being written, incomplete output at its end is left
+    /// out.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file cannot be read or is not an output file.
@@ -271,7 +274,8 @@ impl OutputLog {
         Ok(())
     }
 
-    /// Returns the commands that wrote something, with their streams, sorted by number and attempt.
+    /// Returns the commands that wrote output, each with its stream, sorted by the number of the command and its
+    /// attempt.
     pub fn keys(&self) -> impl Iterator<Item = (OutputKey, Stream)> {
         self.pieces.keys().copied()
     }
@@ -347,7 +351,8 @@ mod tests {
         assert_eq!((log.keys().count(), log.torn()), (4, 0));
     }
 
-    /// The file is cut at each of its bytes in turn: complete outputs are read, and a new writer continues after them.
+    /// The test truncates the file at each of its bytes: a reader finds the complete outputs, and a new writer
+    /// continues after them.
     #[test]
     fn incomplete_last_record_is_truncated() {
         let dir = tempfile::tempdir().unwrap();
