@@ -77,7 +77,8 @@ pub enum PeriodState {
 pub struct Period {
     options: PeriodOptions,
     latency: f64,
-    /// Tried length of the period in clock latencies. The field `good` is the longest length so far that was stable and free of blocking.
+    /// Tried length of the period in clock latencies. The field `good` is the longest length so far that was stable
+    /// and free of blocking.
     length: u64,
     good: Option<u64>,
     state: PeriodState,
@@ -137,7 +138,7 @@ impl Period {
             return self.state;
         }
         let requested = self.seconds();
-        // A period whose actual length is NaN counts as unstable, because comparisons with NaN are false.
+        // Comparisons with NaN are false, so a period whose actual length is NaN counts as unstable.
         let is_stable = (realised - requested).abs() <= self.options.deviation * requested;
         self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
         self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };
@@ -185,8 +186,8 @@ mod tests {
 
     const LATENCY: f64 = 1e-6;
 
-    /// Runs the search for a sampling period to its end. `turn` maps the number of a period and its
-    /// requested length to its actual length, and to true if the server was blocked in the period.
+    /// Runs the search for a sampling period to its end. `turn` simulates a period: it maps the period's number and
+    /// requested length to the actual length, and to true if the server was blocked.
     fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
         let mut period = Period::new(LATENCY, options).unwrap();
         for i in 0..1_000_000 {
@@ -207,7 +208,8 @@ mod tests {
 
     #[test]
     fn periods_below_the_clock_noise_are_skipped() {
-        // Every other period is 2 µs longer than requested, which is within the tolerance of five per cent only for periods from 40 µs on.
+        // Every other period is 2 µs longer than requested, which is within the tolerance of five per cent only for
+        // periods of at least 40 µs.
         let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, requested| {
             (requested + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
         });
