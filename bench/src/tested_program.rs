@@ -108,7 +108,6 @@ fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     Ok(sum)
 }
 
-/// Runs the stages on buffers of `size` bytes, of which the stages change the first word.
 fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("blocks", || Blocks::new(items, size))

@@ -10,7 +10,6 @@ use crate::{Outcome, ranks::Launch};
 
 const RANKS: usize = 4;
 const SLOW_RANK: usize = 1;
-/// Ratio of the time of a task on the slow rank to its time on other ranks.
 const SLOWNESS: u32 = 10;
 /// Fraction of the tasks that start before the slow rank becomes slow.
 const FAST_PART: f64 = 0.95;
@@ -83,7 +82,6 @@ impl Tasks {
         values.get("seconds").copied().ok_or_else(|| "the ranks printed no time".into())
     }
 
-    /// Returns the time in seconds on rank 0, and `None` on other ranks.
     fn run(self, config: &Config, dispatch: Dispatch) -> Outcome<Option<f64>> {
         Ok(armature::run(config, |session| {
             session.barrier()?;

@@ -68,7 +68,6 @@ impl Tiny {
     }
 }
 
-/// Runs one farm and checks its results. Returns the time of the farm on rank 0, and `None` on other ranks.
 fn run_once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
     let numbers = 0..tiny.tasks as u64;
     let mut sum = 0;

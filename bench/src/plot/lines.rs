@@ -77,7 +77,6 @@ impl Lines {
         let (Some((x0, x1)), Some((y0, y1))) = (x, y) else {
             return Err(format!("the plot {:?} has no points", self.title).into());
         };
-        // The scale begins at zero, unless all values are far from zero relative to their range.
         let y0 = if !self.log_y && y0 > 0.0 && y0 < 0.5 * y1 { 0.0 } else { y0 };
         page(|area| {
             let mut chart = chart(area, &self.title);

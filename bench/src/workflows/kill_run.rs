@@ -111,7 +111,6 @@ fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     numbers
 }
 
-/// Returns the shell command line of a task, which runs in the folder of the run.
 fn script(task: usize, parents: &[usize], time: Duration) -> String {
     let mut sum = String::from("0");
     for parent in parents {

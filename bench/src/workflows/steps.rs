@@ -20,7 +20,6 @@ pub struct Steps {
 struct Step {
     /// Name with letters, digits and `_`, beginning with a letter, so that every program accepts it.
     name: String,
-    /// Line that a shell runs.
     line: String,
     inputs: Vec<String>,
     outputs: Vec<String>,

@@ -17,7 +17,6 @@ pub(crate) struct Config {
     /// Directory of the sources in which imports between layers are checked.
     pub(crate) layered: PathBuf,
     pub(crate) layers: Vec<Layer>,
-    /// Measures that count calls of certain functions, in the order of the printed table.
     pub(crate) calls: Vec<Calls>,
     #[serde(default)]
     pub(crate) language: Language,

@@ -45,7 +45,6 @@ struct Module {
     defined: HashSet<String>,
     /// For each imported name, its full path.
     used: HashMap<String, Vec<String>>,
-    /// Paths of glob imports.
     globs: Vec<Vec<String>>,
     /// Paths, in the code of the module, that name an item.
     paths: BTreeSet<Vec<String>>,

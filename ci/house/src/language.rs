@@ -82,7 +82,6 @@ impl Language {
     }
 }
 
-/// Returns true for a file that contains only tests.
 fn is_of_tests(path: &Path) -> bool {
     let is_tests = |part: &str| {
         part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs") || part == "compile_fail.rs"

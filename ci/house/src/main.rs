@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns false if a measure is above its limit.
+/// Returns false if a measure (count) is above its limit.
 fn run(arguments: &[&str]) -> Result<bool, String> {
     let root = Path::new(".");
     let config = Config::read(&root.join(CONFIG))?;

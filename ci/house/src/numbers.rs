@@ -158,7 +158,6 @@ fn value(literal: &Lit) -> Option<f64> {
     }
 }
 
-/// Returns true for numbers other than 0, 1, 2 and ½.
 fn is_telling(value: f64) -> bool {
     ![0.0, 0.5, 1.0, 2.0].contains(&value)
 }

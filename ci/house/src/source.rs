@@ -52,7 +52,7 @@ fn read(
 /// directory of its submodules, and the names of its enclosing modules with its own.
 type Elsewhere = (String, Vec<PathBuf>, PathBuf, Vec<String>);
 
-/// Returns the modules that are declared among `items`, also inside inline modules, and defined in separate files.
+/// Returns the modules that are declared among `items`, even inside inline modules, and defined in separate files.
 fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for item in items {
@@ -86,7 +86,6 @@ fn path_of(attrs: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Parses the text of a source file, and removes tests and documentation comments.
 pub(crate) fn without_tests(text: &str) -> syn::Result<syn::File> {
     let mut code = syn::parse_file(text)?;
     WithoutTests.visit_file_mut(&mut code);

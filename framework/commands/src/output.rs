@@ -138,7 +138,8 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The first line identifies the format. It is incomplete if the file is new, or if an earlier writer died while it wrote the line.
+            // The first line of an output file identifies its format. It is incomplete if the file is new, or if an
+            // earlier writer died while it wrote the line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;
@@ -190,8 +191,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // The lock is released explicitly. If another thread starts a process, that process shares the open file between fork and exec, and would
-        // hold the lock until the exec.
+        // The lock on the output file is released explicitly. If another thread starts a process, that process shares
+        // the open file between fork and exec, and would hold the lock until the exec.
         unlock(&self.file);
     }
 }
@@ -246,8 +247,8 @@ impl OutputLog {
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // Only headers are read and the output of commands is skipped. Many commands write little, so that a small buffer contains dozens of
-        // headers.
+        // Only headers are read and the output of commands is skipped. Many commands write little, so a small buffer
+        // contains dozens of headers.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Events of a descriptor that the caller waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Interest {
     Read,

@@ -28,7 +28,6 @@ fn shell(id: u64, line: impl Into<std::ffi::OsString>) -> Request {
     Request::new(id, Program::shell(line))
 }
 
-/// Runs all commands of `requests`. Returns the result of each command by the number of its request.
 fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended> {
     let count = requests.len();
     requests.into_iter().for_each(|request| starter.run(request).unwrap());

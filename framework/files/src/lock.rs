@@ -131,7 +131,6 @@ impl Drop for LockFile {
     }
 }
 
-/// Returns true if `path` still names the open file.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match std::fs::symlink_metadata(path) {

@@ -55,7 +55,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
     if links == Links::Refused {
         flags |= OFlags::NOFOLLOW;
     }
-    // The flags use only low bits, so they fit into an `i32`.
+    // The flags for opening a file use only low bits, so they fit into an `i32`.
     let file = options.custom_flags(flags.bits() as i32).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)

@@ -86,7 +86,6 @@ pub struct Period {
     /// requested one.
     unblocked: u32,
     stable: u32,
-    /// Number of periods of the tried length in which the server was blocked.
     blocked_ones: u32,
     unstable_ones: u32,
 }

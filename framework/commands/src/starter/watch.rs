@@ -28,7 +28,6 @@ pub(super) struct Watch {
     grace: Duration,
     peak: u64,
     stopped: Option<(Stopped, Instant)>,
-    /// Last signal that was sent to stop the command: SIGTERM or SIGKILL.
     signalled: Option<Signal>,
 }
 

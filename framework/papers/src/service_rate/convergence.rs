@@ -29,7 +29,6 @@ impl Convergence {
         }
     }
 
-    /// Adds a standard error; returns true if the series has converged.
     pub(super) fn add(&mut self, error: f64) -> bool {
         let [older, old] = self.last;
         self.last = [old, error];

@@ -58,7 +58,6 @@ fn dispatch() -> impl Strategy<Value = Dispatch> {
     prop_oneof![Just(Dispatch::RoundRobin), Just(Dispatch::OnDemand)]
 }
 
-/// Generates options for planning with arbitrary rules for mappings, and with a search budget for small instances.
 fn options() -> impl Strategy<Value = PlanOptions> {
     (dispatch(), any::<bool>(), any::<bool>()).prop_map(|(dispatch, replicate_groups, share_processors)| {
         PlanOptions { dispatch, replicate_groups, share_processors, budget: 2_000, ..PlanOptions::default() }

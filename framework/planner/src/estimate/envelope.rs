@@ -29,8 +29,6 @@ pub(super) struct Envelope {
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Difference in seconds between the smallest message delays of the last two complete generations (of 64
-    /// messages), each without the transfer time of the message.
     spread: Option<f64>,
 }
 

@@ -286,8 +286,6 @@ impl Problem {
     }
 }
 
-/// Converts the logarithms of the works `x` and of the speeds `y` to estimates. Each estimate names the source of its
-/// value.
 fn from_prior(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
     let works = prior.works.iter().enumerate().map(|(s, before)| match problem.stage_count[s] {
         0 => before.map(Estimate::declared),

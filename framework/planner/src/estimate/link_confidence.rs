@@ -100,7 +100,6 @@ impl LinkTraffic {
         Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
     }
 
-    /// Returns the smallest delay of large messages, or of small messages if too few large ones arrived.
     fn main(&self) -> Option<Reading> {
         self.reading(&self.large).or_else(|| self.reading(&self.small))
     }
@@ -115,8 +114,6 @@ impl LinkTraffic {
 }
 
 impl Reading {
-    /// Adds two measured transfers: their bytes, their seconds, and the differences of their delays between
-    /// generations of messages.
     fn and(&self, other: &Reading) -> Reading {
         Reading {
             bytes: self.bytes + other.bytes,

@@ -49,7 +49,6 @@ pub struct Chunker {
     planned: bool,
 }
 
-/// Chunk policy that the user has fixed, or that is selected automatically.
 #[derive(Debug)]
 enum Decides {
     Policy(Box<dyn Policy>),

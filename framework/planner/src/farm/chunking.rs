@@ -72,7 +72,6 @@ pub enum Published {
     KruskalWeiss,
 }
 
-/// Kinds of chunking without a parameter, with their names.
 const NAMES: [(Chunking, &str); 13] = [
     (Chunking::Auto, "auto"),
     (Chunking::Static, "static"),

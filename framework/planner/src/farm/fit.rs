@@ -43,7 +43,6 @@ pub struct FarmFit {
     iteration: Option<Iteration>,
 }
 
-/// Running means of the bytes and times of a farm's iterations.
 #[derive(Clone, Copy, Debug)]
 struct Iteration {
     out: f64,

@@ -1,4 +1,5 @@
-//! Quality of plans of workflows.
+//! Experiment on the quality of workflow plans: block planners and list planners in the models of their papers, all
+//! planners together, and the graph partitioner.
 
 mod best;
 mod blocks;
@@ -29,7 +30,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the geometric mean, in percent, of one ratio per workflow, with a 95 % confidence interval.
 fn geometric(ratios: &[f64]) -> Interval {
     let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
     let Interval { value, low, high } = stats::mean_interval(&logs);

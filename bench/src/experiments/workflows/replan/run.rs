@@ -97,7 +97,6 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Makes a new plan at time `now`, and adopts it if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.

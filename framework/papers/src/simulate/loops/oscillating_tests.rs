@@ -100,8 +100,6 @@ impl Case {
     }
 }
 
-/// Reads the test cases from the file with expected efficiencies. Returns each case with its efficiencies in per
-/// cent, one for each kind of balancing.
 fn cases() -> Vec<(Case, Vec<f64>)> {
     let lines = DATA.lines().filter(|line| !line.starts_with('#'));
     lines

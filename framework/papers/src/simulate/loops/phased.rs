@@ -67,8 +67,6 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Simulates one pass over all rows or indices of the loop. The pass ends when the last rank has computed its
-    /// share.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {

@@ -54,7 +54,6 @@ impl Worker {
         self.compute(now, self.held);
     }
 
-    /// Adds received rows or indices of the loop to the work of the current pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);

@@ -46,7 +46,6 @@ pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     processors
 }
 
-/// Returns the blocks of tasks in the plan of [`dag_het_mem`], each with its processor.
 pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
     let all: Vec<usize> = (0..graph.len()).collect();
     let order = least_memory(graph, &all, model).order;

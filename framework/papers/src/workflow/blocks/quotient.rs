@@ -137,7 +137,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // The edge between the two halves was added as an input of the later half.
+                // An edge between the two halves of the block was added as an input of the later half.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }

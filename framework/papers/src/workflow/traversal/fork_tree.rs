@@ -31,7 +31,6 @@ impl ForkTree {
         self.removed.push(false);
     }
 
-    /// Attaches a node without children below the node `parent`.
     pub(super) fn hang(&mut self, node: usize, parent: usize) {
         let far = self.jump[parent];
         let further = self.jump[far];

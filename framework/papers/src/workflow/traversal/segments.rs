@@ -138,7 +138,6 @@ impl Side {
         self.segments.extend(other.segments);
     }
 
-    /// Joins all segments of this side of the traversal into one.
     fn whole(self, events: &mut Events) -> Segment {
         let nothing = Segment { hill: 0, valley: 0, events: Events::NONE };
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))

@@ -43,7 +43,7 @@ impl Sample {
         let count = (tasks as f64 / grain).ceil() as usize;
         let mut before = Vec::with_capacity(count + 1);
         let (mut sum, mut value) = (0.0, 0.0);
-        // The first block of equal tasks begins at a random distance before the sample.
+        // The first block of equal tasks begins at a random distance before the sample of task times.
         let mut ends = random.uniform() * span;
         before.push(sum);
         for i in 0..count {

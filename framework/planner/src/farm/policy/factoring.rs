@@ -24,7 +24,6 @@ pub(in super::super) fn fac_divisor(first: bool, ratio: f64, workers: usize, lef
     base + b * b + b * (b * b + 2.0 * base).sqrt()
 }
 
-/// Returns the standard deviation of all task times divided by their mean (σ/µ), if at least two tasks were measured.
 fn ratio(view: &View<'_>) -> Option<f64> {
     let all = view.statistics.all();
     (all.count() >= 2 && all.mean() > 0.0).then(|| all.deviation() / all.mean())

@@ -128,8 +128,8 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // The second variant would have the same result: it permits more blocks, but all blocks fit and none
-            // would be divided.
+            // The second variant may divide blocks, but all blocks fit and none would be divided, so its result would
+            // be the same.
             break;
         }
     }
