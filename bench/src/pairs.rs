@@ -44,7 +44,7 @@ pub struct Rounds {
     samples: Vec<Vec<f64>>,
 }
 
-/// Runs every contestant once in each round, always in the same order. One additional round before the first is a
+/// Runs every alternative once in each round, always in the same order. One additional round before the first is a
 /// warm-up and does not count. The progress and the results of the last round are printed to standard error every few
 /// seconds.
 ///

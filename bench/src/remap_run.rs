@@ -30,7 +30,7 @@ pub struct Job {
     pub mapping: String,
     /// Rule by which items are sent to the replicas (parallel copies) of a stage.
     pub dispatch: Dispatch,
-    /// Balancing mode: the framework changes the mapping if it is live.
+    /// Balancing mode of the framework, which changes the mapping only in the mode `live`.
     pub balance: Balance,
     /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
     /// pinned.
@@ -54,7 +54,7 @@ pub struct Run {
     pub tail: f64,
     /// Number of changes of the mapping, not counting the initial mapping and the planned one.
     pub changes: f64,
-    /// Mean number of items in flight at a change.
+    /// Mean number of items in flight when the mapping changes.
     pub in_flight: f64,
     /// Mean seconds that a change of the mapping cost, if the framework measured it.
     pub cost: Option<f64>,

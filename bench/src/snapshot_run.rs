@@ -17,7 +17,7 @@ pub struct Job {
     pub items: u64,
     /// Number of items in a batch.
     pub batch: usize,
-    /// Time of an item in the third stage.
+    /// Time that an item takes in the third stage.
     pub work: Duration,
     /// Folder of the run, in which the snapshots are kept.
     pub folder: PathBuf,

@@ -37,7 +37,8 @@ pub enum App {
 }
 
 impl App {
-    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping, number of ranks.
+    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping of stages
+    /// to ranks, number of ranks.
     pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
         (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),

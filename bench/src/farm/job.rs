@@ -1,4 +1,4 @@
-//! Farm of [`TaskSet`] on ranks: its parameters and results.
+//! Parameters and results of a farm that runs the tasks of a [`TaskSet`] on MPI ranks.
 
 use std::time::Duration;
 
@@ -30,17 +30,17 @@ pub struct Job {
 pub enum Way {
     /// Hand-written MPI: one task at a time, with the given number of tasks requested ahead; rank 0 computes as well.
     Ahead(usize),
-    /// Hand-written MPI: half of the tasks on each of two ranks.
+    /// Hand-written MPI: half of the number of tasks on each of two ranks.
     Halves,
     /// Hand-written MPI: tasks with half of the total work on each of two ranks. Task lengths must be known. This is the optimum of two undisturbed
     /// ranks.
     Even,
-    /// Framework with the given chunking policy.
+    /// Framework with the given chunking policy (rule for the number of tasks per message).
     Farm(Chunking),
 }
 
 impl Job {
-    /// Runs the job under mpirun on two ranks.
+    /// Runs the farm under mpirun on two ranks.
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of the rank programs.

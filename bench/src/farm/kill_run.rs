@@ -33,7 +33,7 @@ pub struct Limits {
     pub join_limit: Duration,
 }
 
-/// Files of a run whose ranks are killed.
+/// Files of a farm whose ranks are killed during the run.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
     /// Folder of the run's files, in which ranks also register their process ids.
@@ -49,8 +49,8 @@ impl RunFiles {
         Ok(RunFiles { run_folder: RunFolder::create(folder)? })
     }
 
-    /// Returns the command-line arguments of the rank program: the folder, the time limits, whether a journal is
-    /// written, and the job.
+    /// Returns the command-line arguments of the rank program: the folder, the time limits, whether the farm writes a
+    /// journal (file of finished results), and the job.
     pub fn arguments(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
         let mut arguments = vec![self.run_folder.folder().display().to_string()];
         arguments.extend([limits.silence, limits.join_limit].map(|time| time.as_millis().to_string()));
@@ -59,7 +59,7 @@ impl RunFiles {
         arguments
     }
 
-    /// Removes the files of a run, except for the journal.
+    /// Removes the files of a run, except for the journal (file of finished results).
     ///
     /// # Errors
     /// If a file cannot be removed.

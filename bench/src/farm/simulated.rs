@@ -43,7 +43,7 @@ pub struct Simulated {
     pub workers: usize,
     /// Number of sub-masters: workers that distribute tasks to other workers instead of running tasks.
     pub sub_masters: usize,
-    /// Chunking policy of the farm.
+    /// Chunking policy of the farm (rule for the number of tasks per message).
     pub chunking: Chunking,
 }
 
@@ -105,7 +105,8 @@ impl Simulated {
         one(&finish(command, LIMIT)?)
     }
 
-    /// Returns the analytical model of an iteration, with the exact work and message costs of its tasks.
+    /// Returns the analytical model of an iteration (one set of tasks), with the exact work and message costs of its
+    /// tasks.
     ///
     /// # Errors
     /// If the shape of the tasks is invalid.

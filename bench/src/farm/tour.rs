@@ -59,7 +59,8 @@ impl Towns {
         left.into_iter().map(longer).collect()
     }
 
-    /// Searches on one rank, and returns the length of the shortest tour and the number of searched nodes.
+    /// Searches for the shortest tour on one rank. Returns its length and the number of searched nodes (partial and
+    /// complete tours).
     pub fn serial(&self) -> (u32, u64) {
         let best = Incumbent::minimum(u32::MAX);
         let (mut open, mut nodes) = (vec![start()], 0);
@@ -90,7 +91,8 @@ impl Towns {
     }
 }
 
-/// Searches on [`RANKS`] processes, and returns the number of searched nodes.
+/// Searches for the shortest tour on [`RANKS`] processes. Returns the number of searched nodes (partial and complete
+/// tours).
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].

@@ -26,7 +26,7 @@ pub struct Tree {
     pub roots: u64,
     /// Maximum depth below a root.
     pub depth: u32,
-    /// Mean length of a task in steps.
+    /// Mean length of a task in generator steps.
     pub steps: u64,
 }
 
@@ -54,7 +54,7 @@ impl Tree {
         (1..=self.roots).map(move |number| Node { number: mix(number), depth: self.depth })
     }
 
-    /// Returns the number of nodes, the total steps of their tasks, and the sum of their results.
+    /// Returns the number of nodes, the total number of generator steps of their tasks, and the sum of their results.
     pub fn expected(self) -> (u64, u64, u64) {
         let mut open: Vec<Node> = self.roots().collect();
         let (mut nodes, mut steps, mut sum) = (0, 0, 0u64);

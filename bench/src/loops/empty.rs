@@ -10,7 +10,8 @@ use crate::Outcome;
 
 const WARM_UP: u64 = 200;
 
-/// Runs the rank program; the argument is a number of runs. Prints `result seconds S` on rank 0, the time per run.
+/// Runs the rank program; the argument is the number of runs of the loop. Prints `result seconds S` on rank 0, the
+/// time per run.
 ///
 /// # Errors
 /// If the argument is not a number; also errors of the framework.

@@ -71,8 +71,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Creates a loop over `size` rows and columns without warm-up and without pinning. Rank 0 of
-    /// two ranks has half of the rows; a strip is a whole row.
+    /// Creates a loop over `size` rows and columns without warm-up and without pinning. Rank 0 of two ranks has half
+    /// of the rows; a strip (columns after which a rank sends results) is a whole row.
     pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
         Job {
             kernel,

@@ -1,5 +1,5 @@
-//! Kernels of the loops. Every element is computed by the same operations in the same order, regardless of its rank
-//! and of the division of rows and columns, so results are bitwise identical.
+//! Computations of the parallel loops. Every element is computed by the same operations in the same order, regardless
+//! of its rank and of the division of rows and columns, so results are bitwise identical.
 
 use std::ops::Range;
 

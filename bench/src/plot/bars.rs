@@ -1,4 +1,4 @@
-//! Grouped bars with whiskers for intervals, which compare alternatives in several categories.
+//! Bar charts that compare alternatives in several categories; whiskers show confidence intervals.
 
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
@@ -28,7 +28,7 @@ impl Bars {
         self
     }
 
-    /// Adds a bar to each category; `None` where nothing was measured.
+    /// Adds a series: one bar for each category, or `None` where nothing was measured.
     ///
     /// # Panics
     /// If the number of values differs from the number of categories.

@@ -124,8 +124,8 @@ fn script(task: usize, parents: &[usize], time: Duration) -> String {
 }
 
 impl RunFiles {
-    /// Removes all files of earlier runs from the folder, and creates an empty folder for the
-    /// effects of the tasks.
+    /// Removes all files of earlier runs from the folder, and creates an empty folder for the effects (files that
+    /// tasks create).
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -134,7 +134,8 @@ impl RunFiles {
         Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
 
-    /// Removes the files of a run, except for the files that tasks must create (effects) and the journal.
+    /// Removes the files of a run, except for the effects (files that tasks create) and the journal (file of finished
+    /// results).
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -142,8 +143,8 @@ impl RunFiles {
         self.run_folder.remove_files_except(&[JOURNAL, EFFECTS_FOLDER])
     }
 
-    /// Returns the tasks with complete records in the run's journal, decoded by the format that the runtime's
-    /// documentation gives.
+    /// Returns the tasks with complete records in the run's journal (file of finished results), decoded by the format
+    /// that the runtime's documentation gives.
     pub fn journalled(&self) -> BTreeSet<usize> {
         let bytes = fs::read(self.run_folder.path(JOURNAL)).unwrap_or_default();
         let word = |at: usize| {
@@ -174,7 +175,8 @@ impl RunFiles {
         Ok(starts)
     }
 
-    /// Returns the tasks whose results the run found in the journal, from the file in which the run lists them.
+    /// Returns the tasks whose results the run found in the journal of an earlier run, from the file in which the run
+    /// lists them.
     ///
     /// # Errors
     /// If the run has not written the file.
@@ -196,8 +198,7 @@ impl RunFiles {
         self.run_folder.path(&format!("come-{rank}")).is_file()
     }
 
-    /// Checks that the folder of the effects contains the right effect of each task, and no other
-    /// files.
+    /// Checks that the folder of the effects contains the right effect (file) of each task, and no other files.
     ///
     /// # Errors
     /// If an effect is missing or wrong, with the first such task, or if there are additional
@@ -240,7 +241,7 @@ impl RunFiles {
 
 /// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the time, the number of tasks that
 /// ran again because their rank died, the number of dead ranks, and the number of tasks whose results were in the
-/// journal.
+/// journal (file of finished results).
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.

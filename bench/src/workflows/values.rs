@@ -20,7 +20,7 @@ pub struct Valued {
     pub tasks: usize,
     /// Bytes of a value.
     pub bytes: usize,
-    /// True if values are kept in a journal.
+    /// True if values are kept in a journal (file of finished results).
     pub journal: bool,
     /// Seed of the dependences between tasks.
     pub seed: u64,

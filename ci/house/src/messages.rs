@@ -5,7 +5,7 @@ use syn::visit::{self, Visit};
 
 use crate::macros::arguments;
 
-/// Minimum number of words of a message; a shorter string literal is a name, a unit or a format.
+/// Minimum number of words of a message to users; a shorter string literal is a name, a unit or a format.
 const FEWEST_WORDS: usize = 3;
 
 /// Returns the messages (string literals with at least three words) and the numbers of their lines. Each placeholder

@@ -292,7 +292,7 @@ impl OutputLog {
         self.torn
     }
 
-    /// Copies the output of a command on a stream to `to`; nothing if there is none.
+    /// Copies the output that a command wrote to a stream to the writer `to`; copies nothing if there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file can no longer be read, or writing to `to` fails.

@@ -45,7 +45,7 @@ pub struct PartialOutput {
 
 #[derive(Debug)]
 enum Content {
-    /// State until this start of the job writes or resumes the output.
+    /// This start of the job has neither written nor resumed the output.
     New,
     /// The partial file is open. If `is_kept` is true, the partial file stays when this value is dropped, because a
     /// later start of the job may resume it.
@@ -70,7 +70,7 @@ impl PartialOutput {
         Ok(PartialOutput { content: Content::New, partial, destination, mode, length: 0 })
     }
 
-    /// Continues the output behind its first `length` bytes.
+    /// Continues, after its first `length` bytes, the output that an earlier start of the job has written.
     ///
     /// # Errors
     /// If neither the partial file nor the complete file has this length; errors of the file system.
@@ -107,7 +107,7 @@ impl PartialOutput {
         Ok(())
     }
 
-    /// Makes the content durable. Returns its length.
+    /// Waits until the content written so far is on the disk. Returns its length.
     ///
     /// # Errors
     /// Errors of the file system.

@@ -9,20 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Number of consecutive periods without blocking that are required before the period is lengthened (k in the paper of Beard and Chamberlain).
+    /// Number of consecutive sampling periods without blocking of the server after which the period is lengthened (k
+    /// in the paper of Beard and Chamberlain).
     pub unblocked: u32,
-    /// Number of consecutive periods that must have had the requested length before the period is lengthened (j in the paper of Beard and
-    /// Chamberlain).
+    /// Number of consecutive sampling periods that must have had the requested length before the period is lengthened
+    /// (j in the paper of Beard and Chamberlain).
     pub stable: u32,
-    /// Maximum relative difference between the actual and the requested length of a period (ε in the paper of Beard and Chamberlain).
+    /// Maximum relative difference between the actual and the requested length of a sampling period (ε in the paper
+    /// of Beard and Chamberlain).
     pub deviation: f64,
     /// Number of bad periods (blocked or not of the requested length), as a multiple of k, after which a length is
     /// rejected; k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the period from one tried length to the next. The period always grows
-    /// by at least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
+    /// Relative increase of the sampling period from one tried length to the next. The period always grows by at
+    /// least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
     pub growth: f64,
-    /// Maximum length of a period, in multiples of the clock latency.
+    /// Maximum length of a sampling period, in multiples of the clock latency.
     pub longest: u64,
 }
 
@@ -47,7 +49,7 @@ pub enum PeriodState {
     Searching,
     /// The search has found the longest usable sampling period.
     Settled,
-    /// No length is both stable and free of blocking, so the rate cannot be monitored.
+    /// No length of the sampling period is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,
 }
 

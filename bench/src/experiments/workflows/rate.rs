@@ -1,4 +1,4 @@
-//! Tasks per second of workflows with empty tasks on two ranks.
+//! Experiment: tasks per second of workflows with empty tasks on two ranks.
 //!
 //! *closures*: compared with a farm of the same number of empty, independent tasks.
 //!

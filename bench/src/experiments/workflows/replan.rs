@@ -1,4 +1,5 @@
-//! Runs of a plan whose tasks need other amounts of work and memory than estimated, and the benefit of replanning.
+//! Experiment on replanning: runs of workflow plans whose tasks need other amounts of work and memory than estimated,
+//! with and without new plans during the run.
 
 mod run;
 

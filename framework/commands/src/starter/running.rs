@@ -1,4 +1,4 @@
-//! A command from its start until all its processes have ended.
+//! State of a command from its start until all its processes have ended.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -110,7 +110,7 @@ impl Running {
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        // Only failed commands need the kernel's count of processes killed for lack of memory.
+        // The kernel's count of processes killed for lack of memory serves to explain failures only.
         let kills = if used.status.success() { None } else { out_of_memory::kills() };
         let peak_memory = used.rusage.maxrss;
         self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });

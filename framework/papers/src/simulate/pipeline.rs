@@ -22,7 +22,7 @@ pub struct Stream {
     pub production_time: f64,
     /// Busy fraction of the makespan for each processor.
     pub utilisation: Vec<f64>,
-    /// Number of items processed by each host of each block of stages.
+    /// Number of items processed by each host of each block of stages (group of consecutive stages).
     pub items: Vec<Vec<u64>>,
 }
 

@@ -180,7 +180,7 @@ proptest! {
         }
     }
 
-    /// A start mapping that breaks the rules is never returned.
+    /// The planner never returns a start mapping that breaks the rules.
     #[test]
     fn refined_plan_is_never_worse_than_its_valid_start(
         instance in instance(8, 6, false),

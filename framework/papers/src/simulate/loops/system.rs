@@ -1,4 +1,4 @@
-//! Input and result of a simulated loop.
+//! Parameters and results of a simulated parallel loop.
 
 use armature_planner::loops::{LoopDecision, MovementCosts, RankTime, check_ranks, efficiency};
 use armature_planner::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
@@ -15,7 +15,7 @@ pub struct Load {
     pub on: f64,
 }
 
-/// Sharing of a processor between a rank and a load that is on.
+/// Rule by which a rank and a competing load that is on share a processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sharing {
     /// Rank and load have half of the processor each at any time.

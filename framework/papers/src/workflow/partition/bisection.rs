@@ -1,4 +1,4 @@
-//! Bisection of a directed acyclic graph.
+//! Bisection of a directed acyclic graph into two halves of limited weights.
 
 use armature_planner::random::Random;
 

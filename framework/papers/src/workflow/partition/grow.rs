@@ -1,4 +1,4 @@
-//! Initial cut of a small graph into two halves.
+//! Initial cut of a small graph into two halves, which is refined later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -68,7 +68,8 @@ struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// For each fork (vertex where outputs begin), the traversal of the graph between its parent and itself.
+    /// For each fork (vertex where outputs begin), the traversal of the graph between it and its parent in the tree
+    /// of forks.
     link: Vec<Option<Cuts>>,
     /// For each fork (vertex where outputs begin), the traversal of the graph below it, as far as the graph is
     /// composed.

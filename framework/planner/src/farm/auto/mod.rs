@@ -237,8 +237,8 @@ impl Auto {
         self.simulated
     }
 
-    /// Simulates the rest of the iteration with every chunk policy, and selects the policy with the shortest time.
-    /// Without `is_due`, this is done only if the simulation costs little compared with the run time.
+    /// Simulates the rest of the farm's iteration with every chunk policy, and selects the policy with the shortest
+    /// time. Without `is_due`, this is done only if the simulation costs little compared with the run time.
     fn choose(&mut self, view: &View<'_>, is_due: bool) {
         let all = view.statistics.all();
         if all.mean() <= 0.0 {

@@ -27,8 +27,8 @@ impl Prepared {
         self.tasks
     }
 
-    /// Appends a batch: `chunks` chunks of `size` tasks, from `left` tasks that are not in a batch yet. The last chunks are smaller or missing if
-    /// tasks run out.
+    /// Appends a batch (one chunk for each worker): `chunks` chunks of `size` tasks, from `left` tasks that are not
+    /// in a batch yet. The last chunks are smaller or missing if tasks run out.
     pub(super) fn batch(&mut self, chunks: u64, size: u64, mut left: u64) {
         for _ in 0..chunks {
             let size = size.min(left);
