@@ -8,7 +8,7 @@
 use armature::farm::Farm;
 use armature::{BoxError, Config, Session};
 
-/// Maximum number of board rows without a queen in a task that searches all of them. Such a task searches a few
+/// Maximum number of board rows without a queen in a task that searches all of them. The task searches a few
 /// thousand boards at most, too few to be divided into further tasks.
 const REST: usize = 5;
 

@@ -17,7 +17,7 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 ///
 /// A program calls this function before it reads input, starts threads or joins an MPI job, because a starter runs
 /// the same program with the same arguments. A test in Rust's test harness cannot call it, because the harness runs
-/// first; such a test uses [`Starter::spawn_program`](crate::Starter::spawn_program).
+/// first; the test uses [`Starter::spawn_program`](crate::Starter::spawn_program).
 pub fn enter() {
     CALLED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(VARIABLE) else { return };

@@ -368,7 +368,7 @@ fn each_of_2000_commands_on_two_starters_ends_exactly_once() {
     });
 }
 
-/// Starts another process, which a test can kill. It runs `lines` as commands of its own starter (the process that
+/// Starts another process, which a test can kill. It runs `lines` as commands of a starter (the process that
 /// runs commands).
 fn program(arguments: &[&str], lines: &str) -> std::process::Child {
     let mut command = Command::new(PROGRAM);

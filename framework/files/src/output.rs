@@ -164,8 +164,8 @@ pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> 
     }
 }
 
-/// Returns true if `name` is the name of a temporary file with new content for `file`. A process that died may leave
-/// such a file.
+/// Returns true if `name` is the name of a temporary file with new content for `file`, which a process
+/// that died may have left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     temporary_file::is_temporary_of(name, file)
 }

@@ -87,8 +87,8 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of these blocks as a
-    /// bit mask. `settled` is the time per item of the slowest of these blocks except the last one, whose time
+    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks as a
+    /// bit mask. `settled` is the time per item of the slowest of the chosen blocks except the last one, whose time
     /// depends on the block that follows it.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// Returns true if `link` is a link in `/proc` that represents an open file of a process. The text of such a link
+/// Returns true if `link` is a link in `/proc` that represents an open file of a process. The text of this link
 /// cannot be used as a path, because the open file may have no name; the kernel resolves the link to the open file
 /// itself.
 fn is_descriptor(link: &Path) -> bool {

@@ -5,7 +5,7 @@ use crate::range;
 
 /// Minimum busy seconds of a sample; shorter batches are combined into one sample. The value is several turns of the
 /// scheduler and thousands of clock ticks. With a much smaller value, a batch during which the rank was briefly
-/// descheduled would be a sample of its own, and be clipped.
+/// descheduled would be a separate sample, and be clipped.
 const SAMPLE: f64 = 0.005;
 /// Number of samples after which an old sample counts half in the mean time per item. With twice the number, the
 /// estimate follows a change half as fast.

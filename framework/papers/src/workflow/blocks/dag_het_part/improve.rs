@@ -84,7 +84,7 @@ impl Places<'_> {
         path.into_iter().find_map(|block| {
             let speed = processors[self.processors[block]].speed;
             let idle = (0..processors.len()).filter(|p| !self.processors.contains(p));
-            // Of idle processors of equal speed, the one with the least memory is preferred, then the one with the
+            // Among idle processors of equal speed, the one with the least memory is preferred, then the one with the
             // smallest number.
             let target =
                 idle.filter(|&p| self.fits(block, p) && processors[p].speed > speed).max_by(|&a, &b| {
