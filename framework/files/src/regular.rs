@@ -88,7 +88,7 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// The errors of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // The buffer is not sized by the length that the file system reports.
+    // The buffer grows as bytes are read, because the length that the file system reports may be wrong.
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));

@@ -163,8 +163,8 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // The reply is sent before any command starts, so that the caller receives it even if the starter
-                // dies soon.
+                // The reply to the caller's settings is sent before any command starts, so that the caller receives
+                // it even if the starter dies soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {

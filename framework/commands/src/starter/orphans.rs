@@ -8,10 +8,11 @@ use super::running::Running;
 use super::spawn::JOB_MARK;
 use super::tree;
 
-/// Time between two checks while orphans are being killed. A killed process usually ends within a millisecond.
+/// Time between two checks while orphaned processes are being killed. A killed process usually ends within a
+/// millisecond.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// Time between two checks for new or ended orphans while all known ones belong to running commands. Ended orphans
-/// must be reaped, but not at once.
+/// Time between two checks for new or ended orphaned processes while all known ones belong to running commands. They
+/// must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -56,19 +57,19 @@ impl Orphans {
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
-    /// Called when a command has finished. Those of its orphans that could not be killed no longer belong to a
-    /// command.
+    /// Called when a command has finished. Those of its orphaned processes that could not be killed no longer belong
+    /// to a command.
     pub(super) fn forget(&mut self, job_mark: &str) {
         for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(job_mark)) {
             orphan.of = None;
         }
     }
 
-    /// Finds new orphans, reaps those that have ended, and kills those whose command has ended. If `all` is true,
-    /// also kills those whose command is unknown.
+    /// Finds new orphaned processes, reaps those that have ended, and kills those whose command has ended. If `all`
+    /// is true, also kills those whose command is unknown.
     pub(super) fn poll(&mut self, running: &mut [Running], all: bool, now: Instant) {
-        // Ended orphans are reaped first, because their children then become orphans, which the search below finds.
-        // Otherwise a command would be reported as ended while some of its processes still run.
+        // Ended orphaned processes are reaped first, because their children then become orphans, which the search
+        // below finds. Otherwise a command would be reported as ended while some of its processes still run.
         self.known.retain(|orphan| {
             let cpu_time =
                 if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
@@ -92,7 +93,8 @@ impl Orphans {
             let command = running.iter().find(|command| orphan.is_of(&command.job_mark));
             let survives = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
-                // An orphan whose command is unknown is killed when no command is running that could have started it.
+                // An orphaned process whose command is unknown is killed when no command is running that could have
+                // started it.
                 None => none_runs || all,
             };
             has_survivors |= survives || command.is_some_and(Running::has_ended);

@@ -68,7 +68,7 @@ struct Pass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
     moved_vertices: Vec<bool>,
-    /// For each vertex, the number of neighbours that must move to the other half before it can.
+    /// For each vertex, the number of neighbours that must move to the other half before the vertex can move there.
     blocked: Vec<usize>,
     /// For each half, the vertices that may leave it, those with the lowest cost of a move first.
     ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
