@@ -200,7 +200,7 @@ fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::Exit
     Ok(ended)
 }
 
-/// Returns all result lines of an output.
+/// Returns the names and values of all lines `result …` in the output of a rank program.
 pub fn results(output: &str) -> Vec<Values> {
     output.lines().filter_map(|line| line.strip_prefix("result ")).filter_map(values).collect()
 }
@@ -210,7 +210,7 @@ fn values(line: &str) -> Option<Values> {
     words.chunks(2).map(|pair| Some((pair[0].to_string(), pair.get(1)?.parse().ok()?))).collect()
 }
 
-/// Returns the only result line of an output.
+/// Returns the names and values of the only line `result …` in the output of a rank program.
 ///
 /// # Errors
 /// If the output has no result line, or more than one.

@@ -16,7 +16,7 @@ const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
 const ITEM: f64 = 8.0;
 
-/// Stage of the pipeline.
+/// Stage that computes a fixed number of generator steps per item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticStage {
     /// Name of the stage.

@@ -1,4 +1,5 @@
-//! Rank programs of pipelines of the framework, as a user would write them, for comparisons with other programs.
+//! Rank programs that run pipelines with the framework, as a user would write them, for comparisons with other
+//! programs.
 
 use std::time::{Duration, Instant};
 

@@ -34,9 +34,9 @@ pub enum Target {
 /// Verdict on a measured value with a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The whole interval is on the right side of the target.
+    /// The whole interval fulfils the target.
     Reached,
-    /// The whole interval is on the wrong side of the target.
+    /// The whole interval misses the target.
     Short,
     /// The target lies within the interval: more rounds are needed.
     NotResolved,

@@ -40,7 +40,7 @@ pub struct Node {
 /// Program that searches the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searcher {
-    /// Plain recursion on one rank.
+    /// Search by plain recursion on one rank.
     Serial,
     /// Hand-written MPI: half of the roots on each of two ranks, each with a plain recursion.
     Halves,

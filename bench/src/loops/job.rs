@@ -47,7 +47,7 @@ impl FromStr for Kernel {
 /// Parameters of a run of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Computation of the loop.
+    /// Computation of the loop in each pass.
     pub kernel: Kernel,
     /// Number of rows and of columns, edges included.
     pub size: usize,

@@ -125,7 +125,7 @@ impl PartialOutput {
         Ok(self.length)
     }
 
-    /// Makes the content durable and moves the file to its destination.
+    /// Waits until the content is on the disk, and moves the file to its destination.
     ///
     /// # Errors
     /// Errors of the file system.

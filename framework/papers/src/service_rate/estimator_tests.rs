@@ -1,4 +1,5 @@
-//! Tests of the rate estimator against exact sequences of a reference implementation, and with servers of known rate.
+//! Tests that the rate estimator gives exactly the estimates of a reference implementation, and that it finds the
+//! known rates of servers.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -27,7 +27,7 @@ pub enum Chunking {
     Auto,
     /// One chunk for each worker; all chunks have the same size.
     Static,
-    /// Chunks of the given number of tasks; [`Chunking::fixed`] takes a plain number.
+    /// Chunks of the given number of tasks. [`Chunking::fixed`] creates this variant from a plain number.
     Fixed(NonZeroUsize),
     /// A policy of the literature.
     Policy(Published),

@@ -76,8 +76,8 @@ struct Growing<'a> {
     below: Vec<Option<Cuts>>,
     /// For each fork (vertex where outputs begin), its edges to tasks that have not been visited.
     open: Vec<Open>,
-    /// For each fork (vertex where outputs begin), the total weight of the edges that are laid along the path to it
-    /// and end there, minus those that begin there.
+    /// For each fork (vertex where outputs begin), the total weight of the edges that are laid along the path to it,
+    /// because they are parallel to this path, and end there, minus those that begin there.
     laid: Vec<i64>,
     /// For each removed fork (vertex where outputs begin), the vertex of synchronisation that took over its open
     /// edges, or another removed fork whose entry leads there in turn; for all other forks, the fork itself.
