@@ -1,5 +1,5 @@
-//! k-means: points on a plane are divided into groups, each around its mean. A farm in iterations: the tasks of an iteration are
-//! made from the results of the previous iteration.
+//! k-means: points on a plane are divided into groups, each around its mean. An iterated farm: the results of an
+//! iteration determine the tasks of the next iteration.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/k-means
@@ -14,7 +14,6 @@ type Point = [f64; 2];
 /// For each group, the sum and the number of its points.
 type Sums = Vec<(Point, u64)>;
 
-/// Number of points of a task.
 const BLOCK: usize = 10_000;
 
 fn main() -> std::process::ExitCode {
@@ -26,7 +25,6 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Returns the means of `groups` groups of points, on rank 0.
 pub(crate) fn k_means(
     session: &mut Session,
     count: usize,
@@ -74,7 +72,7 @@ fn assign(points: &[Point], means: &[Point]) -> Result<Sums, BoxError> {
     Ok(sums)
 }
 
-/// Returns points in a few clouds, the same points on all ranks.
+/// Returns points in a few clouds, identical on all ranks.
 fn points(count: usize) -> impl Iterator<Item = Point> {
     (0..count as u64).map(|number| {
         let random = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1_u64 << 24) as f64;
@@ -88,7 +86,6 @@ mod tests {
 
     use super::*;
 
-    /// Runs one task after the other, without a farm.
     fn serial(count: usize, groups: usize) -> Vec<Point> {
         let (points, mut means): (Vec<_>, Vec<_>) = (points(count).collect(), points(groups).collect());
         loop {

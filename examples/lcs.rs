@@ -1,5 +1,5 @@
-//! Longest common subsequence of two texts by dynamic programming. A table is filled once: each value needs the values above and to the left
-//! of it.
+//! Longest common subsequence of two texts by dynamic programming. Ranks fill a table in parallel: each value depends
+//! on the values above and to the left of it.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/lcs README.md docs/farms.md
@@ -8,8 +8,8 @@
 use armature::loops::{Cells, Line, Shape, Table, TableLoop};
 use armature::{BoxError, Config, Session};
 
-/// Table of lengths. A value is the length of the longest common subsequence of the letters of `a` up to its row and of `b` up to its column.
-/// Above and to the left of the table are zeros.
+/// Table in which a value is the length of the longest common subsequence of the letters of `a` up to its row and of
+/// `b` up to its column. Above and to the left of the table are zeros.
 struct Lengths<'t> {
     a: &'t [u8],
     b: &'t [u8],
@@ -18,7 +18,6 @@ struct Lengths<'t> {
 impl Table for Lengths<'_> {
     type Value = u32;
 
-    /// Fills some columns of some rows of the table.
     fn fill(&mut self, mut cells: Cells<'_, u32>) -> Result<(), BoxError> {
         let columns = cells.columns();
         let b = &self.b[columns.start as usize..columns.end as usize];
@@ -50,7 +49,7 @@ fn run() -> armature::Result<()> {
     })
 }
 
-/// Returns the longest common subsequence of `a` and `b`, on rank 0.
+/// Returns the longest common subsequence on rank 0, and `None` on other ranks.
 pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
     let shape = Shape { rows: a.len() as u64, columns: b.len() };
     // `trace_back` needs the whole table on rank 0, so ranks keep all columns of their rows.
@@ -64,8 +63,8 @@ pub(crate) fn lcs(session: &mut Session, a: &[u8], b: &[u8]) -> Result<Option<Ve
     })))
 }
 
-/// Returns the longest common subsequence, found by a walk from the ends of both texts to their beginnings. `length(i, j)` is the length for
-/// the first `i` letters of `a` and the first `j` letters of `b`.
+/// Returns the longest common subsequence, found by a walk through the table from the ends of both texts to their
+/// beginnings. `length(i, j)` is the length for the first `i` letters of `a` and the first `j` letters of `b`.
 fn trace_back(a: &[u8], b: &[u8], length: impl Fn(usize, usize) -> u32) -> Vec<u8> {
     let (mut i, mut j, mut common) = (a.len(), b.len(), Vec::new());
     while i > 0 && j > 0 {

@@ -1,5 +1,6 @@
-//! The Game of Life on a torus: the first and the last row are neighbours, and the first and the last column, too. A stencil with periodic
-//! rows: each rank has some rows of the board, and gets the rows above and below them from its neighbours.
+//! The Game of Life on a torus: the first and the last row are neighbours, and the first and the last column, too. A
+//! stencil with periodic rows: each rank has some rows of the board, and receives the rows above and below its own
+//! from its neighbours.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/life
@@ -8,7 +9,7 @@
 use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
 use armature::{BoxError, Session};
 
-/// The initial board. Each rank creates its own rows of it.
+/// The initial board, of which each rank creates its own rows.
 struct Life<F> {
     is_alive: F,
 }
@@ -28,7 +29,7 @@ impl<F: Fn(u64, u64) -> bool + Send> Stencil for Life<F> {
     }
 }
 
-/// Computes `new` from `old`, which has one more row above and below.
+/// Computes the rows `new` from the rows `old`, which include one more row above and one below.
 fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
     for (rows, new) in old.windows(3 * width).step_by(width).zip(new.chunks_exact_mut(width)) {
         for (column, new) in new.iter_mut().enumerate() {
@@ -37,7 +38,7 @@ fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
                 .chunks_exact(width)
                 .map(|row| columns.map(|column| row[column]).iter().sum::<u8>())
                 .sum();
-            // `around` is the number of living cells among the cell and its eight neighbours.
+            // `around` counts the living cells among the cell and its eight neighbours.
             *new = u8::from(around == 3 || around == 4 && rows[width + column] == 1);
         }
     }
@@ -65,7 +66,6 @@ pub(crate) fn live(
     Ok(life.collect(session)?)
 }
 
-/// Returns a board on which a third of the cells is alive.
 fn random(shape: Shape) -> impl Fn(u64, u64) -> bool + Send + Copy {
     move |row, column| {
         let cell = row * shape.columns as u64 + column;

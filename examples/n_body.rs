@@ -1,5 +1,5 @@
-//! Motion of bodies that attract each other. A loop over indices computes the accelerations and returns them on all ranks. Every rank has
-//! all bodies, and computes the accelerations of some of them.
+//! Motion of bodies that attract each other. A parallel loop over the bodies computes the accelerations and returns
+//! all of them on all ranks. Every rank has all bodies, and computes the accelerations of some of them.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/n-body
@@ -15,7 +15,6 @@ pub(crate) struct Body {
     speed: [f64; 3],
 }
 
-/// Length of a time step.
 const STEP: f64 = 1e-3;
 /// Softening length, which limits the attraction of two bodies that are very close.
 const SOFTENING: f64 = 1e-2;
@@ -32,7 +31,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Returns the bodies after this number of steps, on every rank.
+/// Returns the bodies after `steps` time steps, on every rank.
 pub(crate) fn simulate(session: &mut Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
     let mut bodies: Vec<Body> = (0..count).map(body).collect();
     for _ in 0..steps {
@@ -64,7 +63,6 @@ fn advance(bodies: &mut [Body], accelerations: &[[f64; 3]]) {
     }
 }
 
-/// Returns a body on a spiral, at rest.
 fn body(number: u64) -> Body {
     let n = number as f64;
     Body { mass: 1.0 + n % 3.0, place: [n.sqrt() * n.cos(), n.sqrt() * n.sin(), n % 7.0], speed: [0.0; 3] }

@@ -1,5 +1,5 @@
-//! Runs a program once for each value of a parameter, and prints a table of the outputs. A workflow of commands: each command runs on
-//! whichever rank is free, in a directory that all ranks can access.
+//! Runs a program once for each value of a parameter, and prints a table of the outputs. A workflow of commands: each
+//! command runs on whichever rank is idle, in a directory that all ranks can access.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/parameter-sweep /scratch/growth
@@ -31,13 +31,14 @@ fn run() -> armature::Result<()> {
     })
 }
 
-/// Returns a table with a line for each value, on rank 0.
+/// Returns, on rank 0, a table with a line for each parameter value.
 fn sweep(session: &mut Session, directory: &Path, values: &[String]) -> Result<Option<String>, BoxError> {
     let mut runs = Description::builder("sweep");
     for value in values {
         runs.task(Task::new(value, Action::Shell(COMMAND.replace("{}", value))));
     }
-    // The first run that fails ends the job with an error that names it. `.retries(1)` would try it once more, on another rank.
+    // The first command that fails ends the job with an error that names it. `.retries(1)` would retry it once, on
+    // another rank.
     let outcome = Workflow::from_description(runs.build()?).directory(directory).run(session)?;
     let Some(summary) = outcome.summary() else { return Ok(None) };
     eprintln!("{summary}");

@@ -1,4 +1,5 @@
-//! Pi: the area under 4 / (1 + x²) between 0 and 1. A loop over indices, whose values are added up.
+//! Pi: the area under 4 / (1 + x²) between 0 and 1. A parallel loop over slices of the area adds up the areas of the
+//! slices.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/pi            # or, without MPI: target/release/pi --ranks 4
@@ -7,7 +8,7 @@
 use armature::loops::ParallelFor;
 use armature::{BoxError, Session};
 
-/// Number of slices of the area, the indices of the loop.
+/// Number of slices of the area, one for each index of the loop.
 const SLICES: u64 = 1_000;
 
 fn main() -> std::process::ExitCode {
@@ -20,7 +21,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Returns pi on every rank, computed from this number of points in each slice.
+/// Returns pi on every rank, computed from `points` points in each slice.
 pub(crate) fn pi(session: &mut Session, points: u64) -> Result<f64, BoxError> {
     // The areas are added in the order of the slices, so that the sum is bit-identical on any number of ranks.
     let slices = ParallelFor::new("pi", 0..SLICES);

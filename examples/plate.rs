@@ -1,5 +1,5 @@
-//! Heat on a plate with a cold block, until the temperatures change no more. A stencil: each value is computed from its neighbours in the
-//! step before.
+//! Heat on a plate with a cold block, until the temperatures no longer change. A stencil: each value is computed from
+//! its neighbours in the previous step.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/plate
@@ -10,7 +10,7 @@ use armature::{BoxError, Session};
 
 /// Number of steps between two checks of the largest change.
 const STEPS: u64 = 50;
-/// Maximum number of time steps; the run ends there if the temperatures still change.
+/// Maximum number of time steps, after which the run ends even if the temperatures still change.
 const MAX_STEPS: u64 = 1_000_000;
 
 struct Plate {
@@ -22,7 +22,7 @@ struct Plate {
 impl Stencil for Plate {
     type Value = f64;
 
-    /// Sets the initial values of a row. The upper edge is hot.
+    /// Sets the initial values of a row. The upper edge of the plate is hot.
     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
         values.fill(if index == 0 { 1.0 } else { 0.0 });
         Ok(())
@@ -34,18 +34,17 @@ impl Stencil for Plate {
     }
 }
 
-/// Returns true if the value at this row and column is in the cold block of the plate.
 fn is_cold(shape: Shape, row: u64, column: usize) -> bool {
     (shape.rows / 4..shape.rows / 3).contains(&row)
         && (shape.columns / 4..shape.columns / 3).contains(&column)
 }
 
-/// Computes `new` from `old`, which has one more row above and below, and returns the largest change. `row_of` returns the number in the
-/// plate of a row of `old`.
+/// Computes `new` from `old`, which includes one more row above and one below. Returns the largest change of a value.
+/// `row_of` maps a row of `old` to its row in the plate.
 fn step(shape: Shape, row_of: impl Fn(usize) -> u64, old: &[f64], new: &mut [f64]) -> f64 {
     let (mut change, width): (f64, _) = (0.0, shape.columns);
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
-        // The first and the last column are fixed edges.
+        // The first and the last column are edges, whose values never change.
         for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
             if is_cold(shape, row_of(row), column) {
                 continue;
@@ -69,7 +68,8 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Runs until no value changes by more than `limit`. Returns the number of steps on all ranks, and the plate on rank 0.
+/// Runs until no value changes by more than `limit`. Returns the number of steps on all ranks, and the plate on rank
+/// 0.
 pub(crate) fn run_until_settled(
     session: &mut Session,
     shape: Shape,
@@ -77,7 +77,8 @@ pub(crate) fn run_until_settled(
 ) -> Result<(u64, Option<Vec<f64>>), BoxError> {
     let mut plate = StencilLoop::new("plate", shape, Plate { shape, change: 0.0 });
     let until = Until::at_most(MAX_STEPS).every(STEPS);
-    // Each check resets the change on each rank, and compares the largest change with the limit on rank 0.
+    // At each check, rank 0 compares the largest change of all ranks with the limit; every rank starts again from
+    // zero.
     let end =
         plate.run_until(session, until, |body| std::mem::take(&mut body.change), |change| change <= limit)?;
     if !end.is_converged {

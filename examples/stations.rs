@@ -17,7 +17,7 @@ use armature::{BoxError, Config, Session};
 type Statistics = (f64, f64, f64, u64);
 type Stations = BTreeMap<String, Statistics>;
 
-/// Bytes of the file in an item.
+/// Bytes of the file that one item of the pipeline contains.
 const BLOCK: u64 = 1 << 20;
 
 fn main() -> std::process::ExitCode {
@@ -49,7 +49,6 @@ pub(crate) fn stations(session: &mut Session, file: &Path, block: u64) -> Result
     Ok(all)
 }
 
-/// Returns the file in blocks of whole lines.
 fn blocks(file: &Path, block: u64) -> impl Iterator<Item = Result<String, BoxError>> {
     let mut open = None;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Number of ways in which n queens can stand on a board of n × n so that none attacks another. A search in a tree whose deep branches are not
-//! known in advance: a farm whose tasks create tasks.
+//! Number of ways in which n queens can stand on a board of n × n so that none attacks another. A search in a tree
+//! whose branches have unknown depths: a farm whose tasks create tasks.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/tree-search 14
@@ -8,8 +8,8 @@
 use armature::farm::Farm;
 use armature::{BoxError, Config, Session};
 
-/// Maximum number of remaining rows that one task searches completely. Such a task searches a few thousand boards at most, too few to be
-/// divided into further tasks.
+/// Maximum number of board rows without a queen in a task that searches all of them. The task searches a few
+/// thousand boards at most, too few to be divided into further tasks.
 const REST: usize = 5;
 
 fn main() -> std::process::ExitCode {
@@ -28,9 +28,9 @@ fn run() -> armature::Result<()> {
     })
 }
 
-/// Returns the number of ways to place `size` queens, on rank 0.
 pub(crate) fn ways(session: &mut Session, size: u32) -> Result<Option<u64>, BoxError> {
-    // A task with few remaining rows counts the complete boards. Other tasks create a task for each place of the next queen.
+    // A task with at most `REST` rows left counts the complete boards. Other tasks create a task for each place of
+    // the next queen.
     let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {
         if queens.len() + REST >= size as usize {
             return count(queens, size);

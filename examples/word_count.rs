@@ -36,7 +36,8 @@ pub(crate) fn count_words(session: &mut Session, directory: &Path) -> Result<Opt
     let mut total = Counts::new();
     // Results are added in any order, because the sums do not depend on the order of the files.
     let mut farm = Farm::try_new("count", |file: PathBuf| count(&file)).unordered();
-    // A file that cannot be read ends the job. With `for_each_result` the job would continue, and the sink would get the error.
+    // A file that cannot be read ends the job. With `for_each_result` the job would continue, and the closure would
+    // receive the error.
     farm.for_each(session, files, |_, counts| {
         counts.into_iter().for_each(|(word, count)| *total.entry(word).or_default() += count);
     })?;

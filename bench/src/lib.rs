@@ -1,14 +1,14 @@
 //! Experiments behind every claim of speed or quality.
 //!
 //! `ci/bench.sh` runs the experiments. An [`Experiment`] measures, prints its tables, draws its plots, and states for
-//! each measured value with a target (a mark) whether the target was reached:
+//! each measured value with a target (printed as "mark") whether the target was reached:
 //!
 //! ```text
 //! pipeline-throughput 8 B against hand-written MPI: 0.97 of its items/s, mark at least 0.9: reached
 //! ```
 //!
-//! Alternatives are measured round-robin in one session ([`pairs`]), because the speed of a machine drifts; a target
-//! counts as reached only if the whole 95 % interval lies on its right side ([`verdict`]).
+//! Alternatives are measured round-robin in one session ([`pairs`]), because the speed of a machine drifts. A target
+//! counts as reached only if the whole 95 % confidence interval lies on the required side of it ([`verdict`]).
 //!
 //! Tables are also written as CSV and plots as SVG, under `target/bench/`.
 
@@ -34,7 +34,7 @@ pub mod tested_program;
 pub mod verdict;
 pub mod workflows;
 
-/// Programs that load a core while another program is measured.
+/// Programs that occupy a core with computation while another program is measured.
 pub use armature_tests::burner;
 pub use experiment::{Experiment, Extent, Outcome, Report};
 pub use plot::{Bars, Histogram, Lines};

@@ -19,8 +19,8 @@ pub fn describe() -> String {
     )
 }
 
-/// Measures the fraction of the processor time of all cores that the hypervisor gave to other guests since the start
-/// of the measurement. Ratios of single runs say little if this fraction is more than a few per cent.
+/// Measures the fraction of the processor time of all cores that the hypervisor gave to other virtual machines since
+/// the start of the measurement. Ratios of single runs say little if this fraction is more than a few per cent.
 #[derive(Clone, Debug)]
 pub struct Stolen {
     ticks: Option<f64>,
@@ -43,7 +43,7 @@ impl Stolen {
     }
 }
 
-/// Returns the stolen ticks of all cores from the text of `/proc/stat`: the eighth number of its first line.
+/// Returns the stolen ticks of all cores: the eighth number of the first line of `/proc/stat`.
 fn stolen_ticks(stat: &str) -> Option<f64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
@@ -58,7 +58,6 @@ fn system() -> String {
     format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
 }
 
-/// Returns `VALUE` from the first line `NAME: VALUE` of a file; the line begins with `name`.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = read(file);
     let line = text.lines().find(|line| line.starts_with(name))?;

@@ -29,7 +29,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // This binary also runs the ranks of an experiment and competing loads; users do not call these commands.
+    // This binary is also started as the ranks of an experiment and as competing load; users do not call these
+    // commands.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &arguments[..] {
         [first, name, rest @ ..] if first == "rank" => match ranks::program(name, rest) {

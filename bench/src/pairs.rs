@@ -11,10 +11,9 @@ use crate::{
     verdict::Interval,
 };
 
-/// Minimum time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Alternative: a name and a function that measures one sample.
+/// Alternative to be measured: a name and a function that measures one sample.
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
 pub struct Contestant<'a> {
     name: String,
@@ -22,7 +21,8 @@ pub struct Contestant<'a> {
 }
 
 impl<'a> Contestant<'a> {
-    /// Creates an alternative whose samples `sample` returns: seconds, items per second, bytes.
+    /// Creates an alternative; `sample` measures and returns one sample in a unit of its choice (seconds, items per
+    /// second, bytes).
     pub fn new(name: impl Into<String>, sample: impl FnMut() -> Outcome<f64> + 'a) -> Self {
         Contestant { name: name.into(), sample: Box::new(sample) }
     }
@@ -44,7 +44,7 @@ pub struct Rounds {
     samples: Vec<Vec<f64>>,
 }
 
-/// Runs every contestant once in each round, always in the same order. One additional round before the first is a
+/// Runs every alternative once in each round, always in the same order. One additional round before the first is a
 /// warm-up and does not count. The progress and the results of the last round are printed to standard error every few
 /// seconds.
 ///
@@ -88,8 +88,8 @@ impl Rounds {
         self.iter().find(|(known, _)| *known == name).map(|(_, samples)| samples)
     }
 
-    /// Returns the ratio of the samples of two alternatives, as the median over the rounds with its interval; `None` if
-    /// one of them was not measured.
+    /// Returns the ratio of the samples of two alternatives: the median over the rounds with its confidence interval,
+    /// or `None` if one of the alternatives was not measured.
     pub fn ratio(&self, numerator: &str, denominator: &str) -> Option<Interval> {
         Some(median_interval(&paired_ratios(self.of(numerator)?, self.of(denominator)?)))
     }

@@ -1,10 +1,10 @@
 //! Random clusters of unequal machines, for SimGrid and for the planner.
 //!
-//! Each host has its own full-duplex link to a switch that is never the bottleneck. A message from p to q takes both
-//! latencies and is then transferred at the bandwidth of the slower link; messages that share a link share its
-//! bandwidth. [`Cluster::NETWORK`] configures SimGrid to do exactly this. The planner's [`Platform`] describes every
-//! pair of hosts in the same way, so its plans are made with perfect knowledge; hosts compute while they send and
-//! receive.
+//! Each host has its own full-duplex link to a switch that is never the bottleneck. A message between two hosts takes
+//! the latencies of both links and is then transferred at the bandwidth of the slower link; messages that share a
+//! link share its bandwidth. [`Cluster::NETWORK`] configures SimGrid to do exactly this. The planner's [`Platform`]
+//! describes every pair of hosts in the same way, so the planner knows the simulated network exactly. Hosts compute
+//! while they send and receive.
 
 use std::fmt::Write as _;
 
@@ -16,8 +16,8 @@ use crate::Outcome;
 
 /// Speeds of the slowest and of the fastest host that can be drawn, relative to a reference machine.
 const SPEEDS: (f64, f64) = (0.1, 2.0);
-/// Range from which the ratio between the fastest and the slowest host of a cluster must be: from
-/// half of the largest ratio that [`SPEEDS`] permits to all of it.
+/// Range of the ratio between the speeds of the fastest and the slowest host of a cluster: from half of the largest
+/// ratio that [`SPEEDS`] permits to all of it.
 const SPREAD: (f64, f64) = (10.0, 20.0);
 /// Bandwidths of the slowest and of the fastest link in bytes per second: 100 Mbit/s and 1 Gbit/s Ethernet.
 const BANDWIDTHS: (f64, f64) = (12.5e6, 125e6);
@@ -91,7 +91,6 @@ impl Cluster {
     pub fn xml(&self) -> String {
         let mut xml = begin("Cluster");
         for (i, (speed, bandwidth)) in self.speeds.iter().zip(&self.bandwidths).enumerate() {
-            // The result is ignored, because writing to a string cannot fail.
             let _ = write!(
                 xml,
                 "  <host id=\"h{i}\" speed=\"{speed}f\"/>\n  <link id=\"l{i}\" bandwidth=\"{bandwidth}Bps\" \
@@ -139,7 +138,6 @@ impl Cluster {
     }
 }
 
-/// Returns the beginning of a platform file whose zone has the given routing.
 fn begin(routing: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
@@ -157,11 +155,11 @@ pub fn hosts(count: usize) -> String {
 /// Returns the platform file for SimGrid for hosts of the given speeds. Each pair of hosts has its own channel in
 /// each direction with the given bandwidth in bytes per second, as the planner of workflows assumes.
 pub fn channels(speeds: &[f64], bandwidth: impl Fn(usize, usize) -> f64) -> String {
-    /// Replacement for an infinite bandwidth, which SimGrid does not support: a gigabyte takes a microsecond.
+    /// Bytes per second instead of an infinite bandwidth, which SimGrid does not support: a gigabyte takes a
+    /// microsecond.
     const WIDEST: f64 = 1e15;
     let mut xml = begin("Full");
     let mut routes = String::new();
-    // The results are ignored, because writing to a string cannot fail.
     for (from, speed) in speeds.iter().enumerate() {
         let _ = writeln!(xml, "  <host id=\"h{from}\" speed=\"{speed}f\"/>");
         for to in (0..speeds.len()).filter(|&to| to != from) {

@@ -1,7 +1,7 @@
 //! Plots as SVG in a common style: lines, histograms, bars.
 //!
-//! Every axis has a label with its unit. The colours are those of Okabe and Ito, which people with any colour vision
-//! can distinguish; lines also differ in their markers.
+//! Every axis has a label with its unit. The colours are those of Okabe and Ito, which colour-blind people can
+//! distinguish, too; lines also differ in their markers.
 
 mod bars;
 mod histogram;
@@ -38,7 +38,6 @@ fn colour(index: usize) -> RGBColor {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws on a white page and returns the SVG.
 fn page(draw: impl FnOnce(&Area<'_>) -> Outcome) -> Outcome<String> {
     let mut svg = String::new();
     {
@@ -50,12 +49,11 @@ fn page(draw: impl FnOnce(&Area<'_>) -> Outcome) -> Outcome<String> {
     Ok(svg)
 }
 
-/// Converts a drawing error, which has a lifetime, into an error with its text.
+/// Gives the drawing library's error the lifetime `'static` by keeping only its text.
 fn failed(error: impl std::fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
     format!("cannot draw the plot: {error}").into()
 }
 
-/// Creates a chart with a title and space for its labels.
 fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut builder = ChartBuilder::on(area);
     builder
@@ -67,7 +65,6 @@ fn chart<'a, 'b>(area: &'a Area<'b>, title: &str) -> ChartBuilder<'a, 'b, SVGBac
     builder
 }
 
-/// Draws the grid and the axes, with readable numbers.
 fn mesh<X, Y>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
     (x_label, y_label): (&str, &str),
@@ -99,7 +96,6 @@ where
         .map_err(failed)
 }
 
-/// Draws the legend in the given corner.
 fn legend<'a, DB: DrawingBackend + 'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
     corner: SeriesLabelPosition,
@@ -133,7 +129,6 @@ fn tick(value: &f64) -> String {
     format!("{text}{suffix}")
 }
 
-/// Returns the range of the values with a small margin, or `None` if no value is finite.
 fn range(values: impl Iterator<Item = f64>, log: bool) -> Option<(f64, f64)> {
     let (low, high) = values
         .filter(|value| value.is_finite() && (!log || *value > 0.0))

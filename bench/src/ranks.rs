@@ -126,8 +126,7 @@ impl Launch {
             command.arg("--enable-recovery");
         }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        // The log level is raised, because the start-up messages of the framework would appear between the tables of
-        // results.
+        // Start-up messages of the framework are suppressed, because they would appear between the tables of results.
         command.env("RUST_LOG", "warn");
         command.envs(self.environment.iter().copied());
         Ok(command)
@@ -174,7 +173,7 @@ fn command_line(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Waits for the end of `child`; at the limit, stops its process group and returns `None`.
+/// Returns `None` if the process runs longer than `limit`; its process group is stopped then.
 fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
         loop {
@@ -201,7 +200,7 @@ fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::Exit
     Ok(ended)
 }
 
-/// Returns all result lines of an output.
+/// Returns the names and values of all lines `result …` in the output of a rank program.
 pub fn results(output: &str) -> Vec<Values> {
     output.lines().filter_map(|line| line.strip_prefix("result ")).filter_map(values).collect()
 }
@@ -211,7 +210,7 @@ fn values(line: &str) -> Option<Values> {
     words.chunks(2).map(|pair| Some((pair[0].to_string(), pair.get(1)?.parse().ok()?))).collect()
 }
 
-/// Returns the only result line of an output.
+/// Returns the names and values of the only line `result …` in the output of a rank program.
 ///
 /// # Errors
 /// If the output has no result line, or more than one.

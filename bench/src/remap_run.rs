@@ -1,5 +1,5 @@
-//! Rank program of the experiments on balancing: a [`synthetic_work`] pipeline with a given mapping, which the framework or a
-//! schedule changes.
+//! Rank program of the experiments on balancing: a [`synthetic_work`] pipeline whose mapping (stages to ranks) the
+//! framework or a schedule changes during the run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,18 +18,19 @@ use crate::{
     synthetic_work::{self, SyntheticStage},
 };
 
-/// Parameters of a run whose mapping may change.
+/// Parameters of a run whose mapping (stages to ranks) may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name of the pipeline: `uneven` (stages of unequal work) or `moved` (short stages whose mapping changes often).
+    /// Name of the pipeline: `uneven` (stages of unequal work) or `moved` (stages of one to two milliseconds, for
+    /// frequent changes of the mapping).
     pub pipeline: String,
     /// Number of items.
     pub items: u64,
-    /// Mapping in its text form, or `auto` if the framework plans the mapping.
+    /// Mapping of stages to ranks as text, or `auto` if the framework plans the mapping.
     pub mapping: String,
-    /// Dispatch of items to replicas.
+    /// Rule by which items are sent to the replicas (parallel copies) of a stage.
     pub dispatch: Dispatch,
-    /// Balancing mode: the framework changes the mapping if it is live.
+    /// Balancing mode of the framework, which changes the mapping only in the mode `live`.
     pub balance: Balance,
     /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
     /// pinned.
@@ -37,8 +38,8 @@ pub struct Job {
     /// File that is written when a third of the items has reached the sink, so that the experiment
     /// can then start a competing load.
     pub third: Option<PathBuf>,
-    /// Number of items between two changes of the mapping, and the mapping to which the first, third, … change leads; the changes in
-    /// between lead back to `mapping`.
+    /// Number of items between two changes of the mapping, and a second mapping. The first, third, … change leads to
+    /// the second mapping, and the changes in between lead back to `mapping`.
     pub exchange: Option<(u64, String)>,
     /// Additional environment variables of ranks under mpirun.
     pub environment: Vec<(&'static str, &'static str)>,
@@ -51,17 +52,16 @@ pub struct Run {
     pub total: f64,
     /// Seconds from the arrival of the first third of the items to the end.
     pub tail: f64,
-    /// Number of mapping changes, without the first and the planned mapping.
+    /// Number of changes of the mapping, not counting the initial mapping and the planned one.
     pub changes: f64,
-    /// Mean number of items in flight at a change.
+    /// Mean number of items in flight when the mapping changes.
     pub in_flight: f64,
-    /// Mean seconds that a change of the mapping cost according to the framework, if the framework reports
-    /// it.
+    /// Mean seconds that a change of the mapping cost, if the framework measured it.
     pub cost: Option<f64>,
-    /// Mean cost of a change of the mapping, as a multiple of the time that the items in flight at the change take,
-    /// if the framework reports it.
+    /// Mean cost of a change of the mapping, if the framework measured it, as a multiple of the time to process the
+    /// items in flight at the change.
     pub cost_windows: Option<f64>,
-    /// Descriptions of the mappings that the run had.
+    /// Lines of text that describe the mappings of the run, in their order.
     pub mapping_lines: Vec<String>,
 }
 
@@ -150,7 +150,6 @@ impl Job {
     }
 }
 
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(600);
 
 impl Run {
@@ -198,8 +197,7 @@ impl Job {
             arrived += 1;
             if arrived == self.items / 3 {
                 third = Instant::now();
-                // An error is ignored: if the file cannot be written, the driver of the experiment waits for the file in vain and reports
-                // that.
+                // If the file cannot be written, the experiment that waits for it reports the failure.
                 let _ = self.third.as_ref().map(|path| fs::write(path, "a third is through"));
             }
             if arrived == self.items {
@@ -224,7 +222,6 @@ impl Job {
         Ok(())
     }
 
-    /// Returns the changes of mapping, each with the number of items after which it is due.
     fn schedule(&self) -> impl Iterator<Item = (usize, u64)> {
         let every = self.exchange.as_ref().map_or(self.items.max(1), |(every, _)| *every);
         (1..).map(move |n| n * every).take_while(|&after| after < self.items).enumerate()
@@ -248,7 +245,7 @@ fn print_result(summary: &Summary, total: Duration, tail: Duration) {
         };
         println!("mapping {:.2} s: {} because {}{times}", remap.at.as_secs_f64(), remap.to, remap.reason);
     }
-    // Neither the first mapping nor the planned one counts as a change, because runs without changes have them, too.
+    // The initial mapping and the planned one are not counted, because runs without changes have them, too.
     let initial_mappings = if summary.predicted.is_some() { 2 } else { 1 };
     let changes = summary.remaps.get(initial_mappings..).unwrap_or_default();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;

@@ -1,4 +1,5 @@
-//! Rank program of the experiment on snapshots: four stages on two ranks, with a sink that folds the items.
+//! Rank program of the experiment on snapshots (saved states of a running pipeline): four stages on two ranks, with a
+//! sink that folds the items.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,14 +10,14 @@ use armature::{BatchMode, BoxError, Config, Progress};
 use crate::Outcome;
 use crate::deaths::RunFolder;
 
-/// Parameters of a run with or without snapshots.
+/// Parameters of a run with or without snapshots (saved states of the pipeline).
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Number of items.
     pub items: u64,
     /// Number of items in a batch.
     pub batch: usize,
-    /// Time of an item in the third stage.
+    /// Time that an item takes in the third stage.
     pub work: Duration,
     /// Folder of the run, in which the snapshots are kept.
     pub folder: PathBuf,
@@ -42,7 +43,7 @@ impl Job {
     }
 }
 
-/// Serial stage with state: the sum of the items.
+/// Serial stage whose state is the sum of its items.
 #[derive(Default)]
 struct Sum(u64);
 
@@ -65,7 +66,6 @@ impl Stage for Sum {
     }
 }
 
-/// Sink that folds the items to a checksum.
 struct Fold(u64);
 
 impl Sink for Fold {

@@ -53,12 +53,10 @@ pub fn median_interval(samples: &[f64]) -> Interval {
     Interval { value: median(samples), low, high }
 }
 
-/// Returns the largest j with P(Binomial(n, 1/2) < j) ≤ 0.025, or 0 if there is none.
 fn rank_of_interval(n: usize) -> usize {
     let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
     let mut below = 0.0;
     for j in 0..=n {
-        // `below` is P(B < j) for a binomially distributed B; the next term of the sum is P(B = j).
         below += log_probability.exp();
         if below > 0.025 {
             return j;
@@ -84,8 +82,7 @@ pub fn mean_interval(samples: &[f64]) -> Interval {
 /// Returns the 97.5 % quantile of Student's t (Abramowitz and Stegun 26.7.5; error within 1 % for three or more
 /// degrees of freedom).
 fn student_975(degrees: f64) -> f64 {
-    // For one and two degrees of freedom the exact quantiles are returned, because the series
-    // expansion is too imprecise there.
+    // Exact quantiles, because the series is too imprecise for one and two degrees of freedom.
     match degrees {
         d if d < 1.5 => return 12.706,
         d if d < 2.5 => return 4.303,
@@ -124,7 +121,8 @@ mod tests {
 
     #[test]
     fn order_statistics_of_the_median_interval_match_published_tables() {
-        // Values of n and j for the 95 % interval of the median from Conover, Practical Nonparametric Statistics.
+        // Numbers of samples n and ranks j for the 95 % interval of the median, from Conover, Practical Nonparametric
+        // Statistics.
         for (n, j) in
             [(5, 0), (6, 1), (8, 1), (9, 2), (10, 2), (15, 4), (20, 6), (25, 8), (50, 18), (100, 40)]
         {

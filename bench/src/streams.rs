@@ -1,8 +1,8 @@
-//! The two applications of Beard and Chamberlain (2015), with the service rate of one stage estimated during the run.
+//! The two applications of Beard and Chamberlain (2015), whose runs estimate the service rate of one stage.
 //!
-//! A [`Watch`] around the stage records when items arrive and leave, and feeds two estimators with the same times:
-//! the paper's heuristic and the framework's own. The heuristic ignores periods in which the stage was idle. Each
-//! rank that hosts the stage prints a line for every estimate, and a summary line at the end.
+//! A [`Watch`] around the stage records when items arrive and leave, and passes the same times to two estimators: the
+//! paper's heuristic and the framework's own. The heuristic ignores periods in which the stage was idle. Each rank
+//! that hosts the stage prints a line for every estimate, and a summary line at the end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,22 +21,24 @@ use rabin_karp::text::{Part, Repeated};
 
 use crate::Outcome;
 
-/// Seconds between two items above which the stage counts as idle. Several polls for messages take less time.
+/// Seconds between two items above which the stage counts as idle; longer than several polls for messages.
 const IDLE_GAP: f64 = 20e-6;
 /// Number of sampling periods between two printed estimates of the framework's own estimator.
 const READING_INTERVAL: u64 = 64;
 
-/// Application whose service rate is estimated.
+/// Application in which the service rate of one stage is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
     /// Matrix product by single dot products. The service rate of the stage `reduce` is estimated.
     Product,
-    /// Search for "foobar" in a text that only repeats it. The service rate of the stage `verify` is estimated.
+    /// Search for "foobar" in a text that only repeats this word. The service rate of the stage `verify` is
+    /// estimated.
     Search,
 }
 
 impl App {
-    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping, number of ranks.
+    /// Both applications with the numbers of replicas of Beard and Chamberlain: application, name, mapping of stages
+    /// to ranks, number of ranks.
     pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
         (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
@@ -47,20 +49,18 @@ impl App {
         Ok(found.ok_or_else(|| format!("there is no application {name}"))?.0)
     }
 
-    /// Returns the busy seconds after which a sampling period of the heuristic ends, which covers several items.
+    /// Returns the busy seconds of the stage after which a sampling period of the heuristic ends.
     fn period(self) -> f64 {
         match self {
-            // The sampling period covers many dot products, each of which the stage stores within some tens of
-            // nanoseconds.
+            // The stage stores a dot product within some tens of nanoseconds, so the period covers many.
             App::Product => 5e-6,
-            // The sampling period covers several text segments, each of which the stage verifies within a tenth of a
-            // millisecond.
+            // The stage verifies a segment of the text within a tenth of a millisecond, so the period covers several.
             App::Search => 500e-6,
         }
     }
 }
 
-/// Records when items arrive and leave.
+/// Records when items arrive at a stage and leave it.
 #[derive(Debug)]
 pub struct Watch {
     rank: usize,
@@ -71,7 +71,6 @@ pub struct Watch {
     busy: f64,
     all_items: u64,
     all_busy: f64,
-    /// Number of sampling periods that the heuristic used.
     used: u64,
     /// Number of sampling periods that were discarded because the stage was idle.
     held_up: u64,
@@ -81,8 +80,8 @@ pub struct Watch {
 
 impl Watch {
     fn new(app: App) -> Outcome<Self> {
-        // The tolerance is that of the experiment `rate-estimator`: the estimate needs fewer
-        // periods of busy time, as used here, than of wall-clock time.
+        // Tolerance of the experiment `rate-estimator`: the estimator needs fewer periods of busy time, which are
+        // counted here, than of wall-clock time.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
         Ok(Watch {
             rank: 0,
@@ -100,11 +99,10 @@ impl Watch {
         })
     }
 
-    /// Runs `work` on an item and records its time.
     fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         if self.last.is_some_and(|last| (start - last).as_secs_f64() > IDLE_GAP) && self.items > 0 {
-            // The stage was idle, so the period is not a valid sample of the heuristic.
+            // A period in which the stage was idle is no valid sample of the heuristic.
             self.held_up += 1;
             self.robust.add(self.items, self.busy);
             (self.items, self.busy) = (0, 0.0);
@@ -138,7 +136,6 @@ impl Watch {
         (self.items, self.busy) = (0, 0.0);
     }
 
-    /// Returns the items per second of busy time, over all items.
     fn rate(&self) -> f64 {
         self.all_items as f64 / self.all_busy
     }
@@ -164,7 +161,7 @@ impl<S: Stage> Stage for Watched<S> {
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         let Watch { rank, used, held_up, converged, all_items, .. } = self.watch;
-        // A single write keeps the lines of different ranks apart on standard output.
+        // A single write keeps the output lines of different ranks apart.
         println!(
             "{}watched rank {rank} items {all_items} used {used} held_up {held_up} converged {converged} rate {}",
             self.watch.lines,
@@ -184,7 +181,7 @@ fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
     Ok((Search { patterns, segment: 64 << 10, count: true, shared: false }, [text]))
 }
 
-/// Returns the items per second of the watched stage when it runs alone on items in memory, and the bytes of an item.
+/// Runs the watched stage alone on items in memory. Returns its items per second, and the bytes of an item.
 ///
 /// # Errors
 /// Errors of the stages.

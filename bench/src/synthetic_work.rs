@@ -1,10 +1,9 @@
 //! Pipeline whose stages really compute, with a fixed number of operations per item, for the experiments on
 //! balancing.
 //!
-//! A stage advances a linear congruential generator by a number of steps, starting from the item. A processor cannot
-//! shorten the computation of the steps, but their result can be computed in a few operations, because a step is an
-//! affine function and so is any sequence of steps. [`expected`] thus computes the result of a stream without running
-//! it.
+//! A stage advances a linear congruential generator, starting from the item, by a number of steps one at a time.
+//! Without running the stages, [`expected`] computes the checksum of their results in a few operations, because any
+//! sequence of steps is an affine function.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,10 +14,9 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
-/// Bytes of an item.
 const ITEM: f64 = 8.0;
 
-/// Stage of the pipeline.
+/// Stage that computes a fixed number of generator steps per item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticStage {
     /// Name of the stage.
@@ -44,8 +42,8 @@ const fn stage(name: &'static str, steps: u64, place: Placement) -> SyntheticSta
     SyntheticStage { name, steps, place }
 }
 
-/// Stages with some milliseconds per item. One stage, which only one rank can run, takes two fifths of this time:
-/// unless it is moved, a rank that becomes slow delays the stream.
+/// Stages that together take some milliseconds per item. One serial stage, which only one rank can run, takes two
+/// fifths of the time per item. If its rank becomes slow, it delays the stream unless the stage migrates.
 pub const UNEVEN: &[SyntheticStage] = &[
     stage("read", 20_000, Placement::Root),
     stage("cut", 600_000, Placement::Free),
@@ -55,7 +53,8 @@ pub const UNEVEN: &[SyntheticStage] = &[
     stage("write", 20_000, Placement::Root),
 ];
 
-/// Stages with one to two milliseconds per item, for streams whose mapping changes often.
+/// Stages that together take one to two milliseconds per item, for streams whose mapping (stages to ranks) changes
+/// often.
 pub const REMAPPED: &[SyntheticStage] = &[
     stage("read", 5_000, Placement::Root),
     stage("first", 400_000, Placement::Free),
@@ -64,7 +63,7 @@ pub const REMAPPED: &[SyntheticStage] = &[
     stage("write", 5_000, Placement::Root),
 ];
 
-/// Creates the pipeline over `items` items; its results are delivered in order.
+/// Creates a pipeline of the stages for the items 0, 1, …; its results are delivered in order.
 pub fn pipeline(stages: &[SyntheticStage], items: u64) -> Pipeline<'_, u64> {
     let source = Pipeline::source("numbers", move || 0..items);
     stages.iter().fold(source, |pipeline, stage| {
@@ -81,7 +80,7 @@ pub fn pipeline(stages: &[SyntheticStage], items: u64) -> Pipeline<'_, u64> {
     })
 }
 
-/// Returns the specification of the pipeline for a planner; work is in steps.
+/// Returns the specification of the pipeline for a planner, in which work is counted in generator steps.
 pub fn spec(stages: &[SyntheticStage]) -> PipelineSpec {
     let stage = |stage: &SyntheticStage| {
         let spec = StageSpec::new(stage.name, stage.steps as f64, ITEM);
@@ -113,7 +112,7 @@ pub fn fold(sum: u64, result: u64) -> u64 {
     sum.rotate_left(5) ^ result
 }
 
-/// Returns the seconds per item on an undisturbed core, as the minimum of several measurements.
+/// Returns the seconds that all stages take per item on an undisturbed core: the minimum of several measurements.
 pub fn seconds_per_item(stages: &[SyntheticStage]) -> f64 {
     let steps = stages.iter().map(|stage| stage.steps).sum();
     let measure_once = |_| {
@@ -124,19 +123,18 @@ pub fn seconds_per_item(stages: &[SyntheticStage]) -> f64 {
     (0..50).map(measure_once).min().unwrap_or(Duration::ZERO).as_secs_f64()
 }
 
-/// Advances the generator from `item` by `steps` steps, one step at a time.
+/// Advances the generator from `item` by `steps` steps.
 pub(crate) fn advance(item: u64, steps: u64) -> u64 {
-    // The constants are hidden from the compiler, so that it cannot combine two steps into one.
+    // The compiler must not know the constants, or it could combine two steps into one.
     let (multiplier, increment) = (black_box(MULTIPLIER), black_box(INCREMENT));
     (0..steps).fold(item, |x, _| x.wrapping_mul(multiplier).wrapping_add(increment))
 }
 
-/// Returns the result of [`advance`], computed in a few operations.
+/// Result of [`advance`] without executing each step.
 pub(crate) fn advance_directly(item: u64, steps: u64) -> u64 {
     Affine::STEP.power(steps).apply(item)
 }
 
-/// Serial stage whose result depends on all previous items.
 struct SerialStage {
     steps: u64,
     seen: u64,
@@ -179,7 +177,6 @@ impl Affine {
         x.wrapping_mul(self.factor).wrapping_add(self.offset)
     }
 
-    /// Returns the function that applies `self` first, then `next`.
     fn followed_by(self, next: Affine) -> Affine {
         Affine { factor: self.factor.wrapping_mul(next.factor), offset: next.apply(self.offset) }
     }

@@ -136,7 +136,6 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Formats the table in aligned columns: text to the left, numbers to the right.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<Vec<String>> =

@@ -1,4 +1,5 @@
-//! Rank programs of pipelines of the framework, as a user would write them, for comparisons with other programs.
+//! Rank programs that run pipelines with the framework, as a user would write them, for comparisons with other
+//! programs.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,11 @@ use crate::{
     ranks::{Launch, Values},
 };
 
-/// Maximum number of batches in the warm-up run, which establishes connections before the measured run.
+/// Maximum number of batches in the unmeasured first run, which establishes the connections.
 const WARM_UP_BATCHES: usize = 64;
 
 /// Runs four trivial stages on two ranks and returns items per second. With a batch size of 0 the framework chooses
-/// the batch size and the window.
+/// the number of items in a batch and the number of items in flight.
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
@@ -50,7 +51,6 @@ pub fn main(arguments: &[String]) -> Outcome {
     })?)
 }
 
-/// Runs one stream of items and checks its result.
 fn run_once(session: &mut Session, chain: Chain) -> Result<Duration, armature::BoxError> {
     let start = Instant::now();
     let sum = match chain.size {
@@ -65,12 +65,11 @@ fn run_once(session: &mut Session, chain: Chain) -> Result<Duration, armature::B
     Ok(took)
 }
 
-/// Returns the mapping of the hand-written program: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
+/// Mapping of the hand-written program that is compared: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
 fn mapping() -> MappingChoice {
     MappingChoice::Text("first+second@0 | third+fourth@1".into())
 }
 
-/// Runs the stages on items of 8 bytes.
 fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("numbers", || 0..items as u64)
@@ -83,13 +82,12 @@ fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
     Ok(sum)
 }
 
-/// Item of 1 KiB.
 type Array = Plain<[u64; 128]>;
 
-/// Runs the stages on items of 1 KiB, of which the stages change the first word. Items are arrays, as a user who
-/// knows the size would choose: all items of a batch are stored in one vector, which is sent and received without
-/// conversion. Buffers, as in [`blocks`], have one handle each. With batches of 64 items, arrays take two thirds of
-/// the processor time of buffers; with large batches both take the same time.
+/// Runs the stages on items of 1 KiB, of which the stages change the first word. The items are arrays, the type that
+/// a user would choose for a known size: all items of a batch lie in one vector, which is sent and received without
+/// conversion. The buffers that [`blocks`] uses have one handle each. With batches of 64 items, arrays take two
+/// thirds of the processor time of buffers; with large batches both take the same time.
 fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);
     let mut sum = 0;
@@ -111,7 +109,6 @@ fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     Ok(sum)
 }
 
-/// Runs the stages on items of `size` bytes, of which the stages change the first word.
 fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<u64> {
     let mut sum = 0;
     Pipeline::source("blocks", || Blocks::new(items, size))
@@ -124,7 +121,7 @@ fn blocks(session: &mut Session, items: usize, size: usize) -> armature::Result<
     Ok(sum)
 }
 
-/// Iterator over items that are blocks of bytes, many of which share one allocation.
+/// Iterator over buffers, many of which share one allocation.
 struct Blocks {
     next: u64,
     end: u64,
@@ -138,7 +135,7 @@ impl Blocks {
     }
 }
 
-/// Minimum bytes of an allocation that is divided into the blocks of several items.
+/// Minimum bytes of an allocation that several buffers share.
 const CHUNK: usize = 64 << 10;
 
 impl Iterator for Blocks {

@@ -1,10 +1,10 @@
-//! Measured values with targets (marks), and the verdict whether a target was reached.
+//! Measured values with targets (printed as "mark"), and the verdict whether a target was reached.
 
 use std::fmt;
 
 use crate::table::significant;
 
-/// Value with its 95 % interval.
+/// Measured value with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Estimate of the measured quantity: the median or the mean of its samples, or an exact value.
@@ -34,9 +34,9 @@ pub enum Target {
 /// Verdict on a measured value with a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The whole interval is on the right side of the target.
+    /// The whole interval fulfils the target.
     Reached,
-    /// The whole interval is on the wrong side of the target.
+    /// The whole interval misses the target.
     Short,
     /// The target lies within the interval: more rounds are needed.
     NotResolved,
@@ -52,7 +52,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Creates a mark: a value with its target. `what` distinguishes several marks of one experiment; it may be empty.
+    /// Creates a value with its target. `what` distinguishes several targets of one experiment; it may be empty.
     pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
         Mark { what: what.into(), interval, unit: unit.into(), target }
     }
@@ -60,7 +60,6 @@ impl Mark {
     /// Compares the value with its target. A value that is not a number never reaches the target; its verdict is `NotResolved`.
     pub fn verdict(&self) -> Verdict {
         let Interval { value, low, high } = self.interval;
-        // Comparisons with NaN are false, so that a value that is not a number neither reaches nor misses its target.
         let (right, wrong) = match self.target {
             Target::AtLeast(mark) => (low >= mark && value >= mark, high < mark && value < mark),
             Target::AtMost(mark) => (high <= mark && value <= mark, low > mark && value > mark),
@@ -72,7 +71,7 @@ impl Mark {
         }
     }
 
-    /// Formats the mark as `NAME: VALUE UNIT, mark MARK: VERDICT`.
+    /// Formats the value and its target as `NAME: VALUE UNIT, mark TARGET: VERDICT`.
     pub fn line(&self, experiment: &str) -> String {
         let Mark { what, interval, unit, target } = self;
         let space = if what.is_empty() { "" } else { " " };

@@ -1,5 +1,5 @@
-//! Loops by hand and with the framework on ranks of Open MPI: their results are bitwise identical to those of the
-//! serial loop.
+//! Parallel loops, hand-written and with the framework, on ranks of Open MPI: their results are bitwise identical to
+//! those of the serial loop.
 
 use std::path::Path;
 
@@ -12,7 +12,6 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-bench"))
 }
 
-/// Runs the hand-written loop; the rank program fails if its result differs from that of the serial loop.
 #[track_caller]
 fn is_right(job: &Job, ranks: usize) {
     let run = Job { verify: true, ..job.clone() }.by_hand_from(binary(), ranks).unwrap();

@@ -1,4 +1,4 @@
-//! Farm of [`TaskSet`] on ranks: its parameters and results.
+//! Parameters and results of a farm that runs the tasks of a [`TaskSet`] on MPI ranks.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use crate::{
     ranks::{Launch, one},
 };
 
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Parameters of a run of the farm.
@@ -19,29 +18,29 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Job {
     /// Tasks of the farm.
     pub task_set: TaskSet,
-    /// Distribution of the tasks to the ranks.
+    /// Method that distributes the tasks to the ranks.
     pub way: Way,
     /// Cores to which the ranks are pinned in equal groups, the first group to the first core. Empty if ranks are not
     /// pinned.
     pub cores: Vec<usize>,
 }
 
-/// Distribution of tasks to ranks.
+/// Method that distributes tasks to ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
     /// Hand-written MPI: one task at a time, with the given number of tasks requested ahead; rank 0 computes as well.
     Ahead(usize),
-    /// Hand-written MPI: half of the tasks on each of two ranks.
+    /// Hand-written MPI: half of the number of tasks on each of two ranks.
     Halves,
-    /// Hand-written MPI: tasks with half of the total work on each of two ranks, which requires known task lengths.
-    /// This is the optimum of two undisturbed ranks.
+    /// Hand-written MPI: tasks with half of the total work on each of two ranks. Task lengths must be known. This is the optimum of two undisturbed
+    /// ranks.
     Even,
-    /// Framework with the given chunking policy.
+    /// Framework with the given chunking policy (rule for the number of tasks per message).
     Farm(Chunking),
 }
 
 impl Job {
-    /// Runs the job under mpirun on two ranks.
+    /// Runs the farm under mpirun on two ranks.
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of the rank programs.
@@ -117,7 +116,6 @@ impl Run {
     }
 }
 
-/// Prints the result line of a rank program.
 pub(crate) fn print_result(time: Duration, busy: Duration) {
     println!("result seconds {} busy {}", time.as_secs_f64(), busy.as_secs_f64());
 }

@@ -1,9 +1,8 @@
-//! Farm whose ranks are killed; the ranks record on disk their process ids, the tasks that they started and the
-//! results that they delivered.
+//! Farm whose ranks are killed; the ranks record on disk their process ids, the tasks that they started and the results that they delivered.
 //!
-//! In the folder of the run ([`RunFolder`]) every rank appends to `begun-RANK` the number of each task that it starts.
-//! Rank 0 writes one line `TASK RESULT` to `output` for each result that it receives, and, if results must survive
-//! the job, the journal of the farm to `journal`.
+//! In the folder of the run ([`RunFolder`]) every rank appends to `begun-RANK` the number of each task that it starts. Rank 0 writes one line `TASK
+//! RESULT` to `output` for each result that it receives. If results must survive the job, rank 0 writes the farm's journal (file of finished results)
+//! to `journal`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,7 +22,6 @@ use crate::{Outcome, deaths::RunFolder, synthetic_work::advance_directly};
 
 const FARM: &str = "kill-run";
 const JOURNAL: &str = "journal";
-/// Format version that a farm writes to its journal.
 const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
 
 /// Time limits for silent workers and for workers that have not joined the farm.
@@ -35,7 +33,7 @@ pub struct Limits {
     pub join_limit: Duration,
 }
 
-/// Files of a run whose ranks are killed.
+/// Files of a farm whose ranks are killed during the run.
 #[derive(Clone, Debug)]
 pub struct RunFiles {
     /// Folder of the run's files, in which ranks also register their process ids.
@@ -51,8 +49,8 @@ impl RunFiles {
         Ok(RunFiles { run_folder: RunFolder::create(folder)? })
     }
 
-    /// Returns the command-line arguments of the rank program: the folder, the time limits, whether a journal is
-    /// written, and the job.
+    /// Returns the command-line arguments of the rank program: the folder, the time limits, whether the farm writes a
+    /// journal (file of finished results), and the job.
     pub fn arguments(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
         let mut arguments = vec![self.run_folder.folder().display().to_string()];
         arguments.extend([limits.silence, limits.join_limit].map(|time| time.as_millis().to_string()));
@@ -61,7 +59,7 @@ impl RunFiles {
         arguments
     }
 
-    /// Removes the files of a run, except for the journal.
+    /// Removes the files of a run, except for the journal (file of finished results).
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -69,7 +67,7 @@ impl RunFiles {
         self.run_folder.remove_files_except(&[JOURNAL])
     }
 
-    /// Returns the tasks whose results are intact in the journal, without changing the journal.
+    /// Returns the tasks whose results are intact in the farm's journal (file of finished results). Does not change the journal.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -81,7 +79,7 @@ impl RunFiles {
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();
-        // A journal can be opened only with the identity of its job, which the farm writes as JSON.
+        // A journal can be opened only with the identity of its farm, which the farm writes as JSON.
         Journal::open(
             &copy,
             &Identity::new(FARM, LAYOUT, serde_json::to_vec(&job.arguments())?),
@@ -93,10 +91,10 @@ impl RunFiles {
         Ok(tasks)
     }
 
-    /// Checks that the output has every task of the job once, in order, with its result.
+    /// Checks that the file `output` has every task of the job once, in order, with its result.
     ///
     /// # Errors
-    /// If the output is wrong; the error contains the first wrong line.
+    /// If the file is wrong; the error contains its first wrong line.
     pub fn check(&self, job: &Job) -> Outcome {
         let output = fs::read_to_string(self.path("output"))?;
         let mut lines = output.lines();
@@ -133,9 +131,8 @@ fn line(number: u64, result: u64) -> String {
     format!("{number} {result:016x}")
 }
 
-/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the seconds until the farm has
-/// released its workers, the number of tasks sent again because their rank died, of lost ranks, and of tasks known
-/// from the journal.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: seconds until the farm has released its workers, tasks sent again
+/// because their rank died, lost ranks, and tasks whose results the journal (file of finished results) already had.
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
@@ -199,7 +196,7 @@ impl RunFiles {
     }
 }
 
-/// Worker that runs tasks and records their numbers.
+/// Worker that runs tasks and records the number of each task in a file.
 struct Watched {
     top: TaskSetWorker,
     log: File,

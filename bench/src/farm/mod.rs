@@ -1,4 +1,4 @@
-//! Farms of the experiments: tasks, parameters of the ranks, and the rank programs that use the framework.
+//! Farms (master/worker programs) that the experiments run: their tasks, parameters, and rank programs.
 
 pub mod job;
 pub mod kill_run;

@@ -11,13 +11,12 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Speed of a host in operations per second.
+/// Operations per second of a host.
 const SPEED: f64 = 1e9;
-/// Bytes of a task, and of its result.
+/// Size of a task and size of its result.
 const BYTES: f64 = 8.0;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated";
-/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Bandwidth and message cost of the simulated network.
@@ -44,7 +43,7 @@ pub struct Simulated {
     pub workers: usize,
     /// Number of sub-masters: workers that distribute tasks to other workers instead of running tasks.
     pub sub_masters: usize,
-    /// Chunking policy of the farm.
+    /// Chunking policy of the farm (rule for the number of tasks per message).
     pub chunking: Chunking,
 }
 
@@ -53,11 +52,11 @@ pub struct Simulated {
 pub struct Run {
     /// Seconds of the whole run, from its start to the last result.
     pub seconds: f64,
-    /// Total seconds of all tasks.
+    /// Sum of the seconds of all tasks.
     pub work: f64,
     /// Seconds of the last iteration (set of tasks).
     pub last: f64,
-    /// Number of chunks that the master dispatched.
+    /// Number of chunks (groups of tasks sent in one message) that the master dispatched.
     pub chunks: usize,
 }
 
@@ -84,7 +83,6 @@ impl Simulated {
         Ok(*values.get("workers").ok_or("the simulated farm printed no workers")? as usize)
     }
 
-    /// Simulates the farm with `start` initial workers, or with all workers if `start` is 0.
     fn simulate(&self, folder: &Path, start: usize) -> Outcome<BTreeMap<String, f64>> {
         let Simulated { network, shape, seed, iterations, workers, sub_masters, chunking } = *self;
         let hosts = workers + 1;
@@ -95,22 +93,20 @@ impl Simulated {
         fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
         command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
-        // The start-up time of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, which the
-        // framework uses.
+        // The cost of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, because the framework uses them.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
-        // Balancing, which adapts the number of workers, is off unless the run measures the number of workers to
-        // which the farm converges.
+        // Balancing, which adapts the number of workers, is on only in runs that measure the number of workers to which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)
     }
 
-    /// Returns the analytical model of an iteration, with the exact work and message costs of its tasks instead of
-    /// measured ones.
+    /// Returns the analytical model of an iteration (one set of tasks), with the exact work and message costs of its
+    /// tasks.
     ///
     /// # Errors
     /// If the shape of the tasks is invalid.

@@ -1,6 +1,6 @@
-//! Farm in which a rank runs at a tenth of its speed in the last twentieth of the tasks.
+//! Farm in which one rank runs at a tenth of its speed during the last twentieth of the tasks.
 //!
-//! Tasks take time without computing, so that ranks do not compete for cores.
+//! Tasks sleep instead of computing, so that ranks do not compete for cores.
 
 use std::{thread::sleep, time::Duration};
 
@@ -10,7 +10,6 @@ use crate::{Outcome, ranks::Launch};
 
 const RANKS: usize = 4;
 const SLOW_RANK: usize = 1;
-/// Ratio of the times of a task on the slow rank and on other ranks.
 const SLOWNESS: u32 = 10;
 /// Fraction of the tasks that start before the slow rank becomes slow.
 const FAST_PART: f64 = 0.95;
@@ -54,7 +53,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Returns the time of a task on a rank: between a half and three halves of the mean.
+    /// Returns the time of a task on a rank: between a half and three halves of the mean, and longer on a slow rank.
     fn time(&self, task: u64, rank: usize) -> Duration {
         let noise = armature_tests::check::noise(5, task) % 1_000;
         let time = self.mean.mul_f64(0.5 + noise as f64 / 1_000.0);
@@ -62,7 +61,6 @@ impl Tasks {
         if is_slow { time * SLOWNESS } else { time }
     }
 
-    /// Returns the list of tasks of each rank, planned with the known times of all tasks.
     fn lists(&self) -> Vec<Vec<u64>> {
         let mut lists = vec![(Duration::ZERO, Vec::new()); RANKS];
         for task in 0..self.count {
@@ -84,7 +82,6 @@ impl Tasks {
         values.get("seconds").copied().ok_or_else(|| "the ranks printed no time".into())
     }
 
-    /// Runs the tasks with this configuration. Returns the time in seconds on rank 0.
     fn run(self, config: &Config, dispatch: Dispatch) -> Outcome<Option<f64>> {
         Ok(armature::run(config, |session| {
             session.barrier()?;

@@ -33,7 +33,7 @@ impl TaskSet {
         Ok(lengths.unwrap_or_default().into_iter().map(|steps| steps.round() as u64).collect())
     }
 
-    /// Returns the results of all tasks, folded in the order of the tasks, without running them.
+    /// Returns the checksum of the results of all tasks in their order, without running the tasks.
     ///
     /// # Errors
     /// Same as [`steps`](TaskSet::steps).

@@ -24,8 +24,8 @@ pub fn main(arguments: &[String]) -> Outcome {
 
 fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<(), BoxError> {
     let steps = task_set.steps()?;
-    // A small farm with another function establishes the connections. The measured farm then starts without any
-    // measurements of its own tasks.
+    // A small farm with another function establishes the connections. The measured farm starts without knowledge of
+    // its tasks' times.
     Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let mut sum = 0;
     let mut farm = Farm::worker("task set", || Ok(TaskSetWorker { steps: steps.clone() })).chunking(chunking);
@@ -38,7 +38,6 @@ fn rank(session: &mut Session, task_set: TaskSet, chunking: Chunking) -> Result<
     Ok(())
 }
 
-/// Worker that runs tasks of a task set; `steps` is the length of each task.
 pub(super) struct TaskSetWorker {
     pub(super) steps: Vec<u64>,
 }

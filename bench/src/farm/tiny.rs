@@ -27,7 +27,7 @@ pub struct Tiny {
     pub dedicated: bool,
 }
 
-/// Maximum number of tasks in the warm-up run, which establishes connections before the measured run.
+/// Maximum number of tasks in the unmeasured first run, which establishes the connections.
 const WARM_UP: usize = 10_000;
 
 /// Runs the farm and returns tasks per second.
@@ -68,7 +68,6 @@ impl Tiny {
     }
 }
 
-/// Runs one farm and checks its results. Returns the time of the farm on rank 0.
 fn run_once(session: &mut Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
     let numbers = 0..tiny.tasks as u64;
     let mut sum = 0;

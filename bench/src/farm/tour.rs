@@ -12,16 +12,13 @@ pub const RANKS: usize = 4;
 /// Towns between which a tour is searched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Towns {
-    /// Distance from a town to another.
     distances: Vec<Vec<u32>>,
-    /// Distance from a town to the nearest other one.
     nearest: Vec<u32>,
 }
 
-/// Towns in the order of a tour so far, and its length.
+/// Towns in the order in which an incomplete tour visits them, and the length of the tour so far.
 type Path = (Vec<u8>, u32);
 
-/// Returns the path at which a search begins.
 fn start() -> Path {
     (vec![0], 0)
 }
@@ -43,8 +40,8 @@ impl Towns {
         Towns { distances, nearest }
     }
 
-    /// Returns the paths that continue a path and can become a tour shorter than `best`, the nearest town first. A path
-    /// with all towns becomes a tour, which improves `best`.
+    /// Returns the paths with one more town that can still become a tour shorter than `best`, the nearest town first.
+    /// A path with all towns becomes a tour, which improves `best`.
     fn branch(&self, (path, length): &Path, best: &Incumbent<u32>) -> Vec<Path> {
         let (first, last) = (0, path.last().map_or(0, |&town| usize::from(town)));
         let mut left: Vec<usize> =
@@ -62,7 +59,8 @@ impl Towns {
         left.into_iter().map(longer).collect()
     }
 
-    /// Searches on one rank, and returns the length of the shortest tour and the number of searched nodes.
+    /// Searches for the shortest tour on one rank. Returns its length and the number of searched nodes (partial and
+    /// complete tours).
     pub fn serial(&self) -> (u32, u64) {
         let best = Incumbent::minimum(u32::MAX);
         let (mut open, mut nodes) = (vec![start()], 0);
@@ -73,7 +71,6 @@ impl Towns {
         (best.get(), nodes)
     }
 
-    /// Searches with a farm, and returns the length of the shortest tour and the number of searched nodes on rank 0.
     fn with_farm(&self, config: &Config, shares: bool) -> Outcome<Option<(u32, u64)>> {
         Ok(armature::run(config, |session| {
             let best = Incumbent::minimum(u32::MAX);
@@ -94,7 +91,8 @@ impl Towns {
     }
 }
 
-/// Searches on [`RANKS`] processes, and returns the number of searched nodes.
+/// Searches for the shortest tour on [`RANKS`] processes. Returns the number of searched nodes (partial and complete
+/// tours).
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].

@@ -1,5 +1,5 @@
-//! Tree that is unknown before it has been searched: tasks that create tasks, of uneven length, and subtrees of very
-//! uneven size.
+//! Tree that is unknown before it has been searched. A task of uneven length computes a node and creates tasks for
+//! the node's children; the sizes of subtrees are very uneven.
 //!
 //! The subtree of a node depends only on the node, so every program finds the same tree, in any order.
 
@@ -15,8 +15,8 @@ use crate::{
     synthetic_work::{advance, advance_directly},
 };
 
-/// Modulus of the number of children, which is between 0 and 4. With a mean of two children the tree grows, although
-/// many of its branches end early.
+/// Modulus of the number of children of a node, which is between 0 and 4. With a mean of two children the tree grows,
+/// although many of its branches end early.
 const MAX_CHILDREN: u64 = 5;
 
 /// Parameters of the tree of tasks.
@@ -26,7 +26,7 @@ pub struct Tree {
     pub roots: u64,
     /// Maximum depth below a root.
     pub depth: u32,
-    /// Mean length of a task in steps.
+    /// Mean length of a task in generator steps.
     pub steps: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Node {
 /// Program that searches the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searcher {
-    /// Plain recursion on one rank.
+    /// Search by plain recursion on one rank.
     Serial,
     /// Hand-written MPI: half of the roots on each of two ranks, each with a plain recursion.
     Halves,
@@ -54,7 +54,7 @@ impl Tree {
         (1..=self.roots).map(move |number| Node { number: mix(number), depth: self.depth })
     }
 
-    /// Returns the number of nodes, the total steps of their tasks, and the sum of their results.
+    /// Returns the number of nodes, the total number of generator steps of their tasks, and the sum of their results.
     pub fn expected(self) -> (u64, u64, u64) {
         let mut open: Vec<Node> = self.roots().collect();
         let (mut nodes, mut steps, mut sum) = (0, 0, 0u64);
@@ -100,7 +100,7 @@ impl Searcher {
     }
 }
 
-/// Hashes a number with the finalizer of SplitMix64.
+/// Finalizer of the random generator SplitMix64, as a hash.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -109,7 +109,6 @@ fn mix(number: u64) -> u64 {
 }
 
 impl Node {
-    /// Returns the length of the node's task, which is less than twice the mean.
     fn steps(self, mean: u64) -> u64 {
         (self.number >> 32) % (2 * mean.max(1))
     }
@@ -118,7 +117,6 @@ impl Node {
         (self.number, self.depth)
     }
 
-    /// Runs the task of the node.
     fn work(self, mean: u64) -> u64 {
         advance(self.number, self.steps(mean))
     }
@@ -128,7 +126,6 @@ impl Node {
         (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
     }
 
-    /// Returns the sum of the results of the subtree.
     fn search(self, mean: u64) -> u64 {
         self.children().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
     }

@@ -1,5 +1,5 @@
-//! Rank program with loops without work. It measures the fixed cost of a run of a loop, including the agreement of
-//! the ranks that all of them run the same loop.
+//! Rank program that runs loops whose body is empty. It measures the fixed cost of a loop, including the check that
+//! all ranks run the same loop.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use armature::loops::ParallelFor;
 
 use crate::Outcome;
 
-/// Number of warm-up runs.
 const WARM_UP: u64 = 200;
 
-/// Runs the rank program; the argument is a number of runs. Prints `result seconds S` on rank 0, the time per run.
+/// Runs the rank program; the argument is the number of runs of the loop. Prints `result seconds S` on rank 0, the
+/// time per run.
 ///
 /// # Errors
 /// If the argument is not a number; also errors of the framework.

@@ -1,4 +1,4 @@
-//! Loop on ranks: its parameters and results.
+//! Parameters and results of a parallel loop that runs on several ranks.
 
 use std::{fmt, path::Path, str::FromStr, time::Duration};
 
@@ -9,7 +9,6 @@ use crate::{
     ranks::{Launch, Values, one},
 };
 
-/// Time limit after which a run counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Kind of computation that a measured loop does in each pass.
@@ -17,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub enum Kernel {
     /// Matrix product in each pass; the framework moves rows between ranks.
     Matmul,
-    /// Sweep of over-relaxation in Gauss-Seidel order in each pass; the framework moves rows between ranks, and
-    /// strips of columns are passed down the ranks.
+    /// Sweep of successive over-relaxation in Gauss-Seidel order in each pass; the framework moves rows between
+    /// ranks. Each rank sends results to the next rank after every strip (group of columns).
     Sor,
     /// Step of the heat equation in each pass; the framework moves rows between ranks.
     Heat,
@@ -48,7 +47,7 @@ impl FromStr for Kernel {
 /// Parameters of a run of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Computation of the loop.
+    /// Computation of the loop in each pass.
     pub kernel: Kernel,
     /// Number of rows and of columns, edges included.
     pub size: usize,
@@ -56,8 +55,8 @@ pub struct Job {
     pub settle: usize,
     /// Number of measured passes.
     pub passes: usize,
-    /// Number of columns of a strip of the sweep. With 0 the framework chooses the number, and in the hand-written
-    /// program a strip is a whole row.
+    /// Number of columns in a strip, after which a rank of the sweep sends results to the next rank. With 0 the
+    /// framework chooses the number, and in the hand-written program a strip is a whole row.
     pub columns: usize,
     /// Fraction of the rows on rank 0 with two ranks; with the framework, the initial fraction. With any other number
     /// of ranks, all ranks have equal shares.
@@ -72,8 +71,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Creates a loop over `size` rows and columns without warm-up and without pinning. Rank 0 of
-    /// two ranks has half of the rows; a strip is a whole row.
+    /// Creates a loop over `size` rows and columns without warm-up and without pinning. Rank 0 of two ranks has half
+    /// of the rows; a strip (columns after which a rank sends results) is a whole row.
     pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
         Job {
             kernel,
@@ -127,8 +126,6 @@ impl Job {
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
-            // In runs that check the result, idle ranks yield their cores: these runs share the cores with other
-            // tests, have more ranks than cores, and are not measured.
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
         }
         let arguments: Vec<String> =
@@ -177,7 +174,6 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the ranges of columns of the strips into which a row is divided.
     pub(crate) fn strips(&self) -> Vec<std::ops::Range<usize>> {
         let end = self.size - 1;
         let width = if self.columns == 0 { end } else { self.columns };
@@ -190,7 +186,8 @@ impl Job {
 pub struct Run {
     /// Seconds of the measured passes.
     pub seconds: f64,
-    /// Number of rows or columns that a rank computes at a time (a block), at the end of the run.
+    /// Number of rows or columns that a rank computes between two polls for messages (a block), at the end of the
+    /// run.
     pub block: f64,
     /// Total number of blocks (of rows or columns) that all ranks computed.
     pub blocks: f64,

@@ -1,4 +1,4 @@
-//! Parallel loops of the experiments: parameters, kernels, and rank programs.
+//! Parallel loops of the experiments: parameters, computations, and rank programs.
 
 pub mod empty;
 pub mod job;

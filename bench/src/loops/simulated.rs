@@ -12,7 +12,6 @@ use crate::{
 pub const SPEED: f64 = 1e9;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-loop";
-/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Dependences between the units (rows or indices) of the loop.
@@ -63,7 +62,7 @@ pub struct Simulated {
     pub ideal: bool,
     /// Time slice of the scheduler in seconds, as configured in the balancer; 0 if there is none.
     pub quantum: f64,
-    /// Relative deviation of each rank's speed.
+    /// Relative deviation of each rank's speed from the speed of its host.
     pub noise: f64,
     /// Seed of the random deviations of the speeds.
     pub seed: u64,
@@ -146,8 +145,8 @@ impl Run {
             .map(|load| {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
-                // The load takes half of its host while the rank computes, so load and rank have used the processor
-                // for the same time.
+                // The competing load takes half of its host while the rank computes, so load and rank have used the
+                // processor for the same time.
                 let other_seconds = (computing - units * job.unit).max(0.0);
                 (burnt - other_seconds).max(0.0)
             })

@@ -1,4 +1,4 @@
-//! Rank program that runs the measured loops with the framework, as a user would write it.
+//! Rank program that runs the experiments' parallel loops with the framework, as a user would write them.
 
 use std::{ops::Range, time::Instant};
 
@@ -64,7 +64,6 @@ fn settings(job: &Job, ranks: usize) -> Settings {
     }
 }
 
-/// Runs the warm-up passes, then the measured passes.
 fn timed(
     session: &mut Session,
     job: &Job,
@@ -89,7 +88,6 @@ fn timed(
     Ok(())
 }
 
-/// Compares the whole result with that of the serial loop on rank 0, if the job requests the check.
 fn check(
     session: &mut Session,
     job: &Job,
@@ -105,13 +103,12 @@ fn check(
     }
 }
 
-/// Returns the rows of a grid without the first and the last row, which are fixed edges.
 fn inner(grid: &[f64], width: usize) -> Vec<f64> {
     grid[width..grid.len() - width].to_vec()
 }
 
-/// Matrix product C = A · B. When a unit (row) of the loop moves, its rows of A and C move with it; every rank holds
-/// B.
+/// Matrix product C = A · B. When a row of the loop moves to another rank, its rows of A and C move with it; every
+/// rank holds the whole of B.
 struct Product {
     b: kernels::Factor,
 }

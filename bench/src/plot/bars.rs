@@ -1,4 +1,4 @@
-//! Grouped bars with whiskers for intervals, which compare alternatives in several categories.
+//! Bar charts that compare alternatives in several categories; whiskers show confidence intervals.
 
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
@@ -28,7 +28,7 @@ impl Bars {
         self
     }
 
-    /// Adds a bar to each category; `None` where nothing was measured.
+    /// Adds a series: one bar for each category, or `None` where nothing was measured.
     ///
     /// # Panics
     /// If the number of values differs from the number of categories.
@@ -42,7 +42,7 @@ impl Bars {
         self.series.push((name.into(), values));
     }
 
-    /// Returns the plot as SVG.
+    /// Returns the plot as SVG text.
     ///
     /// # Errors
     /// If there is nothing to draw.
@@ -56,8 +56,8 @@ impl Bars {
         page(|area| {
             let mut chart = chart(area, &self.title);
             if self.log_y {
-                // The axis starts at a power of ten, so that the lengths of bars are comparable, and leaves space for
-                // the legend.
+                // The value axis starts at a power of ten, so that the lengths of bars are comparable between plots,
+                // and has space for the legend at its top.
                 let base = 10_f64.powf((low.log10() - 0.2).floor());
                 let top = high * (high / base).powf(0.2);
                 let chart = chart.build_cartesian_2d(groups, (base..top).log_scale()).map_err(failed)?;

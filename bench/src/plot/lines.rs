@@ -1,11 +1,11 @@
-//! Lines with markers, and with a band around them if their spread is known.
+//! Plots of lines with markers, and with a band around each line whose values have a known spread.
 
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
 use crate::Outcome;
 
-/// Plot of one value over another, for several series.
+/// Plot of one quantity over another, with a line for each series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
     title: String,
@@ -30,7 +30,7 @@ impl Series {
         Series { name: name.into(), points, band: Vec::new() }
     }
 
-    /// Adds a band to the line: the lower and the upper end for each point.
+    /// Adds a band around the line (the spread of its values): the lower and the upper end for each point.
     ///
     /// # Panics
     /// If the number of ends differs from the number of points.
@@ -77,7 +77,6 @@ impl Lines {
         let (Some((x0, x1)), Some((y0, y1))) = (x, y) else {
             return Err(format!("the plot {:?} has no points", self.title).into());
         };
-        // The scale begins at zero, unless all values are far from zero relative to their range.
         let y0 = if !self.log_y && y0 > 0.0 && y0 < 0.5 * y1 { 0.0 } else { y0 };
         page(|area| {
             let mut chart = chart(area, &self.title);
@@ -119,10 +118,9 @@ impl Lines {
             let style = colour.stroke_width(2);
             let line = LineSeries::new(points.iter().copied(), style);
             let line = chart.draw_series(line).map_err(failed)?.label(series.name.clone());
-            // A line with many points is drawn without markers: it is a curve, which markers would hide.
+            // A line of more than 60 points is drawn without markers, which would hide the curve.
             let marked = if points.len() <= 60 { &points[..] } else { &[] };
-            // Each series has another marker shape. The shapes have different types, so the shape cannot be a
-            // function of the index.
+            // Marker shapes have different types, so the shape of a series cannot be a function of its index.
             macro_rules! draw {
                 ($shape:expr) => {{
                     line.legend(move |(x, y)| {
@@ -145,7 +143,6 @@ impl Lines {
         legend(&mut chart, corner)
     }
 
-    /// Returns the corner of the plot that contains the fewest points.
     fn emptiest_corner<X, Y>(
         &self,
         chart: &ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,

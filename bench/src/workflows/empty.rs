@@ -1,5 +1,5 @@
-//! Rank program with workflows of empty tasks, as closures or as the command `/bin/true`, which measures the overhead
-//! of a task.
+//! Rank program that measures the overhead of a workflow's task: the tasks are empty closures or the command
+//! `/bin/true`.
 
 use std::str::FromStr;
 use std::time::Instant;
@@ -23,7 +23,6 @@ pub enum Shape {
 /// Program that the commands run.
 pub const TRUE: &str = "/bin/true";
 
-/// Number of tasks in a layer.
 const LAYER: usize = 100;
 
 impl Shape {
@@ -36,7 +35,6 @@ impl Shape {
         }
     }
 
-    /// Returns the tasks whose values a task reads.
     fn parents(self, task: usize) -> Vec<usize> {
         if self != Shape::Layers || task < LAYER {
             return Vec::new();

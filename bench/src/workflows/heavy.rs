@@ -1,5 +1,5 @@
-//! Rank program with workflows whose values are large relative to the memory, which measures the memory of its
-//! processes.
+//! Rank program that measures the memory of its processes in workflows whose values are large relative to the memory
+//! limit.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ pub struct Heavy {
     pub bytes: usize,
     /// Memory limit of a rank in bytes.
     pub memory: u64,
-    /// Seed of a random graph in which each task adds up to three arrays of sources and previous tasks. With 0, the
-    /// graph computes sums instead: one task per array adds up its numbers, and a last task adds up these sums.
+    /// Seed of a random graph in which each task adds up to three arrays, which sources or previous tasks created.
+    /// With 0, one task per array adds up the numbers of the array, and a last task adds up these sums.
     pub seed: u64,
 }
 
@@ -70,8 +70,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 impl Heavy {
-    /// Returns the tasks whose arrays each task adds up, in the order of the tasks; sources come first and read no
-    /// arrays.
+    /// Returns, for each task, the tasks whose arrays it adds up; source tasks come first and read no arrays.
     fn parents(self) -> Vec<Vec<usize>> {
         let mut all: Vec<Vec<usize>> = vec![Vec::new(); self.sources];
         if self.seed == 0 {
@@ -90,7 +89,6 @@ impl Heavy {
         all
     }
 
-    /// Returns the number of 64-bit words in the array that a task creates.
     fn words(self, task: usize) -> usize {
         let is_sum = self.seed == 0 && task >= self.sources;
         if is_sum { 1 } else { self.bytes / size_of::<u64>() }
@@ -103,9 +101,10 @@ impl Heavy {
         for (number, parents) in parents.iter().enumerate() {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
             // In addition to its inputs and its output, a task holds two arrays: the sum so far, and the array that
-            // is added.
+            // it adds.
             let largest = parents.iter().map(|&parent| bytes(parent)).max().unwrap_or(0);
-            // An array that no task reads counts as memory of its task, because no edge declares its size.
+            // The memory of an array that no task reads is declared with its task, because no edge of the graph
+            // declares its size.
             let unread = if is_read.contains(&number) { 0 } else { bytes(number) };
             task.memory = Some(largest * parents.len().min(2) as u64 + unread);
             builder.task(task);
@@ -117,7 +116,7 @@ impl Heavy {
     }
 }
 
-/// Returns the value that fills each task's array.
+/// Returns the number with which each task fills its array.
 fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
     let mut contents: Vec<u64> = Vec::new();
     for (number, parents) in (0..).zip(parents) {
@@ -126,8 +125,8 @@ fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
     contents
 }
 
-/// Factor by which the arrays of the warm-up run are smaller than those of the measured run. After the warm-up the
-/// process has allocated all memory that it needs in addition to the arrays.
+/// Divisor of the array sizes in an unmeasured first run, after which the process has allocated all memory that it
+/// needs in addition to the arrays.
 const WARM_UP_FACTOR: usize = 64;
 
 fn run_once(session: &mut Session, heavy: Heavy) -> Result<(), BoxError> {

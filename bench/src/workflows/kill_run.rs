@@ -1,11 +1,11 @@
 //! Workflow whose ranks are killed: every other task is a command, and each task records on disk that it was started
-//! and leaves its effect there once.
+//! and writes one file (its effect).
 //!
-//! In the folder of the run ([`RunFolder`]) each attempt appends its task to `begun`. The effect of a task is a file with
-//! the name of the task in `effects`, which is linked there as a whole and never replaced: a task that died between
-//! its effect and its completion record runs again, and must then produce the same effect. The effect contains a
-//! number that is computed from the numbers of the tasks on which the task depends. A last task adds up the numbers
-//! of all others, from their values or from the files.
+//! In the folder of the run ([`RunFolder`]) each attempt appends its task to `begun`. The effect of a task is a file
+//! with the name of the task in `effects`, which appears there only when complete and is never replaced. A task whose
+//! rank died after the effect but before the completion record runs again, and must then produce the same effect. The
+//! effect contains a number that is computed from the numbers of the tasks on which the task depends. A last task
+//! adds up the numbers of all others, from their values or from the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,13 +24,13 @@ use crate::{Outcome, deaths::RunFolder};
 const JOURNAL: &str = "journal";
 const EFFECTS_FOLDER: &str = "effects";
 const STARTS_FILE: &str = "begun";
-/// File that a run continued from a journal writes: the tasks whose results it found in the journal.
+/// File in which a run lists the tasks whose results it found in the journal of an earlier run.
 const REPLAYED_FILE: &str = "known";
-/// Upper bound (exclusive) of the number that a task computes.
+/// Exclusive upper bound of the number that a task computes.
 const MODULUS: u64 = 1_000_003;
-/// Number of preceding tasks on which a task may depend. The graph is only wide enough for a few ranks, but deep.
+/// Maximum difference between the numbers of a task and of a task on which it depends. It keeps the graph deep, and
+/// only wide enough for a few ranks.
 const MAX_PARENT_DISTANCE: usize = 20;
-/// Name of the task that adds up the numbers of all others.
 const TOTAL: &str = "total";
 
 /// Parameters of a workflow whose ranks are killed.
@@ -56,7 +56,6 @@ impl KillRun {
         std::iter::once(run_files.run_folder.folder().display().to_string()).chain(numbers).collect()
     }
 
-    /// Returns the tasks on which each task depends.
     pub(super) fn parents(self) -> Vec<Vec<usize>> {
         let mut random = Random::new(self.seed);
         let parents = |task: usize| {
@@ -70,7 +69,8 @@ impl KillRun {
         (0..self.tasks).map(parents).collect()
     }
 
-    /// Returns for each task the time that it waits, so that the run is long enough to be killed in the middle.
+    /// Returns for each task a waiting time, which makes the run long enough that its ranks can be killed in the
+    /// middle.
     fn times(self) -> Vec<Duration> {
         let mut random = Random::new(!self.seed);
         (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
@@ -103,7 +103,6 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
     (31 * task as u64 + 7 * parents.sum::<u64>() + 1) % MODULUS
 }
 
-/// Returns the number that each task must compute.
 fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     let mut numbers: Vec<u64> = Vec::with_capacity(parents.len());
     for (task, parents) in parents.iter().enumerate() {
@@ -112,7 +111,6 @@ fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
     numbers
 }
 
-/// Returns a task as a shell line that runs in the folder.
 fn script(task: usize, parents: &[usize], time: Duration) -> String {
     let mut sum = String::from("0");
     for parent in parents {
@@ -126,8 +124,8 @@ fn script(task: usize, parents: &[usize], time: Duration) -> String {
 }
 
 impl RunFiles {
-    /// Removes all files of earlier runs from the folder, and creates an empty folder for the
-    /// effects of the tasks.
+    /// Removes all files of earlier runs from the folder, and creates an empty folder for the effects (files that
+    /// tasks create).
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -136,7 +134,8 @@ impl RunFiles {
         Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
 
-    /// Removes the files of a run, except for the files that tasks must create (effects) and the journal.
+    /// Removes the files of a run, except for the effects (files that tasks create) and the journal (file of finished
+    /// results).
     ///
     /// # Errors
     /// If a file cannot be removed.
@@ -144,8 +143,8 @@ impl RunFiles {
         self.run_folder.remove_files_except(&[JOURNAL, EFFECTS_FOLDER])
     }
 
-    /// Returns the tasks with complete records in the journal. The layout of header and records is that of the
-    /// runtime's page on journals.
+    /// Returns the tasks with complete records in the run's journal (file of finished results), decoded by the format
+    /// that the runtime's documentation gives.
     pub fn journalled(&self) -> BTreeSet<usize> {
         let bytes = fs::read(self.run_folder.path(JOURNAL)).unwrap_or_default();
         let word = |at: usize| {
@@ -176,10 +175,11 @@ impl RunFiles {
         Ok(starts)
     }
 
-    /// Returns the tasks that the run has found in the journal, as the run reports them.
+    /// Returns the tasks whose results the run found in the journal of an earlier run, from the file in which the run
+    /// lists them.
     ///
     /// # Errors
-    /// If the run has not reported them.
+    /// If the run has not written the file.
     pub fn replayed_tasks(&self) -> Outcome<BTreeSet<usize>> {
         let text = fs::read_to_string(self.run_folder.path(REPLAYED_FILE))?;
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
@@ -193,13 +193,12 @@ impl RunFiles {
         Ok(fs::read_dir(self.run_folder.path(EFFECTS_FOLDER))?.count())
     }
 
-    /// Returns true if a rank has run a closure.
+    /// Returns true if a rank has run the closure of any task.
     pub fn has_joined(&self, rank: usize) -> bool {
         self.run_folder.path(&format!("come-{rank}")).is_file()
     }
 
-    /// Checks that the folder of the effects contains the right effect of each task, and no other
-    /// files.
+    /// Checks that the folder of the effects contains the right effect (file) of each task, and no other files.
     ///
     /// # Errors
     /// If an effect is missing or wrong, with the first such task, or if there are additional
@@ -224,12 +223,10 @@ impl RunFiles {
 
     fn record_start(&self, task: usize) -> Outcome {
         let mut starts = File::options().create(true).append(true).open(self.run_folder.path(STARTS_FILE))?;
-        // The line is written in one piece, because other processes append to the same file.
+        // One write call per line, because other processes append to the same file.
         Ok(starts.write_all(format!("{task}\n").as_bytes())?)
     }
 
-    /// Creates the effect of a task (a file with the number that the task computed), unless an earlier attempt has
-    /// created the same.
     fn write_effect(&self, task: usize, number: u64) -> Outcome {
         let new = self.run_folder.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
@@ -242,8 +239,9 @@ impl RunFiles {
     }
 }
 
-/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the time, and the numbers of tasks
-/// run again because of a lost rank, of lost ranks, and of tasks known from the journal.
+/// Runs the rank program. Rank 0 prints `result seconds S again N lost N known N`: the time, the number of tasks that
+/// ran again because their rank died, the number of dead ranks, and the number of tasks whose results were in the
+/// journal (file of finished results).
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.
@@ -268,8 +266,8 @@ impl RunFiles {
             let task = cx.number() as usize;
             self.record_start(task)?;
             has_joined.call_once(|| {
-                // An error is ignored: the file only reports that this rank takes part, and a rank without a file is
-                // not killed.
+                // A failed write is harmless: the file only reports that this rank takes part, and a rank without a
+                // file is not killed.
                 let _ = fs::write(&joined_file, "");
             });
             thread::sleep(times[task]);
@@ -304,8 +302,8 @@ impl RunFiles {
         Ok(())
     }
 
-    /// Returns the numbers of the tasks on which a task depends, and checks that the values that closures returned
-    /// equal the numbers in their files.
+    /// Returns the numbers of the tasks on which a task depends, and checks that the numbers in the files of tasks
+    /// with closures equal the values that the closures returned.
     fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
         let names: Vec<String> = inputs.names().map(String::from).collect();
         let number = |name: &String| {

@@ -1,4 +1,4 @@
-//! Rank programs of the workflows that the experiments run.
+//! Workflows that the experiments run: their rank programs and parameters.
 
 pub mod empty;
 pub mod heavy;

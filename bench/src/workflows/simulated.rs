@@ -1,4 +1,4 @@
-//! Workflow on simulated hosts, which are the processors of the cluster for which its plan was made.
+//! Workflow on simulated hosts that correspond to the processors of the cluster for which the workflow was planned.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -10,11 +10,10 @@ use crate::{
     ranks::{finish, one},
 };
 
-/// Operations of a simulated processor per unit of work of a task.
+/// Operations in the simulator for one unit of a task's work in the plan.
 const OPERATIONS: f64 = 1e9;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-workflow";
-/// Limit on the real time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Scale of the simulated run relative to the plan.
@@ -31,8 +30,8 @@ pub struct Scale {
 pub struct Simulated<'a> {
     /// Tasks and files of the workflow; work and sizes are in the units of the plan.
     pub workflow: &'a Workflow,
-    /// Processors of the cluster; speeds and bandwidths are in the units of the plan. Each pair of hosts has its own
-    /// channel in each direction.
+    /// Processors for which the workflow was planned; speeds and bandwidths are in the units of the plan. Each pair
+    /// of hosts has its own channel in each direction.
     pub cluster: &'a Cluster,
     /// Plan that the ranks follow.
     pub plan: &'a Plan,

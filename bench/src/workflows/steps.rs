@@ -10,18 +10,16 @@ use armature_planner::workflow::Workflow;
 
 use crate::Outcome;
 
-/// Tasks, each after those on which it depends.
+/// Tasks in topological order: each after the tasks on which it depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     steps: Vec<Step>,
 }
 
-/// Task of the workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
     /// Name with letters, digits and `_`, beginning with a letter, so that every program accepts it.
     name: String,
-    /// Line that a shell runs.
     line: String,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -38,7 +36,6 @@ pub const SNAKEMAKE: &str = "Snakefile";
 pub const LIST: &str = "steps.list";
 /// File name of the workflow for make.
 pub const MAKE: &str = "steps.make";
-/// Name of the folder with one file for each task's shell line.
 const LINES: &str = "lines";
 
 impl Steps {
@@ -98,7 +95,7 @@ impl Steps {
 
     /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
     pub fn remove_run_files(&self, folder: &Path) {
-        // Errors are ignored, because outputs, logs and states do not exist before the first run.
+        // Before the first run, the files do not exist and cannot be removed.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }
@@ -200,7 +197,7 @@ mod tests {
     #[test]
     fn every_compared_program_gets_the_same_graph() {
         let mut builder = Workflow::builder();
-        // The second task, `b`, depends on the last task, `c`, so `b` must come after `c` in the output.
+        // Task `b` depends on `c`, so `b` must follow `c` in the output.
         for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
             builder.task(name, work, 0);
         }

@@ -1,4 +1,4 @@
-//! Workflow of closures with values of a given size, whose ranks are killed.
+//! Workflow of closures that return values of a given size, on ranks of which some are killed.
 
 use std::fs;
 use std::sync::Once;
@@ -11,7 +11,6 @@ use armature::{BoxError, Config, Context, Progress, Session};
 use super::kill_run::KillRun;
 use crate::{Outcome, deaths::RunFolder};
 
-/// Time for which a task sleeps, in addition to the handling of its values.
 const TASK_TIME: Duration = Duration::from_millis(1);
 
 /// Parameters of a workflow of closures with values of a given size.
@@ -21,7 +20,7 @@ pub struct Valued {
     pub tasks: usize,
     /// Bytes of a value.
     pub bytes: usize,
-    /// True if values are kept in a journal.
+    /// True if values are kept in a journal (file of finished results).
     pub journal: bool,
     /// Seed of the dependences between tasks.
     pub seed: u64,
@@ -40,7 +39,7 @@ impl Valued {
     }
 }
 
-/// Returns the name of the file with which a rank reports that it has started a task.
+/// Returns the name of the file by which a rank reports that it has started a task.
 pub fn joined_file_name(rank: usize) -> String {
     format!("come-{rank}")
 }
@@ -77,16 +76,16 @@ fn rank(session: &mut Session, run_folder: &RunFolder, valued: Valued) -> Result
     let (has_joined, rank) = (Once::new(), session.rank());
     let value = |inputs: &mut Inputs<'_>, cx: &Context| {
         has_joined.call_once(|| {
-            // An error is ignored: the file only reports that this rank takes part, and a rank without a file is not
-            // killed.
+            // A failed write is harmless: the file only reports that this rank takes part, and a rank without a file
+            // is not killed.
             let _ = fs::write(run_folder.path(&joined_file_name(rank)), "");
         });
         thread::sleep(TASK_TIME);
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
-    // Tasks are retried three times, because a task may be running on each of up to three ranks that are killed; without retries the task
-    // would count as the cause of their deaths.
+    // A task may lose up to three ranks that run it, and after its retries are used up the task would count as the
+    // cause of their deaths.
     let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
         workflow = workflow.journal(run_folder.path("journal"), &format!("{valued:?}"));

@@ -1,11 +1,11 @@
-//! Counted calls of functions that should be called in one place only, such as `catch_unwind`.
+//! Counts calls of functions that should be called in few places only, such as `catch_unwind`.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, Path};
 
 use crate::macros::arguments;
 
-/// Pattern of the calls that a measure counts, as written in `house.toml`.
+/// Pattern of calls that are counted, as written in `house.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// `call A::B`: calls of functions whose path ends with `A::B`.
@@ -17,10 +17,6 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// Parses a pattern of calls, as written in `house.toml`.
-    ///
-    /// # Errors
-    /// The text is not a pattern.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let path = |names: &str| names.split("::").map(str::to_string).collect();
         match text.split_once(' ') {
@@ -35,7 +31,6 @@ impl Pattern {
     }
 }
 
-/// Returns the line numbers of the calls in a file that match one of the patterns.
 pub(crate) fn calls(code: &syn::File, patterns: &[Pattern]) -> Vec<usize> {
     let mut found = Found { patterns, lines: Vec::new() };
     found.visit_file(code);

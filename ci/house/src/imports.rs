@@ -1,7 +1,7 @@
 //! Graph of the imports between the files of a crate.
 //!
-//! An arrow leads from a file that names an item to the file that defines the item. Modules that only re-export the item are skipped. Declaring a
-//! module, or naming only a module, makes no arrow.
+//! An edge leads from a file that names an item to the file that defines the item. Modules that only re-export the
+//! item are skipped. Declaring a module, or naming only a module, makes no edge.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,11 +12,10 @@ use syn::{Item, UseTree, Visibility};
 use crate::macros::arguments;
 use crate::source::Source;
 
-/// For each pair of source files of which the first imports from the second: the names of the imported items. Files
-/// are numbered.
+/// For each pair of source files (as indices) of which the first imports from the second: the names of the imported
+/// items.
 pub(crate) type Arrows = BTreeMap<(usize, usize), BTreeSet<String>>;
 
-/// Returns all imports between the files in `sources`.
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     let mut house = House::default();
     for (number, source) in sources.iter().enumerate() {
@@ -33,7 +32,6 @@ pub(crate) fn arrows(sources: &[Source]) -> Arrows {
     arrows
 }
 
-/// Modules of all crates.
 #[derive(Default)]
 struct House {
     modules: Vec<Module>,
@@ -44,13 +42,11 @@ struct Module {
     krate: PathBuf,
     name: Vec<String>,
     file: usize,
-    /// Names of the items that the module defines.
     defined: HashSet<String>,
     /// For each imported name, its full path.
     used: HashMap<String, Vec<String>>,
-    /// Paths of glob imports.
     globs: Vec<Vec<String>>,
-    /// Paths in the code of the module that name an item.
+    /// Paths, in the code of the module, that name an item.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -85,7 +81,6 @@ impl House {
         self.by_name.get(&(krate.to_path_buf(), name.to_vec())).copied()
     }
 
-    /// Returns the index of the file that defines `path` as seen from module `at`; `None` if it is defined in another crate.
     fn find(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         let module = &self.modules[at];
@@ -104,7 +99,7 @@ impl House {
         }
     }
 
-    /// Returns the index of the file that defines `path`, whose first name is a name in module `at`.
+    /// Returns the index of the file that defines `path`, whose first name is known in module `at`.
     fn find_in(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
         // Maximum number of re-exports that are followed, because modules can re-export each other in a circle.
         const DEEPEST: u32 = 20;
@@ -135,7 +130,6 @@ impl House {
     }
 }
 
-/// Returns the name of an item; `None` for modules and for items without a name.
 fn defined(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -152,12 +146,11 @@ fn defined(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Visitor that collects the imports and paths of a module.
 struct Names<'a>(&'a mut Module);
 
 impl Names<'_> {
-    /// Records the names that the `use` declaration `tree` imports; `path` is the path before `tree`. Names that are `handed_on` (re-exported) are
-    /// not uses by the module.
+    /// Records the names that the `use` declaration `tree` imports; `path` is the path before `tree`. `handed_on`
+    /// says that the declaration re-exports the names, which is not a use by the module.
     fn take(&mut self, tree: &UseTree, path: &[String], handed_on: bool) {
         let with = |name: &syn::Ident| [path, &[name.to_string()]].concat();
         match tree {
@@ -189,7 +182,8 @@ impl Names<'_> {
 
 impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // A re-exported name counts as used by the files that import it. If this module uses it as well, `visit_path` records that.
+        // A re-exported name counts as used by the files that import it. If this module uses the name as well,
+        // `visit_path` records that.
         self.take(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
     }
 
@@ -206,7 +200,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Returns the groups of files that import from each other in circles, the largest group first.
+/// Returns the groups of files that import from each other in a circle, the largest group first.
 pub(crate) fn circles(count: usize, arrows: &Arrows) -> Vec<Vec<usize>> {
     let mut targets = vec![Vec::new(); count];
     arrows.keys().for_each(|&(from, to)| targets[from].push(to));
@@ -239,7 +233,8 @@ mod tests {
     use super::*;
     use crate::source::code;
 
-    /// Returns the imports between the modules of a crate as pairs of module names. The first module in the list is the root of the crate.
+    /// Returns the imports between the modules of a crate as pairs of module names. The first module in the list is
+    /// the root.
     fn pairs(modules: &[(&str, &str)]) -> Vec<(String, String)> {
         let sources: Vec<Source> = modules
             .iter()

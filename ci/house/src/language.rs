@@ -10,7 +10,7 @@ use crate::source::without_tests;
 /// Maximum number of words of a sentence on a page of the documentation.
 const MOST_WORDS: usize = 30;
 
-/// Files whose language is checked, and the words that make a comment or message unclear.
+/// Rules for the language of comments, messages and documentation pages, from `house.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Language {
@@ -28,10 +28,6 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// Returns the unclear comments, one line each, and the number of all comments.
-    ///
-    /// # Errors
-    /// A file or a directory cannot be read.
     pub(crate) fn unclear_comments(&self, root: &Path) -> Result<(Vec<String>, usize), String> {
         let (mut found, mut count) = (Vec::new(), 0);
         for path in files(root, &self.comments, "rs")? {
@@ -45,23 +41,17 @@ impl Language {
         Ok((found, count))
     }
 
-    /// Returns the first word or the phrase that makes a comment unclear, if there is one.
     fn unclear(&self, text: &str) -> Option<&str> {
         let whole = format!(" {} ", words(text).join(" "));
         let opening = self.openings.iter().find(|opening| whole.starts_with(&format!(" {opening} ")));
         opening.map(String::as_str).or_else(|| self.phrase(text))
     }
 
-    /// Returns the phrase that makes a text unclear, if there is one.
     fn phrase(&self, text: &str) -> Option<&str> {
         let whole = format!(" {} ", words(text).join(" "));
         self.phrases.iter().find(|phrase| whole.contains(&format!(" {phrase} "))).map(String::as_str)
     }
 
-    /// Returns all messages, and those that contain an unclear phrase, one line each.
-    ///
-    /// # Errors
-    /// A file or a directory cannot be read or parsed.
     pub(crate) fn messages(&self, root: &Path) -> Result<(Vec<String>, Vec<String>), String> {
         let (mut all, mut unclear) = (Vec::new(), Vec::new());
         for path in files(root, &self.messages, "rs")?.into_iter().filter(|path| !is_of_tests(path)) {
@@ -78,10 +68,6 @@ impl Language {
         Ok((all, unclear))
     }
 
-    /// Returns the sentences with too many words, one line each.
-    ///
-    /// # Errors
-    /// A file or a directory cannot be read.
     pub(crate) fn long_sentences(&self, root: &Path) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
         for path in files(root, &self.pages, "md")? {
@@ -96,7 +82,6 @@ impl Language {
     }
 }
 
-/// Returns true for a file that is a module of tests as a whole.
 fn is_of_tests(path: &Path) -> bool {
     let is_tests = |part: &str| {
         part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs") || part == "compile_fail.rs"
@@ -112,7 +97,6 @@ fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Returns the files with the extension `extension` in the directories `places` and below them, sorted.
 fn files(root: &Path, places: &[PathBuf], extension: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = places.iter().map(|place| root.join(place)).collect();
@@ -129,8 +113,8 @@ fn files(root: &Path, places: &[PathBuf], extension: &str) -> Result<Vec<PathBuf
     Ok(found)
 }
 
-/// Returns the comments of a Rust source, each with the number of its first line. Adjacent lines
-/// with the same marker (`//`, `///` or `//!`) are one comment. Code blocks are left out.
+/// Returns the comments of a Rust source, each with the number of its first line. Adjacent lines with the same marker
+/// (`//`, `///` or `//!`) are one comment. Code blocks are left out.
 fn comments(source: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut last, mut is_code) = ("", false);
@@ -154,7 +138,8 @@ fn comments(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the sentences of a page with the number of the line on which their paragraph begins, without code blocks, tables and headings.
+/// Returns the sentences of a page, without code blocks, tables and headings. Each has the number of the line on
+/// which its paragraph begins.
 fn sentences(page: &str) -> Vec<(usize, String)> {
     let mut paragraphs: Vec<(usize, String)> = Vec::new();
     let (mut is_code, mut is_open) = (false, false);
@@ -182,7 +167,8 @@ fn sentences(page: &str) -> Vec<(usize, String)> {
     paragraphs.into_iter().flat_map(split).collect()
 }
 
-/// Returns the words of a text: parts between spaces that have a letter or a digit. Text in backticks is one word, and the address of a link is none.
+/// Returns the parts of a text between spaces that have a letter or a digit. Text in backticks is one word, and the
+/// address of a link is none.
 fn words(text: &str) -> Vec<String> {
     let mut plain = String::new();
     for (place, piece) in text.split('`').enumerate() {

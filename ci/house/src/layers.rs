@@ -1,4 +1,4 @@
-//! Layers of the framework: the permitted directions of imports.
+//! Checks in which directions the layers of the framework import from each other.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use serde::Deserialize;
 use crate::imports::Arrows;
 use crate::source::Source;
 
-/// Layer of the framework: a set of rooms (files and directories). They may import from lower layers, and from each other unless `apart` is set.
+/// Layer of the framework: a set of files and directories (rooms). They may import from lower layers, and from each
+/// other unless `apart` is set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Layer {
     name: String,
-    /// Rooms of the layer: files and directories below `root`. A file belongs to the room with the longest matching
-    /// path.
+    /// Files and directories of the layer. A source file belongs to the room with the longest matching path.
     rooms: Vec<PathBuf>,
-    /// True if the rooms (files and directories) of the layer must not import from each other.
+    /// True if the files and directories of the layer must not import from each other.
     #[serde(default)]
     apart: bool,
 }
 
 /// Returns the forbidden imports: those from a higher layer, and, in layers marked `apart`, those between different
-/// rooms (files and directories) of the layer. Each has the indices of two source files, and the names of both
-/// layers. Only files below `root` have layers.
+/// files or directories of the layer. Each has the indices of two source files, and the names of both layers. Only
+/// files below `root` have layers.
 ///
 /// # Errors
 /// A file below `root` belongs to no layer.
@@ -52,8 +52,6 @@ pub(crate) fn wrong(
     Ok(wrong)
 }
 
-/// Returns the number of the layer to which a file belongs, and the number of its room (file or directory) in the
-/// layer.
 fn place(layers: &[Layer], file: &Path) -> Option<(usize, usize)> {
     let rooms = layers
         .iter()

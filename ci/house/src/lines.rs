@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// Returns the number of lines with at least one token. Comments and test code do not count; a string literal over several lines counts for all of
-/// them.
+/// Returns the number of lines with at least one token. Comments and test code do not count; a string literal counts
+/// for all of its lines.
 pub(crate) fn lines(code: &syn::File) -> usize {
     let mut lines = BTreeSet::new();
     collect(code.to_token_stream(), &mut lines);

@@ -1,4 +1,5 @@
-//! Prints the measures of the framework's structure, and fails when one is above its limit in `house.toml`.
+//! Prints the measures (counts) of the framework's structure and language, and fails when one is above its limit in
+//! `house.toml`.
 //!
 //! ```text
 //! armature-house [--list MEASURE]     in the root of the repository
@@ -23,7 +24,6 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::measure::{Measure, measure};
 
-/// Path of the configuration file, below the root of the repository.
 const CONFIG: &str = "ci/house/house.toml";
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures the repository and prints the result. Returns false if a measure is above its limit.
+/// Returns false if a measure (count) is above its limit.
 fn run(arguments: &[&str]) -> Result<bool, String> {
     let root = Path::new(".");
     let config = Config::read(&root.join(CONFIG))?;
@@ -61,7 +61,6 @@ fn run(arguments: &[&str]) -> Result<bool, String> {
     Ok(exceeded.is_empty())
 }
 
-/// Returns the measure with this name.
 fn find<'a>(measures: &'a [Measure], name: &str) -> Result<&'a Measure, String> {
     measures.iter().find(|measure| measure.name == name).ok_or_else(|| {
         let names: Vec<&str> = measures.iter().map(|measure| measure.name.as_str()).collect();
@@ -69,7 +68,6 @@ fn find<'a>(measures: &'a [Measure], name: &str) -> Result<&'a Measure, String> 
     })
 }
 
-/// Returns the printed table of all measures.
 fn table(measures: &[Measure], config: &Config) -> String {
     let mut text = format!("{:<32} {:>7} {:>7} {:>7}\n", "measure", "now", "limit", "goal");
     let shown = |value: Option<&u64>| value.map_or("-".to_string(), u64::to_string);
@@ -83,7 +81,6 @@ fn table(measures: &[Measure], config: &Config) -> String {
     text
 }
 
-/// Returns the measures that are above their limit, each with its limit.
 fn exceeded<'a>(measures: &'a [Measure], config: &Config) -> Result<Vec<(&'a Measure, u64)>, String> {
     let mut exceeded = Vec::new();
     for (name, &limit) in &config.limits {

@@ -1,4 +1,4 @@
-//! All measures of the structure and the language of the repository.
+//! All measures (counts) of the structure and the language of the repository.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::lines::lines;
 use crate::numbers::{Number, numbers};
 use crate::source::sources;
 
-/// Measure of the source code: its value, and the places that were counted.
+/// Count of something in the source code (a measure), with the places that were counted.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) name: String,
@@ -24,7 +24,6 @@ impl Measure {
         Measure { name: name.to_string(), ..Measure::default() }
     }
 
-    /// Adds `value` to the measure, and `what` to the lines that `--list` prints.
     fn add(&mut self, value: u64, what: String) {
         if value > 0 {
             self.value += value;

@@ -5,10 +5,11 @@ use syn::visit::{self, Visit};
 
 use crate::macros::arguments;
 
-/// Number of words from which on a string literal counts as a message; a shorter one is a name, a unit or a format.
+/// Minimum number of words of a message to users; a shorter string literal is a name, a unit or a format.
 const FEWEST_WORDS: usize = 3;
 
-/// Returns the messages of a source file with the numbers of their lines. Each value in braces is shown as `{}`.
+/// Returns the messages (string literals with at least three words) and the numbers of their lines. Each placeholder
+/// is shown as `{}`.
 pub(crate) fn messages(code: &syn::File) -> Vec<(usize, String)> {
     let mut literals = Literals(Vec::new());
     literals.visit_file(code);
@@ -31,7 +32,7 @@ impl<'ast> Visit<'ast> for Literals {
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 }
 
-/// Returns the text on one line, with `{}` for each value in braces.
+/// Returns the text on one line, with `{}` for each placeholder of the format string.
 fn shown(text: &str) -> String {
     let mut plain = String::new();
     let mut is_value = false;

@@ -1,11 +1,10 @@
-//! Numeric constants in source code: named ones, and literals.
+//! Numeric constants in source code: named constants, and literals.
 
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit};
 
 use crate::macros::arguments;
 
-/// Numeric constant in a source file.
 #[derive(Debug)]
 pub(crate) struct Number {
     pub(crate) line: usize,
@@ -16,9 +15,9 @@ pub(crate) struct Number {
 
 /// Returns the numeric constants of a file.
 ///
-/// A named constant counts once if its value contains a number; a constant that is computed from other constants with 0, 1, 2 or ½ does not count. In
-/// other code, every literal except 0, 1, 2 and ½ counts. Numbers of enum variants, shifts, exponents, array indices, array lengths, and numbers in
-/// types do not count.
+/// A named constant counts once if its value contains a number, unless it is computed from other constants with 0, 1,
+/// 2 or ½ only. In other code, every literal except 0, 1, 2 and ½ counts. Numbers of enum variants, shifts,
+/// exponents, array indices, array lengths, and numbers in types do not count.
 pub(crate) fn numbers(code: &syn::File) -> Vec<Number> {
     let mut found = Found::default();
     found.visit_file(code);
@@ -112,7 +111,6 @@ fn parts(expr: &Expr) -> Vec<Part<'_>> {
     }
 }
 
-/// Returns true for the methods `pow`, `powi` and `powf`.
 fn is_power(method: &syn::Ident) -> bool {
     ["pow", "powi", "powf"].iter().any(|name| method == name)
 }
@@ -120,11 +118,9 @@ fn is_power(method: &syn::Ident) -> bool {
 /// Numbers and names in the value of a named constant.
 #[derive(Default)]
 struct Inside {
-    /// True if the value contains a number.
     any: bool,
     /// True if the value contains a number other than 0, 1, 2 and ½.
     telling: bool,
-    /// True if the value contains the name of another value.
     names: bool,
 }
 
@@ -137,7 +133,7 @@ impl<'ast> Visit<'ast> for Inside {
     }
 
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-        // The name of a called function does not count as the name of a value.
+        // The name of a called function is no name of a value.
         call.args.iter().for_each(|argument| self.visit_expr(argument));
     }
 
@@ -162,7 +158,6 @@ fn value(literal: &Lit) -> Option<f64> {
     }
 }
 
-/// Returns true for numbers other than 0, 1, 2 and ½.
 fn is_telling(value: f64) -> bool {
     ![0.0, 0.5, 1.0, 2.0].contains(&value)
 }

@@ -1,11 +1,10 @@
-//! Source files of a crate's library, without test code.
+//! Source files of a crate's library, parsed and without test code.
 
 use std::path::{Path, PathBuf};
 
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, ImplItem, Item, ItemMod, Meta, Stmt};
 
-/// Parsed source file.
 pub(crate) struct Source {
     /// Path below the root of the repository.
     pub(crate) path: PathBuf,
@@ -17,10 +16,6 @@ pub(crate) struct Source {
     pub(crate) code: syn::File,
 }
 
-/// Returns the files of the crate in `krate`, a directory below `root`.
-///
-/// # Errors
-/// A file is missing or cannot be parsed.
 pub(crate) fn sources(root: &Path, krate: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let place = krate.join("src");
@@ -28,7 +23,7 @@ pub(crate) fn sources(root: &Path, krate: &Path) -> Result<Vec<Source>, String> 
     Ok(sources)
 }
 
-/// Reads a source file, and the files of its modules, which are in the directory `children`.
+/// Reads a source file, and the files of its submodules, which are in the directory `children`.
 fn read(
     root: &Path,
     krate: &Path,
@@ -53,11 +48,11 @@ fn read(
     Ok(())
 }
 
-/// Module that is declared in one file and defined in another: its name, the possible paths of its file, the directory of its submodules, and its
-/// full name.
+/// Module that is declared in one file and defined in another: its name, the possible paths of its file, the
+/// directory of its submodules, and the names of its enclosing modules with its own.
 type Elsewhere = (String, Vec<PathBuf>, PathBuf, Vec<String>);
 
-/// Returns the modules that are declared among `items`, also inside inline modules, and defined in separate files.
+/// Returns the modules that are declared among `items`, even inside inline modules, and defined in separate files.
 fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for item in items {
@@ -81,7 +76,6 @@ fn modules(items: &[Item], path: &Path, children: &Path, module: &[String]) -> V
     found
 }
 
-/// Returns the value of the attribute `#[path = "…"]`.
 fn path_of(attrs: &[Attribute]) -> Option<String> {
     attrs.iter().filter(|attr| attr.path().is_ident("path")).find_map(|attr| match &attr.meta {
         Meta::NameValue(pair) => match &pair.value {
@@ -92,7 +86,6 @@ fn path_of(attrs: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Parses the text of a source file, and removes tests and documentation comments.
 pub(crate) fn without_tests(text: &str) -> syn::Result<syn::File> {
     let mut code = syn::parse_file(text)?;
     WithoutTests.visit_file_mut(&mut code);
@@ -104,7 +97,6 @@ pub(crate) fn code(text: &str) -> syn::File {
     without_tests(text).unwrap()
 }
 
-/// Visitor that removes test code and documentation.
 struct WithoutTests;
 
 impl VisitMut for WithoutTests {
@@ -165,7 +157,6 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Returns true if an item with these attributes is compiled for tests only.
 fn is_for_tests(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         attr.path().is_ident("test")
@@ -173,7 +164,6 @@ fn is_for_tests(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Returns true if the `cfg` condition holds in tests only.
 fn needs_tests(condition: &Meta) -> bool {
     let within = |list: &syn::MetaList| -> Vec<bool> {
         let nested =

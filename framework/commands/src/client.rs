@@ -1,4 +1,4 @@
-//! Caller's side of a starter: a separate process that runs commands for the caller.
+//! Caller's side of a starter, the separate process that runs commands for the caller.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,14 +22,14 @@ use crate::role::{GUARD, THIS_PROGRAM, VARIABLE};
 /// need; a program needs about a second to clean up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time that the caller waits for the starter (the process that runs its commands) to exit, in addition to the
-/// commands' grace period. Killing processes takes milliseconds; writing many core files takes seconds.
+/// Time that the caller waits for the starter (the process that runs its commands) to exit, in addition to the grace
+/// period of the commands. Killing processes takes milliseconds; writing many core files takes seconds.
 const END: Duration = Duration::from_secs(5);
 
-/// Connection to a process that runs commands.
+/// Connection to a starter, a process that runs commands for its caller.
 ///
-/// The starter is started before the caller joins anything that must not be inherited, such as an MPI job. When the starter ends, all its
-/// commands are ended. The starter ends when the caller ends, for whatever reason.
+/// The starter is started before the caller joins anything that must not be inherited, such as an MPI job. When the
+/// starter ends, all its commands are ended. The starter ends when the caller ends, for whatever reason.
 #[derive(Debug)]
 pub struct Starter {
     connection: Connection<FromStarter>,
@@ -58,8 +58,8 @@ impl Options {
         Options::default()
     }
 
-    /// Sets the output file of all commands, which an [`OutputLog`](crate::OutputLog) reads. Output of earlier runs in the file is kept.
-    /// Without an output file, output is discarded.
+    /// Sets the output file of all commands, which an [`OutputLog`](crate::OutputLog) reads. Output of earlier runs
+    /// in the file is kept. Without an output file, output of the commands is discarded.
     pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
         self.output = Some(file.into());
         self
@@ -117,8 +117,8 @@ impl Starter {
         let start = |doing: &str| Error::io(ErrorKind::Start, format!("{doing} for a starter of commands"));
         let (ours, theirs) = UnixStream::pair().map_err(start("create a socket"))?;
         let mut command = Command::new(program);
-        // The starter (the process that runs the commands) is in its own process group. A signal of a launcher or a
-        // terminal to the caller's group then does not end the starter, which has time to end its commands.
+        // The starter (the process that runs the commands) is in its own process group. A signal that a launcher or a
+        // terminal sends to the caller's group then does not end the starter, which needs time to end its commands.
         command.arg0(name).args(arguments).process_group(0);
         for (variable, _) in std::env::vars_os() {
             if variable.to_str().is_some_and(is_removed) {
@@ -135,8 +135,9 @@ impl Starter {
         Ok(starter)
     }
 
-    /// Sets the output file of the commands that are started from now on. A rank knows its number, and therefore the name of its file, only
-    /// after the job has begun. If the file cannot be written, [`events`](Starter::events) reports the error.
+    /// Sets the output file of the commands that are started from now on. A rank knows its number, and therefore the
+    /// name of its file, only after the MPI job has begun. If the file cannot be written, [`events`](Starter::events)
+    /// reports the error.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter has died.
@@ -146,7 +147,8 @@ impl Starter {
         self.flush()
     }
 
-    /// Requests the run of a command. It starts after the earlier requests, as soon as its cores are free.
+    /// Requests the run of a command. The command starts after those requested earlier, as soon as enough cores are
+    /// free.
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] for a request of more than 256 MiB, [`ErrorKind::Dead`] if the starter has died.
@@ -164,7 +166,7 @@ impl Starter {
         self.flush()
     }
 
-    /// Returns the events since the last call. If there are none, waits at most `patience` for one.
+    /// Returns the events of the commands since the last call. If there are none, waits at most `patience` for one.
     ///
     /// # Errors
     /// [`ErrorKind::Dead`] if the starter has died, [`ErrorKind::Start`] if it cannot apply its [`Options`].
@@ -221,11 +223,11 @@ impl Starter {
         }
     }
 
-    /// Waits at most `limit` for the end of the guard (the process between the caller and the starter). Returns its exit status as text if it has
-    /// ended.
+    /// Waits at most `limit` for the end of the guard (the process between the caller and the starter). Returns the
+    /// exit status of the guard as text, or `None` if it still runs.
     fn exit_within(&mut self, limit: Duration) -> Option<String> {
-        /// Time between two checks for the end of the guard (the process between caller and starter), which usually
-        /// ends within some milliseconds.
+        /// Time between two checks whether the guard (the process between caller and starter) has ended, which
+        /// usually happens within some milliseconds.
         const POLL_PERIOD: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
@@ -253,13 +255,13 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // An error is ignored: a starter that takes too long to close will end its commands and itself without the
-        // caller.
+        // If the starter takes too long, it ends its commands and itself without the caller.
         let _ = self.end();
     }
 }
 
-/// Descriptor of the socket to the starter, which becomes readable when events are available, for callers that also wait for other descriptors.
+/// Descriptor of the socket to the starter, which becomes readable when events are available. A caller that also
+/// waits for other descriptors can poll it.
 impl AsFd for Starter {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

@@ -9,15 +9,15 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Maximum number of bytes per read; some hundred events fit into this number.
+/// Maximum number of bytes per read from the socket, enough for some hundred events of commands.
 const READ: usize = 1 << 16;
 
-/// End of a connection, at which messages of type `In` are received.
 #[derive(Debug)]
 pub(crate) struct Connection<In> {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// Buffer for reads. It is reused, because clearing a new buffer for each command would take longer than the rest of a receive.
+    /// Receive buffer. It is reused, because clearing a new buffer for each command would take longer than the rest
+    /// of a receive.
     buffer: Vec<u8>,
     outgoing: Vec<u8>,
     sent: usize,
@@ -39,23 +39,21 @@ impl<In: Wire> Connection<In> {
         })
     }
 
-    /// Queues a message. [`flush`](Connection::flush) sends it.
+    /// Appends a message to the send buffer, which [`flush`](Connection::flush) sends.
     pub(crate) fn queue(&mut self, message: &impl Wire) -> Result<()> {
         put_frame(message, &mut self.outgoing)
     }
 
-    /// Returns true if queued bytes have not been sent.
     pub(crate) fn is_pending(&self) -> bool {
         self.sent < self.outgoing.len()
     }
 
-    /// Returns true if the other side has closed its end or died.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Sends queued bytes as far as the socket accepts them. If the other side has closed the connection, the bytes are discarded; the next receive
-    /// reports the closed connection.
+    /// Sends queued messages as far as the socket accepts them. If the other side has closed the connection, they are
+    /// discarded, and the next receive reports the closed connection.
     pub(crate) fn flush(&mut self) -> Result<()> {
         while self.is_pending() {
             match self.stream.write(&self.outgoing[self.sent..]) {
@@ -100,9 +98,8 @@ impl<In: Wire> Connection<In> {
         Ok(messages)
     }
 
-    /// Signals the other side that no more messages follow.
     pub(crate) fn close(&self) {
-        // An error is ignored, because the other side may already have closed the connection.
+        // The other side may already have closed the connection.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }

@@ -1,5 +1,4 @@
-//! Entry point at which a process of this program becomes a starter, which runs commands for the process that started
-//! it.
+//! Entry point at which a process of this program becomes a starter (a process that runs commands for its caller).
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -13,11 +12,12 @@ use crate::starter::{self, tree};
 
 static CALLED: AtomicBool = AtomicBool::new(false);
 
-/// Runs a starter of commands and does not return, if this process was started as one. Otherwise it returns at once.
+/// Runs a starter (a process that runs commands for its caller) and does not return, if this process was started as
+/// one. Otherwise it returns at once.
 ///
-/// A program calls this function before it reads input, starts threads or joins an MPI job, because a starter runs the same program with
-/// the same arguments. A test in Rust's test harness cannot use it, because the harness runs first; it uses
-/// [`Starter::spawn_program`](crate::Starter::spawn_program) instead.
+/// A program calls this function before it reads input, starts threads or joins an MPI job, because a starter runs
+/// the same program with the same arguments. A test in Rust's test harness cannot call it, because the harness runs
+/// first; the test uses [`Starter::spawn_program`](crate::Starter::spawn_program).
 pub fn enter() {
     CALLED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(VARIABLE) else { return };
@@ -38,15 +38,14 @@ pub(crate) fn has_been_called() -> bool {
     CALLED.load(Ordering::Relaxed)
 }
 
-/// Body of the guard, the process between the caller and the starter: runs the starter, waits for its end, and then kills all processes that the
-/// starter has left behind. Returns the exit code.
+/// Body of the guard, the process between the caller and the starter: runs the starter, waits for its end, and then
+/// kills all processes that the starter has left running. Returns the exit code.
 fn guard() -> i32 {
-    // The guard (the process between caller and starter) ignores SIGHUP, SIGINT and SIGTERM: the caller decides when
-    // commands end, also if a launcher signals all processes.
+    // The guard (the process between caller and starter) catches SIGHUP, SIGINT and SIGTERM and continues: the caller
+    // decides when commands end, even if a launcher signals all processes.
     let noticed = std::sync::Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // An error is ignored: without a handler, the signal ends the guard, and the starter then ends its commands
-        // and itself.
+        // Without a handler, the signal ends the guard, and the starter then ends its commands and itself.
         let _ = signal_hook::flag::register(signal, noticed.clone());
     }
     if let Err(error) = set_child_subreaper(Some(getpid())) {

@@ -4,9 +4,9 @@
 //! (`OMPI_MCA_ess`, `OMPI_MCA_pmix`), and another launcher does not work with them. Variables that a command needs can be set in its
 //! request.
 
-/// Prefixes of removed variables: those of Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH, Intel MPI and Cray's
-/// launcher, and the variables of `srun` about the job step of a rank. Variables about the Slurm job stay, because commands may start a job
-/// step.
+/// Prefixes of removed variables: those of Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH,
+/// Intel MPI and Cray's launcher, and the variables of `srun` about a rank's job step. Variables about the whole
+/// Slurm job are kept, because commands may start a job step.
 const REMOVED: [&str; 23] = [
     "OMPI_",
     "ORTE_",
@@ -33,8 +33,9 @@ const REMOVED: [&str; 23] = [
     "ARMATURE_TASK_",
 ];
 
-/// Names of removed variables. They are the number of a rank in its job step and the sizes of the step, which a job step started by a command would
-/// take for its own; the variables that pegasus-mpi-cluster sets for a task; and names of files that belong to one job.
+/// Names of removed variables: the number of a rank in its job step and the sizes of the step, which a job step
+/// started by a command would take for its own; the variables that pegasus-mpi-cluster sets for a task; and names of
+/// files that belong to one job.
 const REMOVED_NAMES: [&str; 14] = [
     "ARMATURE_EVENTS",
     "ARMATURE_JOB_STATUS",
@@ -56,7 +57,6 @@ const REMOVED_NAMES: [&str; 14] = [
 /// launchers that commands start.
 const KEPT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
 
-/// Returns true if commands do not inherit a variable.
 pub(crate) fn is_removed(name: &str) -> bool {
     let starts_with_one_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     let removed = starts_with_one_of(&REMOVED) || REMOVED_NAMES.contains(&name);

@@ -5,8 +5,8 @@ use std::fmt;
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error in running commands or reading their output. A command that fails is no error of this crate; its [`Ended`](crate::Ended) says how it
-/// failed.
+/// Error in running commands or reading their output. A command that fails is no error of this crate:
+/// [`Ended`](crate::Ended) describes its failure.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -32,7 +32,6 @@ impl Error {
         Error { kind, message: message.into() }
     }
 
-    /// Returns a function for `map_err` that prefixes a system error with the failed action.
     pub(crate) fn io(kind: ErrorKind, doing: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Error {
         move |error| Error::new(kind, format!("cannot {doing}: {error}"))
     }

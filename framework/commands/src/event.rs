@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Event of a command.
+/// Event in the run of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The command has started.
     Started {
         /// Number of the command's request.
         id: u64,
-        /// Number of the process, which is also the number of its process group.
+        /// Process id of the command's root process, which is also the id of its process group.
         process: u32,
     },
     /// The command and all processes that it had started have ended.
@@ -34,14 +34,14 @@ pub struct Ended {
     pub run_time: Duration,
     /// CPU time of all processes of the command, including those that were never waited for by their parents.
     pub cpu_time: Duration,
-    /// Largest total memory of the command's processes, in bytes. The process tree is measured at intervals. For a command that ends before
-    /// the first measurement, it is the kernel's value for its largest process, which is never below the memory of the starter itself, some
-    /// megabytes.
+    /// Peak total memory of the command's processes, in bytes. The process tree is measured at intervals. For a
+    /// command that ends before the first measurement, it is the kernel's value for the largest process, which is
+    /// never below the memory of the starter itself, some megabytes.
     pub peak_memory: u64,
     /// Bytes of output that could not be written.
     pub lost_output: u64,
-    /// Last line on standard error, if the command did not succeed and its standard error goes to the output file. The line is cut to 200
-    /// characters; control characters are replaced by U+FFFD.
+    /// Last line on standard error, if the command did not succeed and its standard error goes to the output file of
+    /// all commands. The line is cut to 200 characters; control characters are replaced by U+FFFD.
     pub last_line: String,
 }
 
@@ -91,7 +91,8 @@ impl Ended {
     }
 }
 
-/// Formats the end of a sentence: "exit code 3 after 1.2 s: cannot open a", "ended at its time limit, after 60.0 s".
+/// Formats the end of a sentence about the command: "exit code 3 after 1.2 s: cannot open a", "ended at its time
+/// limit, after 60.0 s".
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.run_time.as_secs_f64();
@@ -119,10 +120,8 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Returns the last line of `text` that is not blank. Control characters are replaced, and a long
-/// line is cut.
+/// Returns the last line of `text` that is not blank. Control characters are replaced, and a long line is cut.
 pub(crate) fn last_line(text: &[u8]) -> String {
-    /// Maximum number of characters of the returned line; a longer line is cut.
     const LONGEST: usize = 200;
     let text = String::from_utf8_lossy(text);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

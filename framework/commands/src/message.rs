@@ -1,7 +1,7 @@
-//! Messages between a caller and its starter, and their encoding.
+//! Messages between a caller and its starter (the process that runs its commands), and their encoding.
 //!
-//! A frame is the length of its body (four bytes, little endian) and the body: one byte for the kind of message, and its fields. Both sides
-//! are the same program, so the format has no version number.
+//! A message is sent as a frame: the length of its body (four bytes, little endian) and the body, which is one byte
+//! for the kind of message, and its fields. Both sides are the same program, so the format has no version number.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,8 +15,8 @@ use crate::request::{Destination, Input, Program, Request};
 /// Message from a caller to its starter, the process that runs its commands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// Settings of the starter (the process that runs the commands). They are its first message; the caller sends
-    /// them again when the output file changes.
+    /// Settings of the starter. They are the caller's first message; the caller sends them again when the output file
+    /// changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),
@@ -30,7 +30,6 @@ pub(crate) enum FromStarter {
     Event(Event),
 }
 
-/// Settings that a starter (a process that runs commands) needs before the first command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
     pub(crate) output: Option<PathBuf>,
@@ -38,8 +37,8 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
 }
 
-/// Maximum number of bytes of a message's body; a larger length means that the stream is damaged. Only the standard input of a command may be large,
-/// and an even larger one can be passed as a file.
+/// Maximum number of bytes of a message's body; a larger length means that the stream is damaged. Only the standard
+/// input of a command may be large, and an even larger input can be passed as a file.
 pub(crate) const LONGEST: usize = 1 << 28;
 
 /// Value that can be encoded for the socket between caller and starter.
@@ -48,7 +47,6 @@ pub(crate) trait Wire: Sized {
     fn take(from: &mut Body<'_>) -> Option<Self>;
 }
 
-/// Appends `message` as a frame (length and body) to the buffer `to`.
 pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     let start = to.len();
     0_u32.put(to);
@@ -66,8 +64,8 @@ pub(crate) fn put_frame(message: &impl Wire, to: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the frame at the beginning of `bytes`. Returns its message and the length of the frame
-/// in bytes; `None` if the frame is incomplete.
+/// Decodes the frame at the beginning of `bytes`. Returns its message and the length of the frame in bytes; `None` if
+/// the frame is incomplete.
 pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     let damaged = |what: String| Error::new(ErrorKind::Protocol, format!("a message is damaged: {what}"));
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
@@ -82,13 +80,13 @@ pub(crate) fn take_frame<M: Wire>(bytes: &[u8]) -> Result<Option<(M, usize)>> {
     }
 }
 
-/// Decodes a value from bytes that contain nothing else.
+/// Decodes a value that must take up all of `bytes`.
 pub(crate) fn take<T: Wire>(bytes: &[u8]) -> Option<T> {
     let mut body = Body(bytes);
     T::take(&mut body).filter(|_| body.0.is_empty())
 }
 
-/// Bytes of a message's body that have not been decoded.
+/// Part of a message's body that has not been decoded.
 pub(crate) struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -203,12 +201,12 @@ fn put_list<T: Wire>(list: &[T], to: &mut Vec<u8>) {
 }
 
 fn take_list<T: Wire>(from: &mut Body<'_>) -> Option<Vec<T>> {
-    // Memory is allocated item by item, so that a wrong number of items in a damaged message does not allocate memory.
+    // Memory is allocated item by item, because a damaged message may claim a huge number of items.
     (0..u64::take(from)?).map(|_| T::take(from)).collect()
 }
 
-/// Implements `Wire` for an enum. A value is encoded as the number of its variant, in the order in which the macro
-/// call lists the variants, and the variant's fields.
+/// Implements `Wire` for an enum. A value is encoded as the number of its variant, which the macro call states, and
+/// the variant's fields.
 macro_rules! variants {
     ($name:ident { $($number:literal => $variant:ident $(($($item:ident),*))? $({$($field:ident),*})?,)* }) => {
         impl Wire for $name {
@@ -370,8 +368,7 @@ mod tests {
         assert_eq!(take_frame(&bytes).unwrap(), Some((ended(), bytes.len())));
     }
 
-    /// Replaces each byte of a message by other values in turn. Decoding must return an error or another message; it must not panic, or allocate
-    /// memory for a length that the damaged message claims.
+    /// Decoding of a damaged message must neither panic nor allocate memory for a length that the message claims.
     #[test]
     fn damaged_frames_are_errors_and_do_not_panic() {
         let mut messages = Vec::new();

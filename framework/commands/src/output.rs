@@ -103,14 +103,14 @@ pub(crate) struct OutputWriter {
     file: File,
     path: PathBuf,
     end: u64,
-    /// True if a write to the file has failed. Later failures are not reported; later output is
-    /// still written if possible.
+    /// True if a write to the file has failed. Only the first failure is reported; later output is still written if
+    /// possible.
     has_failed: bool,
 }
 
 impl OutputWriter {
-    /// Opens an output file for appending, and cuts off incomplete output at its end that a dead writer has left. A symbolic link is refused,
-    /// because names such as `rank-0.out` can be guessed.
+    /// Opens an output file for appending, and truncates incomplete output at its end, which a writer that died has
+    /// left. A symbolic link is refused, because names such as `rank-0.out` can be guessed.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         OutputWriter::open_within(path, TRIES)
     }
@@ -138,7 +138,8 @@ impl OutputWriter {
             ));
         }
         if line.len() < FIRST_LINE.len() {
-            // The first line identifies the format. It is incomplete if the file is new, or if an earlier writer died while it wrote the line.
+            // The first line of an output file identifies its format. It is incomplete if the file is new, or if an
+            // earlier writer died while it wrote the line.
             writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
         } else {
             let log = OutputLog::read(path)?;
@@ -148,16 +149,18 @@ impl OutputWriter {
         Ok(writer)
     }
 
-    /// Appends output of a command. Returns false if that fails; the first failure is reported on standard error.
+    /// Appends output of a command. Returns false if that fails; only the first failure is reported on standard
+    /// error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe, so that one header suffices.
+        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe,
+        // so one header suffices.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // A header and output that were only written in part are cut off, because readers would not find
-                // output behind them.
+                // A header or output that was only written in part is cut off, because readers would not find later
+                // output behind it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
@@ -188,8 +191,8 @@ impl OutputWriter {
 
 impl Drop for OutputWriter {
     fn drop(&mut self) {
-        // The lock is released explicitly. If another thread starts a process, that process shares the open file between fork and exec, and would
-        // hold the lock until the exec.
+        // The lock on the output file is released explicitly. If another thread starts a process, that process shares
+        // the open file between fork and exec, and would hold the lock until the exec.
         unlock(&self.file);
     }
 }
@@ -215,7 +218,7 @@ pub struct OutputLog {
     torn: u64,
 }
 
-/// Location of a part of a command's output: number of the file, position, and length in bytes.
+/// Location of a part of a command's output: index of the file, position in the file, and length in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     file: usize,
@@ -224,7 +227,8 @@ struct Place {
 }
 
 impl OutputLog {
-    /// Reads the index of an output file. While the file is being written, its last output may be incomplete, and is then left out.
+    /// Reads the index of an output file. If the file is still being written, incomplete output at its end is left
+    /// out.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file cannot be read or is not an output file.
@@ -243,8 +247,8 @@ impl OutputLog {
             |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
         let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
         let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
-        // Only headers are read and the output of commands is skipped. Many commands write little, so that a small buffer contains dozens of
-        // headers.
+        // Only headers are read and the output of commands is skipped. Many commands write little, so a small buffer
+        // contains dozens of headers.
         let mut reader = BufReader::with_capacity(1 << 13, file);
         let mut line = vec![0; FIRST_LINE.len()];
         if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
@@ -271,7 +275,8 @@ impl OutputLog {
         Ok(())
     }
 
-    /// Returns the commands that wrote something, with their streams, sorted by number and attempt.
+    /// Returns the commands that wrote output, each with its stream, sorted by the number of the command and its
+    /// attempt.
     pub fn keys(&self) -> impl Iterator<Item = (OutputKey, Stream)> {
         self.pieces.keys().copied()
     }
@@ -287,7 +292,7 @@ impl OutputLog {
         self.torn
     }
 
-    /// Copies the output of a command on a stream to `to`; nothing if there is none.
+    /// Copies the output that a command wrote to a stream to the writer `to`; copies nothing if there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file can no longer be read, or writing to `to` fails.
@@ -347,7 +352,8 @@ mod tests {
         assert_eq!((log.keys().count(), log.torn()), (4, 0));
     }
 
-    /// The file is cut at each of its bytes in turn: complete outputs are read, and a new writer continues after them.
+    /// The test truncates the file at each of its bytes: a reader finds the complete outputs, and a new writer
+    /// continues after them.
     #[test]
     fn incomplete_last_record_is_truncated() {
         let dir = tempfile::tempdir().unwrap();

@@ -7,15 +7,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Events of a descriptor that the caller waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Interest {
     Read,
     ReadAndWrite,
 }
 
-/// Waits until a descriptor is ready or closed by the other side, a signal arrives, or the limit has passed. Returns for each descriptor
-/// whether it can be read.
+/// Waits until a file descriptor is ready or closed by the other side, a signal arrives, or the time limit has
+/// passed. Returns for each descriptor whether it can be read.
 pub(crate) fn wait(of: &[(BorrowedFd<'_>, Interest)], limit: Option<Duration>) -> io::Result<Vec<bool>> {
     let flags = |interest| match interest {
         Interest::Read => PollFlags::IN,
@@ -23,7 +22,6 @@ pub(crate) fn wait(of: &[(BorrowedFd<'_>, Interest)], limit: Option<Duration>) -
     };
     let mut fds: Vec<PollFd<'_>> =
         of.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
-    // A time limit that the system cannot represent counts as no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut fds, limit.as_ref()) {
         Ok(_) => Ok(fds

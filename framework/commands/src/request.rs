@@ -17,8 +17,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Number chosen by the caller, such as that of a task. Two commands that wait or run at the same time must not have the same number,
-    /// because it identifies their output.
+    /// Number chosen by the caller, such as that of a task. It identifies the output of the command, so two commands
+    /// that are queued or running at the same time must have different numbers.
     pub id: u64,
     /// Number of the attempt to run the command. The output of each attempt is kept separately.
     pub attempt: u32,

@@ -1,5 +1,5 @@
-//! Tests of starters with real commands: limits, signals, orphaned processes, output, and the death of each process
-//! involved.
+//! Tests of starters (processes that run commands) with real commands: limits, signals, orphaned processes, output,
+//! and the death of each process involved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use armature_commands::{
 use rustix::process::{Pid, Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-commands");
-/// Time after which a command counts as hanging, also on a slow machine.
+/// Time after which a command counts as hanging, long enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 const MB: u64 = 1_000_000;
 
@@ -28,14 +28,12 @@ fn shell(id: u64, line: impl Into<std::ffi::OsString>) -> Request {
     Request::new(id, Program::shell(line))
 }
 
-/// Runs all of `requests`. Returns the result of each command by the number of its request.
 fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended> {
     let count = requests.len();
     requests.into_iter().for_each(|request| starter.run(request).unwrap());
     ended(starter, count)
 }
 
-/// Waits until `count` commands have ended. Returns the result of each by its number.
 fn ended(starter: &mut Starter, count: usize) -> BTreeMap<u64, Ended> {
     let (mut all, start) = (BTreeMap::new(), Instant::now());
     while all.len() < count {
@@ -53,13 +51,12 @@ fn run(starter: &mut Starter, request: Request) -> Ended {
     run_all(starter, vec![request]).into_values().next().unwrap()
 }
 
-/// Returns a unique number of seconds, with which a test runs `sleep` and finds the process again.
+/// Returns a unique number of seconds. A test runs `sleep` with this number to find the process again.
 fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("1{:07}.{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Returns the processes that run `sleep` with this number of seconds.
 fn sleepers(seconds: &str) -> Vec<Pid> {
     let is_one = |pid: &i32| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -163,8 +160,8 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
-    // The process that sleeps for `distant` seconds cannot be assigned to its command, neither by its process group nor by its environment. The
-    // starter kills it when no command runs.
+    // Neither the process group nor the environment of the process that sleeps for `distant` seconds identifies its
+    // command, so the starter kills it when no command runs.
     wait_until("sleepers are left", || sleepers(&distant).is_empty());
 }
 
@@ -190,7 +187,8 @@ fn processes_left_by_a_command_end_with_the_command() {
         for (id, line) in lines.iter().enumerate() {
             let mut request = shell(id as u64, line);
             request.environment.push(("F".into(), flag.clone().into()));
-            // The first two commands leave a `sleep` process behind and end at once. The third starts two more and ends when these run.
+            // The first two commands leave a `sleep` process running and end at once. The third starts two more and
+            // ends when they run.
             assert!(run(&mut starter, request).is_success());
             assert_eq!(sleepers(&left), [], "left behind by {line}");
         }
@@ -203,7 +201,7 @@ fn processes_left_by_a_command_end_with_the_command() {
 #[test]
 fn memory_of_the_process_tree_is_measured_and_limited() {
     let mut starter = starter(&Options::new().cores(2));
-    // `tail` stores all bytes that it may have to print, so that the command uses this amount of memory.
+    // `tail` stores all bytes that it may have to print, so the command uses `bytes` bytes of memory.
     let hold = |bytes: u64, seconds: &str| {
         format!("(head -c {bytes} /dev/zero; sleep {seconds}) | tail -c {bytes} > /dev/null")
     };
@@ -225,7 +223,7 @@ fn cpu_time_includes_all_processes_of_the_command() {
     let mut starter = starter(&Options::new());
     let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let alone = run(&mut starter, shell(1, burn)).cpu_time;
-    // The process that computes is orphaned, so that only the starter can measure its CPU time.
+    // The parent of the computing process ends, so that only the starter can measure the process's CPU time.
     let orphan = run(
         &mut starter,
         shell(
@@ -370,7 +368,8 @@ fn each_of_2000_commands_on_two_starters_ends_exactly_once() {
     });
 }
 
-/// Starts another process that runs `lines` as commands of its own starter, so that tests can kill the process.
+/// Starts another process, which a test can kill. It runs `lines` as commands of a starter (the process that
+/// runs commands).
 fn program(arguments: &[&str], lines: &str) -> std::process::Child {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());

@@ -26,7 +26,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Returns sixteen hexadecimal digits for the name of a new file. They cannot be guessed, and each call returns other digits.
 pub fn fresh() -> String {
-    // The keys of `RandomState` are derived from random numbers of the system, so that the digits cannot be guessed.
+    // `RandomState` derives its keys from random numbers of the system, so the digits cannot be guessed.
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use crate::regular::{Links, open_with};
 
-/// Number of attempts to take a lock, one every [`PAUSE`]. Together they take ten seconds, because a job that was just killed may still be
-/// ending.
+/// Number of attempts to take a lock, one every [`PAUSE`], so that they take ten seconds together: a job that was
+/// just killed may need this time to end.
 pub const TRIES: u32 = 200;
 /// Time between two attempts to take a lock.
 pub const PAUSE: Duration = Duration::from_millis(50);
@@ -64,12 +64,13 @@ fn lock_or_report(
 
 /// Releases the lock of a file at once, even if other parts of this process still have the file open.
 pub fn unlock(file: &File) {
-    // An error in releasing the lock is ignored: the lock is also released when the file is closed.
+    // The lock is also released when the file is closed.
     let _ = flock(file, FlockOperation::Unlock);
 }
 
-/// Lock on a separate file, for a resource that is more than one file. The file names the holder for processes on other machines. It stays
-/// when the lock is dropped, unless the lock is [temporary](LockFile::temporary). Dropping the value releases the lock.
+/// Lock on a separate file, for a resource that is more than one file. The lock file names the holder for processes
+/// on other machines. Dropping the value releases the lock; the file stays unless the lock is
+/// [temporary](LockFile::temporary).
 #[derive(Debug)]
 pub struct LockFile {
     file: File,
@@ -94,8 +95,8 @@ impl LockFile {
                 }
             };
             lock_or_report(&file, tries, wait, || holder().unwrap_or_else(|| "another process".into()))?;
-            // The holder of a temporary lock file may have removed it while this process waited. A lock on a removed file excludes nobody, so that
-            // another attempt is needed.
+            // The holder of a temporary lock file may have removed it while this process waited. Other processes then
+            // lock a new file, so another attempt is needed.
             if is_at(&file, path)? {
                 let lock = LockFile { file, path: path.into(), is_temporary: false };
                 lock.write_holder(&own_name())?;
@@ -120,7 +121,8 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // The description of the holder is erased before the lock is released, so that no process reads the name of a former holder.
+        // The holder's name is erased before the lock is released, so that no process reads the name of a former
+        // holder.
         let _ = self.write_holder("");
         if self.is_temporary {
             let _ = std::fs::remove_file(&self.path);
@@ -129,7 +131,6 @@ impl Drop for LockFile {
     }
 }
 
-/// Returns true if `path` still names the open file.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
     match std::fs::symlink_metadata(path) {
@@ -139,9 +140,8 @@ pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns the description that the holder of a lock has written into the lock file, if it is a line of text.
 fn read_holder(mut file: &File) -> Option<String> {
-    /// Maximum length in bytes of the holder's description: two names and a number.
+    /// Maximum length in bytes of the holder's description, which contains two names and a number.
     const LONGEST: u64 = 500;
     let mut text = String::new();
     file.rewind().ok()?;
@@ -156,14 +156,13 @@ fn own_name() -> String {
     format!("{process} on {}\n", host.nodename().to_string_lossy())
 }
 
-/// Returns the id and the name of a running process, for messages.
 fn process_name(number: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     Some(format!("process {number} ({})", name.trim()))
 }
 
-/// Describes the process of this machine that holds the lock of a file, if the kernel shows it. The kernel shows the process that has taken the
-/// lock, which may since have passed the lock to a child and exited.
+/// Describes the process of this machine that holds the lock of a file, if the kernel lists it. The kernel lists the
+/// process that has taken the lock, which may since have passed the lock to a child and exited.
 fn local_holder(file: &File) -> Option<String> {
     let number = holder_in(&std::fs::read_to_string("/proc/locks").ok()?, file)?;
     match number == std::process::id() {
@@ -172,8 +171,8 @@ fn local_holder(file: &File) -> Option<String> {
     }
 }
 
-/// Returns the id of the process that holds the lock of a file, from the text of `/proc/locks`, in which a line is `1: FLOCK  ADVISORY  WRITE 32382
-/// fe:00:5309488 0 EOF`.
+/// Returns the id of the process that holds the lock of a file, from the text of `/proc/locks`. A line of the text is
+/// `1: FLOCK  ADVISORY  WRITE 32382 fe:00:5309488 0 EOF`.
 fn holder_in(locks: &str, file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let place = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
@@ -231,7 +230,7 @@ mod tests {
         second.join().unwrap().unwrap();
     }
 
-    /// The kernel shows no lock that is held on another machine, but the lock file names the holder.
+    /// The kernel does not list a lock that is held on another machine, but the lock file names the holder.
     #[test]
     fn remote_lock_holder_is_read_from_the_lock_file() {
         let dir = tempfile::tempdir().unwrap();
@@ -263,7 +262,8 @@ mod tests {
         assert_eq!(holder_in(&format!("1: FLOCK ADVISORY WRITE 0 {at} 0 EOF"), &file), None);
     }
 
-    /// `flock` takes the lock and exits, and the shell keeps it. When the shell is killed, the system releases the lock.
+    /// The command `flock` takes the lock and exits, and the shell that started it keeps the lock. When the shell is
+    /// killed, the system releases the lock.
     #[test]
     fn killed_process_loses_its_lock() {
         let dir = tempfile::tempdir().unwrap();
@@ -276,12 +276,13 @@ mod tests {
         let error = LockFile::acquire(&path, 1, |_| ()).unwrap_err().to_string();
         child.kill().unwrap();
         child.wait().unwrap();
-        // `flock`, which has taken the lock, has ended, so that the holder's name is unknown.
+        // The command `flock` took the lock and has ended, so the error cannot name the holder.
         assert!(error.starts_with("another process uses it"), "{error}");
         LockFile::acquire(&path, TRIES, |_| ()).unwrap();
     }
 
-    /// A thread waits for a temporary lock. It must get a lock on the present file, and not on the file that the former holder has removed.
+    /// A thread waits for a temporary lock. It must lock the present file, and not the file that the former holder
+    /// has removed.
     #[test]
     fn temporary_lock_file_is_removed_with_its_lock() {
         let dir = tempfile::tempdir().unwrap();

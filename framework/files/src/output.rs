@@ -1,4 +1,5 @@
-//! Output files: results that a user has named, and internal files. Both are replaced atomically.
+//! Output files: results that a user has named, and internal files. New content replaces the old content of a file
+//! atomically.
 //!
 //! ```
 //! use std::io::Write;
@@ -33,10 +34,9 @@ use temporary_file::{Durability, TemporaryFile};
 
 use crate::regular::unexpected;
 
-/// Maximum time to wait for the reader of a FIFO. A reader that is started together with the writer needs a moment to open the FIFO. With a
-/// much longer limit, a mistyped name would block a job on many machines.
+/// Maximum time to wait for the reader of a FIFO. A reader that is started together with the writer needs a moment to
+/// open the FIFO. With a much longer limit, a mistyped name would block a job with many ranks.
 const READER: Duration = Duration::from_secs(10);
-/// Time between two attempts to open a FIFO.
 const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// Output file that a user has named, for example with `-o FILE`.
@@ -151,7 +151,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.finish(Durability::Synced)
 }
 
-/// Returns the file that a path names, behind symbolic links, and the mode of an existing file.
+/// Returns the file that a path names after its symbolic links, and the permission mode of an existing file.
 ///
 /// # Errors
 /// If the path names a file that is not regular; errors of the file system.
@@ -164,7 +164,8 @@ pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> 
     }
 }
 
-/// Returns true if `name` is the name of a temporary file with new content for `file`, such as a process that died has left.
+/// Returns true if `name` is the name of a temporary file with new content for `file`, which a process
+/// that died may have left.
 pub fn is_left_over(name: &str, file: &str) -> bool {
     temporary_file::is_temporary_of(name, file)
 }
@@ -173,13 +174,14 @@ fn open_device(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(path)
 }
 
-/// Opens a descriptor that this process already has open. Standard output and standard error are duplicated and keep their file offsets.
-/// Any other descriptor is opened again in append mode, so that data already written through it stays.
+/// Opens a file by the path of a descriptor that this process has open. Standard output and standard error are
+/// duplicated and keep their file offsets. Any other descriptor is opened again in append mode, so that data written
+/// through it before is kept.
 fn open_descriptor(path: &Path) -> io::Result<File> {
     let duplicate = |standard: &dyn AsFd| standard.as_fd().try_clone_to_owned().map(File::from);
     match path.file_name().and_then(|name| name.to_str()) {
         Some("1") => {
-            // Buffered output of this process is flushed first, so that it comes before the new output.
+            // Buffered output of this process must come before the new output.
             io::stdout().flush()?;
             duplicate(&io::stdout())
         }
@@ -188,7 +190,6 @@ fn open_descriptor(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a FIFO as soon as it has a reader; waits at most `limit` for a reader.
 fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
     let start = Instant::now();
     let mut options = OpenOptions::new();
@@ -206,7 +207,7 @@ fn open_fifo(path: &Path, limit: Duration) -> io::Result<File> {
             result => break result?,
         }
     };
-    // From now on, writes wait for a slow reader of the FIFO.
+    // From now on, a write blocks until a slow reader of the FIFO has read.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! Output files that a job writes over several starts: each start continues where the one before stopped.
+//! Output files that a job writes over several starts: each start continues where the previous start stopped.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -39,18 +39,16 @@ pub struct PartialOutput {
     content: Content,
     partial: PathBuf,
     destination: PathBuf,
-    /// Permissions of the file that exists at the destination.
     mode: Option<u32>,
-    /// Number of bytes of the output written so far.
     length: u64,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// This start of the job has neither written nor resumed anything.
+    /// This start of the job has neither written nor resumed the output.
     New,
-    /// The partial file is open. If `is_kept` is true, the partial file stays when this value is dropped, because a later start of the job may resume
-    /// it.
+    /// The partial file is open. If `is_kept` is true, the partial file stays when this value is dropped, because a
+    /// later start of the job may resume it.
     Open { file: BufWriter<File>, is_kept: bool },
     /// An earlier start of the job has moved the file to its destination.
     Complete,
@@ -72,7 +70,7 @@ impl PartialOutput {
         Ok(PartialOutput { content: Content::New, partial, destination, mode, length: 0 })
     }
 
-    /// Continues the output behind its first `length` bytes.
+    /// Continues, after its first `length` bytes, the output that an earlier start of the job has written.
     ///
     /// # Errors
     /// If neither the partial file nor the complete file has this length; errors of the file system.
@@ -109,7 +107,7 @@ impl PartialOutput {
         Ok(())
     }
 
-    /// Makes the content durable. Returns its length.
+    /// Waits until the content written so far is on the disk. Returns its length.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -119,7 +117,7 @@ impl PartialOutput {
             file.flush()?;
             file.get_ref().sync_all()?;
             if !*is_kept {
-                // The directory entry of a new partial file must be durable as well as its content.
+                // The directory entry of a new partial file must be durable, too.
                 sync_parent(&self.partial)?;
                 *is_kept = true;
             }
@@ -127,7 +125,7 @@ impl PartialOutput {
         Ok(self.length)
     }
 
-    /// Makes the content durable and moves the file to its destination.
+    /// Waits until the content is on the disk, and moves the file to its destination.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -141,7 +139,8 @@ impl PartialOutput {
         Ok(())
     }
 
-    /// Creates the partial file if nothing was written or resumed so far. A partial file of an earlier job is replaced.
+    /// Creates the partial file if this start of the job has not opened it yet. A partial file of another job is
+    /// replaced.
     fn create(&mut self) -> io::Result<()> {
         if !matches!(self.content, Content::New) {
             return Ok(());
@@ -175,7 +174,7 @@ impl Write for PartialOutput {
     }
 }
 
-/// Removes the partial file if no start of the job can resume it.
+/// Removes the partial file if no later start of the job can resume it.
 impl Drop for PartialOutput {
     fn drop(&mut self) {
         if let Content::Open { is_kept: false, .. } = self.content {
@@ -213,7 +212,7 @@ mod tests {
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
-        // The job may die after the move of the file and be started again, so that it resumes a complete file.
+        // A job that dies after the move of the file resumes, when it is restarted, a complete file.
         resumed(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }

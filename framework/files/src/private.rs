@@ -11,15 +11,16 @@ use crate::fresh;
 use crate::lock::{is_at, lock};
 use crate::regular::{Links, open_with};
 
-/// Name of a file in each private directory, which the process of the directory keeps locked until it exits.
+/// Name of a file in each private directory. The process that owns the directory locks the file until it exits.
 const LOCK: &str = "lock";
 
-/// New directory that only its user can enter, with a name that cannot be guessed. Dropping the value removes the directory and its
-/// content. If the process dies first, the next call of [`PrivateDir::create`] with the same prefix on this host removes it.
+/// New directory that only its user can access, with a name that cannot be guessed. Dropping the value removes the
+/// directory and its content. If the process dies first, the next call of [`PrivateDir::create`] with the same prefix
+/// on this host removes the directory.
 #[derive(Debug)]
 pub struct PrivateDir {
     path: PathBuf,
-    /// Open lock file; the process holds its lock while the file is open.
+    /// The lock is held while this file is open.
     _lock: fs::File,
 }
 
@@ -30,7 +31,8 @@ impl PrivateDir {
     /// # Errors
     /// Errors of the file system.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
-        // The name of the host is part of the directory's name, because not every network file system shows the locks of other hosts.
+        // The name of the host is part of the directory's name, because not every network file system shows the locks
+        // of other hosts.
         let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
         let prefix = format!("{prefix}{host}-");
         remove_left_overs(parent, &prefix);
@@ -44,15 +46,15 @@ impl PrivateDir {
             let opened = open_with(&at, OpenOptions::new().write(true).create_new(true), Links::Refused);
             match opened.and_then(|file| {
                 let locked = lock(&file, 1, |_| ());
-                // If the file system has no locks, the directory is used without a lock, and
-                // directories of dead processes are not removed.
+                // If the file system has no locks, the directory is used without a lock, and directories of dead
+                // processes are not removed.
                 let is_locked =
                     locked.map_or_else(|error| error.kind() == io::ErrorKind::Unsupported, |()| true);
                 Ok((is_locked && is_at(&file, &at)?).then_some(file))
             }) {
                 Ok(Some(file)) => return Ok(PrivateDir { path, _lock: file }),
-                // Before this process locked the new directory, another process took it for that of a dead process and removed it. A new one is
-                // created.
+                // Before this process locked the new directory, another process found it unlocked and removed it. The
+                // loop creates another one.
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -68,17 +70,16 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // An error is ignored: a later process will remove the directory.
+        // If this fails, a later process will remove the directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes directories of dead processes, which are not locked.
 fn remove_left_overs(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_of_this_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
-        // The metadata are those of the entry itself, so that a link to a directory is skipped.
+        // The metadata are those of the entry itself, so a symbolic link to a directory is skipped.
         let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
         if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
             continue;
@@ -87,7 +88,7 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
         if let Ok(file) = file
             && lock(&file, 1, |_| ()).is_ok()
         {
-            // An error is ignored, because another process may be removing the directory at the same time.
+            // Another process may be removing the directory at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -132,7 +133,7 @@ mod tests {
         fs::write(victim.path().join(LOCK), "").unwrap();
         let at = |name: &str| parent.path().join(format!("{start}-{name}"));
         symlink(victim.path(), at("link")).unwrap();
-        // The directory `new` has no lock file yet, because another process is creating it.
+        // The directory `new` is without a lock file, as it is while another process creates it.
         fs::create_dir(at("new")).unwrap();
         for dead in ["dead", "dead-too"] {
             fs::create_dir(at(dead)).unwrap();

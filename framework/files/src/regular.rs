@@ -49,12 +49,13 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Re
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // The file type is checked again, because another process may have replaced the file. With `NONBLOCK`, opening a FIFO does not block.
+    // The file type is checked again, because another process may have replaced the file meanwhile. With `NONBLOCK`,
+    // opening a FIFO does not block.
     let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     if links == Links::Refused {
         flags |= OFlags::NOFOLLOW;
     }
-    // The flags use only low bits, so they fit into an `i32`.
+    // The flags for opening a file use only low bits, so they fit into an `i32`.
     let file = options.custom_flags(flags.bits() as i32).open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
@@ -87,7 +88,7 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
 /// The errors of [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // The length that the file system reports is not used to allocate memory.
+    // The buffer grows as bytes are read, because the length that the file system reports may be wrong.
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));
@@ -117,7 +118,6 @@ pub(crate) fn unexpected(found: FileType) -> io::Error {
     io::Error::new(kind, format!("is {}, expected a regular file{remedy}", name(found)))
 }
 
-/// Returns the name of a file type for error messages.
 fn name(found: FileType) -> &'static str {
     match found {
         _ if found.is_dir() => "a directory",
@@ -165,7 +165,8 @@ mod tests {
         assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 
-    /// The path of an open pipe is refused. A shell creates such a path for `<(…)`, and `/dev/stdin` is one if the input of the process is a pipe.
+    /// A shell creates the path of an open pipe for `<(…)`, and `/dev/stdin` is one if the input of the process is a
+    /// pipe.
     #[test]
     fn path_of_an_anonymous_pipe_is_refused_as_a_fifo() {
         let (reader, _writer) = io::pipe().unwrap();
@@ -203,7 +204,8 @@ mod tests {
         fs::write(&path, "text").unwrap();
         assert_eq!(read_text_at_most(&path, 4).unwrap(), "text");
         assert_eq!(read_at_most(&path, 3).unwrap_err().to_string(), "it has more than 3 bytes");
-        // The file has 64 GiB and is refused after its first 64 KiB. Reading all of it would take minutes, and more memory than many machines have.
+        // The file has 64 GiB and is refused after its first 64 KiB. Reading all of it would take minutes, and more
+        // memory than many machines have.
         File::create(&path).unwrap().set_len(1 << 36).unwrap();
         assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
         fs::write(&path, [0xff]).unwrap();

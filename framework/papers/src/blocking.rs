@@ -22,8 +22,8 @@ pub fn writing_probability(rate: f64, utilisation: f64, period: f64, capacity: u
     if capacity < k { 0.0 } else { 1.0 - utilisation.powf(capacity - k + 1.0) }
 }
 
-/// Returns ⌈μT⌉, the number of items that a server with `rate` μ serves in a `period` of T seconds. A product that is whole except for rounding
-/// counts as whole: 1e6 · 5e-6 s is 5 items, not 6.
+/// Returns ⌈μT⌉, the number of items that a server with `rate` μ serves in a `period` of T seconds. A product that is
+/// whole except for a rounding error counts as whole: 1e6 · 5e-6 s is 5 items, not 6.
 fn items(rate: f64, period: f64) -> f64 {
     let product = rate * period;
     let whole = product.round();

@@ -1,4 +1,5 @@
-//! Grain of a pipelined loop, computed from the time of an iteration. Numbers in parentheses are the equations of Siegell and Steenkiste (1997).
+//! Grain (computing time between two messages) of a pipelined loop, from the time of an iteration. Equation numbers
+//! are those of Siegell and Steenkiste (1997).
 
 /// Returns the number of iterations in a block that takes about `grain` seconds on a rank, if an iteration takes `iteration` seconds (equation 3).
 /// The result is at least 1, and it is 1 if the time of an iteration is 0 or NaN. The fixed grain of the paper of Siegell and Steenkiste is one and a

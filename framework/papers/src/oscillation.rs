@@ -33,8 +33,8 @@ pub struct Oscillation {
 /// Time that a load balancer takes to react when a competing load starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reaction {
-    /// Seconds from the end of the load until the balancer begins to move rows or indices of the loop (t_c in the paper of
-    /// Siegell and Steenkiste).
+    /// Seconds from the end of the load until the balancer begins to move rows or indices of the loop (t_c in the
+    /// paper of Siegell and Steenkiste).
     pub to_off: f64,
     /// Seconds that the movement of rows or indices of the loop takes after the end of the load (t_d in the paper of Siegell
     /// and Steenkiste).
@@ -70,12 +70,13 @@ impl Oscillation {
         self.capacity() * (self.off + self.on) / self.available()
     }
 
-    /// Returns the number of processors that the loop has while the load is on (c in the paper of Siegell and Steenkiste).
+    /// Returns the number of processors that the loop has while the competing load is on (c in the paper of Siegell
+    /// and Steenkiste).
     fn capacity(&self) -> f64 {
         self.ranks as f64 - 1.0 + self.share
     }
 
-    /// Returns the processor seconds that the load leaves to the loop in one period of the load.
+    /// Returns the processor seconds that the competing load leaves to the loop in one period of the load.
     fn available(&self) -> f64 {
         self.ranks as f64 * self.off + self.capacity() * self.on
     }

@@ -1,8 +1,8 @@
-//! Exhaustive planning of small pipelines: branch and bound over all mappings of blocks of stages to sets of
-//! processors.
+//! Exhaustive planning of small pipelines: branch and bound over all mappings of blocks (consecutive stages that
+//! share processors) to sets of processors.
 //!
 //! Blocks are chosen from the first stage on: the end of the next block, and any set of processors that may host it.
-//! A branch is pruned as soon as a lower bound of its time reaches the time of the best known mapping.
+//! A branch is pruned as soon as a lower bound of its time per item reaches the time of the best known mapping.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,12 @@ use armature_planner::pipeline::{
 };
 use armature_planner::{Platform, Result};
 
-/// Maximum number of processors of an exhaustive search. Sets of processors are bit masks, and a search over more processors would take too long.
+/// Maximum number of processors of an exhaustive search, which would take too long with more. Sets of processors are
+/// bit masks.
 const MOST_PROCESSORS: usize = 20;
-/// Maximum number of tried blocks (groups of stages on a set of processors) per mapping of the search budget. Most branches are pruned before there
-/// is a complete mapping to evaluate, so a budget of mappings alone would not bound the time. Four stages on four processors take two blocks per
-/// mapping.
+/// Maximum number of tried blocks (groups of stages on a set of processors) for each mapping that the search budget
+/// permits. Most branches are pruned before there is a complete mapping to evaluate, so a budget of mappings alone
+/// would not limit the run time. Four stages on four processors take two blocks per mapping.
 const BLOCKS_FOR_A_MAPPING: usize = 128;
 
 /// Returns the best of all mappings of a small pipeline to a few processors. If [`Plan::complete`] is true, no
@@ -40,7 +41,7 @@ const BLOCKS_FOR_A_MAPPING: usize = 128;
 /// # Errors
 /// See [`plan`].
 pub fn optimal_plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> Result<Plan> {
-    // The search starts from the plan of the refined planner, because a good first mapping prunes most of the search tree.
+    // A good first mapping prunes most of the search tree.
     let refined =
         PlanOptions { algorithm: Algorithm::Refined, budget: options.budget / 10, ..options.clone() };
     let start = plan(platform, spec, &refined)?;
@@ -70,15 +71,15 @@ struct Tree<'a> {
     options: &'a PlanOptions,
     best: Mapping,
     best_time: f64,
-    /// Blocks of stages on the current branch of the search, each with its set of processors as a
-    /// bit mask.
+    /// Blocks of stages on the current branch of the search, each with its processors as a bit mask.
     chosen: Vec<(Block, u32)>,
     evaluations: usize,
     tried: usize,
     complete: bool,
 }
 
-/// Returns the usable processor that follows `host`, as a bit mask with one bit; 0 after the last one.
+/// Returns the usable processor that follows the processor `host`, each as a bit mask with one bit; 0 after the last
+/// one.
 fn next_alone(host: u32, usable: u32) -> u32 {
     let later = usable & !(host | host.wrapping_sub(1));
     let later = if host == 0 { usable } else { later };
@@ -86,9 +87,9 @@ fn next_alone(host: u32, usable: u32) -> u32 {
 }
 
 impl Tree<'_> {
-    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks
-    /// as a bit mask. `settled` is the time of the slowest of these blocks except the last one, whose time depends on
-    /// the block that follows it.
+    /// Tries all mappings that begin with the chosen blocks of stages. `used` are the processors of the chosen blocks as a
+    /// bit mask. `settled` is the time per item of the slowest of the chosen blocks except the last one, whose time
+    /// depends on the block that follows it.
     fn grow(&mut self, start: usize, used: u32, settled: f64) -> Result<()> {
         let stages = self.spec.len();
         if start == stages {
@@ -97,8 +98,8 @@ impl Tree<'_> {
         let all = (1_u32 << self.platform.processors()) - 1;
         let usable = if self.options.share_processors { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // A replicated block of stages may use any subset of the usable processors, in numerical order of the bit
-            // masks; any other block uses one processor.
+            // A replicated block of stages may use any subset of the usable processors, in the numerical order of the
+            // bit masks; any other block uses one processor.
             let may_replicate = (end - start == 1 || self.options.replicate_groups)
                 && self.spec.stages[start..end].iter().all(StageSpec::is_replicable);
             let mut hosts = 0_u32;
@@ -122,9 +123,9 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Computes the time of the mapping that the search has built (`chosen`), and keeps the mapping
-    /// if it is the best so far. With on-demand dispatch, mappings are skipped in which two
-    /// replicated blocks of stages share some of their processors, but not all.
+    /// Computes the time per item of the mapping that the search has built (`chosen`), and keeps the mapping if it is
+    /// the best so far. With on-demand dispatch, mappings are skipped in which two replicated blocks of stages share
+    /// some of their processors, but not all.
     fn evaluate(&mut self) -> Result<()> {
         self.evaluations += 1;
         let replicated =
@@ -142,7 +143,6 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns true if the budget of the search is used up, or its stop flag is set.
     fn is_spent(&self) -> bool {
         let budget = self.options.budget;
         self.evaluations >= budget
@@ -150,8 +150,8 @@ impl Tree<'_> {
             || self.options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// Adds a block of stages on the processors `hosts` and tries the continuations, unless a stage is pinned to another processor or a lower bound
-    /// of the time prunes the branch.
+    /// Adds a block of stages on the processors `hosts` and tries the continuations, unless a stage is pinned to
+    /// another processor or a lower bound of the time per item prunes the branch.
     fn choose(&mut self, stages: Range<usize>, hosts: u32, used: u32, settled: f64) -> Result<()> {
         let list: Vec<usize> = (0..self.platform.processors()).filter(|&p| hosts & (1 << p) != 0).collect();
         let is_elsewhere = |stage: &StageSpec| stage.pinned.is_some_and(|pin| list != [pin]);
@@ -170,7 +170,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Returns the time of chosen block `b` of stages for an item, if its processors hosted no other block. The
+    /// Returns the time per item of the chosen block `b` of stages, if its processors hosted no other block. The
     /// transfer after the last chosen block counts as free.
     fn alone(&self, b: usize) -> f64 {
         let (Block { stages, hosts, .. }, _) = &self.chosen[b];

@@ -88,9 +88,9 @@ fn farm_equations_match_reference_values() {
             "npi8" => real_optima(&case.model(Asynchronous), 8).1,
             "nopt9" => real_optima(&case.model(Synchronous), 9).0,
             "npi9" => real_optima(&case.model(Synchronous), 9).1,
-            // If the start-up time of a message is shorter than the transfer of its bytes, equation 5 of the paper of
-            // Cesar et al. gives a larger time than equation 4. Equation 4 results if all workers except the last one
-            // receive no bytes.
+            // If the start-up time of a message is shorter than the transfer of its bytes, equation 5 of Cesar et al.
+            // gives a larger time than equation 4. Equation 4 results if all workers except the last one receive no
+            // bytes.
             "tt4" => unbalanced(Asynchronous, &[0.0, 0.0, case.list("vm")[2]]),
             "tt5" => unbalanced(Asynchronous, &case.list("vm")),
             "tt6" => unbalanced(Synchronous, &case.list("vm")),

@@ -9,20 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
-    /// Number of consecutive periods without blocking that are required before the period is lengthened (k in the paper of Beard and Chamberlain).
+    /// Number of consecutive sampling periods without blocking of the server after which the period is lengthened (k
+    /// in the paper of Beard and Chamberlain).
     pub unblocked: u32,
-    /// Number of consecutive periods that must have had the requested length before the period is lengthened (j in the paper of Beard and
-    /// Chamberlain).
+    /// Number of consecutive sampling periods that must have had the requested length before the period is lengthened
+    /// (j in the paper of Beard and Chamberlain).
     pub stable: u32,
-    /// Maximum relative difference between the actual and the requested length of a period (ε in the paper of Beard and Chamberlain).
+    /// Maximum relative difference between the actual and the requested length of a sampling period (ε in the paper
+    /// of Beard and Chamberlain).
     pub deviation: f64,
     /// Number of bad periods (blocked or not of the requested length), as a multiple of k, after which a length is
     /// rejected; k is [`unblocked`](PeriodOptions::unblocked).
     pub patience: u32,
-    /// Relative increase of the period from one tried length to the next. The period always grows
-    /// by at least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
+    /// Relative increase of the sampling period from one tried length to the next. The period always grows by at
+    /// least one clock latency; with 0 it grows as in the paper of Beard and Chamberlain.
     pub growth: f64,
-    /// Maximum length of a period, in multiples of the clock latency.
+    /// Maximum length of a sampling period, in multiples of the clock latency.
     pub longest: u64,
 }
 
@@ -47,7 +49,7 @@ pub enum PeriodState {
     Searching,
     /// The search has found the longest usable sampling period.
     Settled,
-    /// No length is both stable and free of blocking, so the rate cannot be monitored.
+    /// No length of the sampling period is both stable and free of blocking, so the rate cannot be monitored.
     Unusable,
 }
 
@@ -77,7 +79,8 @@ pub enum PeriodState {
 pub struct Period {
     options: PeriodOptions,
     latency: f64,
-    /// Tried length of the period in clock latencies. The field `good` is the longest length so far that was stable and free of blocking.
+    /// Tried length of the period in clock latencies. The field `good` is the longest length so far that was stable
+    /// and free of blocking.
     length: u64,
     good: Option<u64>,
     state: PeriodState,
@@ -85,7 +88,6 @@ pub struct Period {
     /// requested one.
     unblocked: u32,
     stable: u32,
-    /// Number of periods of the tried length in which the server was blocked.
     blocked_ones: u32,
     unstable_ones: u32,
 }
@@ -137,7 +139,7 @@ impl Period {
             return self.state;
         }
         let requested = self.seconds();
-        // A period whose actual length is NaN counts as unstable, because comparisons with NaN are false.
+        // Comparisons with NaN are false, so a period whose actual length is NaN counts as unstable.
         let is_stable = (realised - requested).abs() <= self.options.deviation * requested;
         self.unblocked = if blocked { 0 } else { self.unblocked.saturating_add(1) };
         self.stable = if is_stable { self.stable.saturating_add(1) } else { 0 };
@@ -185,8 +187,8 @@ mod tests {
 
     const LATENCY: f64 = 1e-6;
 
-    /// Runs the search for a sampling period to its end. `turn` maps the number of a period and its
-    /// requested length to its actual length, and to true if the server was blocked in the period.
+    /// Runs the search for a sampling period to its end. `turn` simulates a period: it maps the period's number and
+    /// requested length to the actual length, and to true if the server was blocked.
     fn search(options: PeriodOptions, mut turn: impl FnMut(u32, f64) -> (f64, bool)) -> Period {
         let mut period = Period::new(LATENCY, options).unwrap();
         for i in 0..1_000_000 {
@@ -207,7 +209,8 @@ mod tests {
 
     #[test]
     fn periods_below_the_clock_noise_are_skipped() {
-        // Every other period is 2 µs longer than requested, which is within the tolerance of five per cent only for periods from 40 µs on.
+        // Every other period is 2 µs longer than requested, which is within the tolerance of five per cent only for
+        // periods of at least 40 µs.
         let period = search(PeriodOptions { longest: 100, ..PeriodOptions::default() }, |i, requested| {
             (requested + if i % 2 == 0 { 2e-6 } else { 0.0 }, false)
         });

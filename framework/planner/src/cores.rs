@@ -20,7 +20,7 @@ pub struct SharedCores {
 }
 
 impl SharedCores {
-    /// Describes an error in the groups of shared cores of a platform with `processors` processors; `None` if the groups are valid.
+    /// Describes the first error in the groups of shared cores of a platform; `None` if the groups are valid.
     pub(crate) fn fault(groups: &[SharedCores], processors: usize) -> Option<String> {
         let mut seen = vec![false; processors];
         for group in groups {

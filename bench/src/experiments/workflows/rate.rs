@@ -1,4 +1,4 @@
-//! Tasks per second of workflows with empty tasks on two ranks.
+//! Experiment: tasks per second of workflows with empty tasks on two ranks.
 //!
 //! *closures*: compared with a farm of the same number of empty, independent tasks.
 //!
@@ -29,7 +29,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 
 const TASKS: usize = 10_000;
 
-/// Target for workflows of closures: minimum number of tasks per second.
+/// Target for workflows of closures, in tasks per second.
 const MARK: f64 = 100_000.0;
 
 const COMMANDS: usize = 2_000;
@@ -37,7 +37,6 @@ const WORKFLOW: &str = "workflow";
 const SHELLS: &str = "two shells";
 /// Target for commands: minimum ratio of the workflow's commands per second to those of two shells.
 const OF_SHELLS: f64 = 0.9;
-/// Time limit for the two shells that start commands for comparison.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -89,7 +88,6 @@ fn commands(report: &mut Report, tasks: usize) -> Outcome {
     report.table("commands", &table)
 }
 
-/// Returns the commands per second of two shells.
 fn shells(tasks: usize) -> Outcome<f64> {
     let each = tasks / 2;
     let looped = format!("i=0; while [ $i -lt {each} ]; do {TRUE}; i=$((i+1)); done");

@@ -1,4 +1,5 @@
-//! Runs of a plan whose tasks need other amounts of work and memory than estimated, and the benefit of replanning.
+//! Experiment on replanning: runs of workflow plans whose tasks need other amounts of work and memory than estimated,
+//! with and without new plans during the run.
 
 mod run;
 
@@ -12,7 +13,6 @@ use crate::table::digits;
 use crate::verdict::Interval;
 use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
 
-/// Experiment: runs in the planner's event model, with fixed plans and with replanning.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-replan",
     about: "simulated runs whose tasks' work and memory are 10, 30 and 50 % off: replanning against keeping the plan",
@@ -20,14 +20,13 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Standard deviations of work and memory, relative to the estimates.
+/// Standard deviations of the tasks' work and memory, relative to the estimates.
 const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
 /// Lower bound of the factor by which the work or memory of a task differs from the estimate.
 const MIN_FACTOR: f64 = 0.05;
 const SIZES: [usize; 2] = [200, 1000];
 const SEEDS: u64 = 3;
-/// Fraction of the largest memory that the largest task needs by its estimate: once with spare memory, once with
-/// almost none.
+/// Fraction of a processor's memory that the task with the largest estimate fills: once with spare memory, once with almost none.
 const FILLED: [f64; 2] = [0.5, 0.9];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
@@ -88,17 +87,15 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 struct Counts {
     /// Number of possible runs: those that finish with the fixed plan, or for which a plan by the real weights exists.
     possible: usize,
-    /// Number of possible runs, as in the field `possible`, that finish within the memory of the
-    /// processors with replanning.
+    /// Number of the runs counted in `possible` that finish with replanning, within the memory of the processors.
     reached: usize,
-    /// Number of runs that finish within the memory of the processors with the fixed plan.
+    /// Number of runs that finish with the fixed plan, within the memory of the processors.
     kept: usize,
-    /// Number of all runs that finish within the memory of the processors with replanning,
-    /// including those that do not count as possible.
+    /// Number of all runs that finish with replanning, within the memory of the processors, including runs not counted in `possible`.
     replanned: usize,
     /// Makespan with replanning relative to the makespan without, for runs that finish in both cases.
     ratios: Vec<f64>,
-    /// Number of new plans that each run with replanning adopted.
+    /// Number of new plans adopted, per run with replanning.
     fresh: Vec<f64>,
 }
 
@@ -128,11 +125,10 @@ impl Counts {
     }
 }
 
-/// Returns the workflow with normally distributed deviations of work and memory from the estimates.
 fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
     let mut random = Random::new(seed);
     let mut factor = || {
-        // Normally distributed numbers by the Box-Muller transform (1958).
+        // Box-Muller transform (1958) for normally distributed numbers.
         let (radius, angle) =
             ((-2.0 * random.uniform().ln()).sqrt(), std::f64::consts::TAU * random.uniform());
         (1.0 + deviation * radius * angle.cos()).max(MIN_FACTOR)

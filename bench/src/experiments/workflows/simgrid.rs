@@ -28,9 +28,8 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/workflow-simgrid";
-/// Numbers of tasks of the generated workflows.
 const SIZES: [usize; 2] = [200, 1000];
-/// Numbers of processors of each kind in the default clusters of the papers of Kulagina et al. of 2025 and of 2024.
+/// Processors of each kind in the default clusters of two papers of Kulagina et al.: that of 2025 and that of 2024.
 const PROCESSORS_PER_KIND: [usize; 2] = [12, 6];
 /// Scale of drawn weights: a task takes a third of a second on average and a file at most a tenth of a second, which
 /// is long compared with the messages of the runtime. Values of at most 160 KB allow a thousand tasks in one process.
@@ -120,8 +119,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the plans of a kind of planners: those of HEFTM, which plan single tasks, or those of DagHetPart, which
-/// plan blocks of tasks.
 fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
@@ -134,7 +131,6 @@ fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'
     Ok(vec![("HEFTM-BL", by(Level::Bottom)?), ("HEFTM-BLC", by(Level::BottomWithInputs)?)])
 }
 
-/// Returns the total size of the files that a plan sends to another processor.
 fn crossing(instance: &Instance, plan: &Plan) -> f64 {
     let edges = instance.workflow.edges().iter();
     let crossing = edges.filter(|edge| plan.processor_of[edge.from] != plan.processor_of[edge.to]);

@@ -1,4 +1,4 @@
-//! Time to plan a workflow.
+//! Experiment: time that each planner alone, and all planners together with local search, take to plan a workflow.
 
 use std::time::Instant;
 
@@ -14,7 +14,6 @@ use crate::table::Cell;
 use crate::verdict::Interval;
 use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
 
-/// Experiment: every planner alone, and all planners together with local search.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-time",
     about: "time to plan workflows of 1000 to 30,000 tasks, with each planner and with all",
@@ -22,12 +21,12 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Numbers of tasks, and the time limit in seconds for every planner.
+/// Numbers of tasks, each with the time limit in seconds for every planner.
 const SIZES: [(usize, f64); 3] = [(1000, 1.0), (10_000, 10.0), (30_000, 60.0)];
-/// Number of processors of each kind in the cluster of the paper of Kulagina et al. (2024).
+/// Number of processors of each kind in the cluster of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 
-/// Function that runs a planner; it ignores whether a plan exists.
+/// Function that runs a planner and ignores whether the planner found a plan.
 type Run = fn(&Instance, &Cluster);
 
 const PLANNERS: [(&str, Run); 6] = [

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let line = line?;
         for _ in 0..number(2)? {
             left += 1;
-            // A line that is a single word is started as a program, without a shell.
+            // A single word is started as a program, without a shell.
             let program = match line.contains(|c: char| !c.is_alphanumeric() && c != '/') {
                 true => Program::shell(&line),
                 false => Program::new(&line, [""; 0]),

@@ -29,7 +29,7 @@ use crate::request::Request;
 use orphans::Orphans;
 use running::Running;
 
-/// Maximum number of bytes that are read at once from a command's pipe: the capacity of a pipe.
+/// Maximum number of bytes per read from a command's pipe: the capacity of a pipe.
 const PIECE: usize = 1 << 16;
 
 /// Maximum time for which the end of a command is delayed by one of its processes that does not end after SIGKILL, for example because it waits for
@@ -59,7 +59,8 @@ struct Starter {
     orphans: Orphans,
     started: u64,
     buffer: Vec<u8>,
-    /// True if the caller or the guard (the process between the caller and the starter) has ended. The starter then stops all commands and ends.
+    /// True if the caller or the guard (the process between the caller and the starter) has ended. The starter then
+    /// stops all commands and exits.
     closing: bool,
 }
 
@@ -73,7 +74,7 @@ impl Starter {
             signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
         }
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        // When the guard, the parent process of the starter, dies, the kernel sends the starter SIGTERM, which wakes it. The starter detects the
+        // The kernel sends the starter SIGTERM when its parent process, the guard, dies. The starter detects the
         // death by its changed parent process id.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         free_of_cores();
@@ -113,7 +114,6 @@ impl Starter {
         Ok(())
     }
 
-    /// Waits for a message of the caller, a signal or output of a command, or until a check of a command or of orphaned processes is due.
     fn wait(&mut self) -> Outcomes {
         let poll_times =
             self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
@@ -135,8 +135,8 @@ impl Starter {
         }
         let ready = wait(&fds, limit)?;
         if ready[0] {
-            // Signal handlers write bytes to this socket to wake the starter. The bytes do not tell which signals have arrived, so they are dropped,
-            // and the starter checks the state of its children.
+            // Signal handlers write bytes to this socket to wake the starter. The bytes do not identify signals, so
+            // they are discarded, and the starter checks its children.
             while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
         }
         let mut ready = &ready[others..];
@@ -163,8 +163,8 @@ impl Starter {
                     Err(error) => Some(error.to_string()),
                 };
                 self.connection.queue(&FromStarter::Ready(refusal))?;
-                // The reply to the caller's settings is sent before any command starts, so that the
-                // caller receives it even if the starter dies soon.
+                // The reply to the caller's settings is sent before any command starts, so that the caller receives
+                // it even if the starter dies soon.
                 self.connection.flush()
             }
             ToStarter::Run(request) => {
@@ -187,7 +187,6 @@ impl Starter {
         }
     }
 
-    /// Begins to close the starter: drops queued commands and stops running commands.
     fn close(&mut self, now: Instant) {
         self.closing = true;
         self.queue.clear();
@@ -200,7 +199,8 @@ impl Starter {
         for command in &mut self.running {
             command.notice_end(now)?;
         }
-        // Orphaned processes are assigned to their commands before a command counts as finished, is measured or is stopped.
+        // Orphaned processes must be assigned to their commands before a command counts as finished, is measured or
+        // is stopped.
         let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
         if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
             self.orphans.poll(&mut self.running, self.closing, now);
@@ -229,7 +229,6 @@ impl Starter {
         Ok(())
     }
 
-    /// Starts queued commands in order while enough cores are free.
     fn start(&mut self) -> Result<()> {
         while let Some(request) = self.queue.front() {
             let used: u64 = self.running.iter().map(|command| u64::from(command.cores)).sum();
@@ -254,7 +253,8 @@ impl Starter {
         Ok(())
     }
 
-    /// Sends an event to the caller. While the starter closes, it sends none; the caller detects the end by the closed connection.
+    /// While the starter closes, it sends no events; the caller detects the end of the starter by the closed
+    /// connection.
     fn send_event(&mut self, event: Event) -> Result<()> {
         if self.closing {
             return Ok(());
@@ -263,10 +263,10 @@ impl Starter {
     }
 }
 
-/// Removes the CPU binding of this process, which a launcher has set for the caller, because commands are not to be bound.
+/// Removes the CPU binding that a launcher has set for the caller, because commands are not to be bound.
 fn free_of_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
-    // The kernel reduces the set of all CPUs to the permitted ones. If the call fails, commands keep the caller's binding.
+    // The kernel limits the set to the permitted CPUs. If the call fails, commands keep the caller's binding.
     let _ = sched_setaffinity(None, &all);
 }

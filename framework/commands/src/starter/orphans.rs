@@ -8,14 +8,13 @@ use super::running::Running;
 use super::spawn::JOB_MARK;
 use super::tree;
 
-/// Time between two checks while orphans (processes whose parents have ended) are being killed. A killed process
-/// usually ends within a millisecond.
+/// Time between two checks while orphaned processes are being killed. A killed process usually ends within a
+/// millisecond.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
-/// Time between two checks for new or ended orphans (processes whose parents have ended) while all known ones belong
-/// to running commands. They must be reaped when they end, but not at once.
+/// Time between two checks for new or ended orphaned processes while all known ones belong to running commands. They
+/// must be reaped when they end, but not at once.
 const REAP: Duration = Duration::from_millis(100);
 
-/// Known orphans (processes whose parents have ended) of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     known: Vec<Orphan>,
@@ -25,15 +24,14 @@ pub(super) struct Orphans {
 #[derive(Debug)]
 struct Orphan {
     pid: Pid,
-    /// Value of the environment variable that identifies the command that has started the orphan. `None` if the
-    /// command is unknown, because the orphan has cleared its environment and left the process group.
+    /// Value of the environment variable that identifies the command that has started the orphan (a process whose
+    /// parent has ended). `None` if the command is unknown, because the orphan has cleared its environment and left
+    /// the process group.
     of: Option<String>,
-    /// Time at which SIGKILL was first sent to the orphan (a process whose parent has ended).
     killed: Option<Instant>,
 }
 
 impl Orphans {
-    /// Returns the time of the next check for new or ended orphans.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -54,24 +52,24 @@ impl Orphans {
         self.known.iter().any(|orphan| orphan.is_of(job_mark))
     }
 
-    /// Returns true if all remaining orphans of a command were sent SIGKILL more than `limit` ago and still have not ended.
     pub(super) fn has_waited(&self, job_mark: &str, now: Instant, limit: Duration) -> bool {
         let mut own = self.known.iter().filter(|orphan| orphan.is_of(job_mark));
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
-    /// Called when a command has finished. Orphans of it that could not be killed no longer belong to a command.
+    /// Called when a command has finished. Those of its orphaned processes that could not be killed no longer belong
+    /// to a command.
     pub(super) fn forget(&mut self, job_mark: &str) {
         for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(job_mark)) {
             orphan.of = None;
         }
     }
 
-    /// Finds new orphans, reaps those that have ended, and kills those whose command has ended. If `all` is true, also kills those whose command is
-    /// unknown.
+    /// Finds new orphaned processes, reaps those that have ended, and kills those whose command has ended. If `all`
+    /// is true, also kills those whose command is unknown.
     pub(super) fn poll(&mut self, running: &mut [Running], all: bool, now: Instant) {
-        // Reaping comes first: the children of a process that has ended have become orphans, and are found below. Otherwise a command would be
-        // reported as ended while some of its processes still run.
+        // Ended orphaned processes are reaped first, because their children then become orphans, which the search
+        // below finds. Otherwise a command would be reported as ended while some of its processes still run.
         self.known.retain(|orphan| {
             let cpu_time =
                 if tree::is_zombie(orphan.pid) { tree::cpu_time(orphan.pid) } else { Duration::ZERO };
@@ -95,7 +93,8 @@ impl Orphans {
             let command = running.iter().find(|command| orphan.is_of(&command.job_mark));
             let survives = match command {
                 Some(command) => command.has_ended() && !command.watch.has_grace(now),
-                // An orphan whose command is unknown is killed when no command runs to which it could belong.
+                // An orphaned process whose command is unknown is killed when no command is running that could have
+                // started it.
                 None => none_runs || all,
             };
             has_survivors |= survives || command.is_some_and(Running::has_ended);

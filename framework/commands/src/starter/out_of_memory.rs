@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::event::Outcome;
 
-/// Exit code of a shell whose child was ended by SIGKILL.
+/// Exit code of a shell whose child process was killed by SIGKILL.
 const CHILD_KILLED: i32 = 128 + KILL;
-/// Signal number of SIGKILL.
 const KILL: i32 = 9;
 
 /// Returns the number of processes that the kernel of this host has killed because memory was short, in any cgroup; `None` if the kernel does not
@@ -16,8 +15,8 @@ pub(super) fn kills() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/vmstat").ok()?)
 }
 
-/// Returns the result of [`kills`] of at most a second before `now`, because reading the counter would take a noticeable part of the time of a short
-/// command.
+/// Returns a result of [`kills`] that is at most a second old, because reading the counter would take a noticeable
+/// part of the time of a short command.
 pub(super) fn recent_kills(now: Instant) -> Option<u64> {
     static LAST: Mutex<Option<(Instant, Option<u64>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

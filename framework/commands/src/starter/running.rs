@@ -1,4 +1,4 @@
-//! A command from its start until all its processes have ended.
+//! State of a command from its start until all its processes have ended.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -16,14 +16,15 @@ use crate::event::{Ended, Outcome, Stopped, last_line};
 use crate::output::{OutputWriter, Stream};
 use crate::request::Request;
 
-/// A command of which the root process or other processes still run.
+/// A command whose root process or other processes still run.
 pub(super) struct Running {
     pub(super) id: u64,
     attempt: u32,
     pub(super) cores: u32,
     child: Child,
     pub(super) pid: Pid,
-    /// Value of the environment variable [`JOB_MARK`](super::spawn::JOB_MARK) in the command's processes, by which they are found.
+    /// Value of the environment variable [`JOB_MARK`](super::spawn::JOB_MARK), which identifies the processes of the
+    /// command.
     pub(super) job_mark: String,
     pub(super) pipes: [Option<PipeReader>; 2],
     pub(super) watch: Watch,
@@ -31,16 +32,14 @@ pub(super) struct Running {
     /// Exit status and resource usage of the root process, once it has ended; other processes of the command may
     /// still run.
     end: Option<End>,
-    /// Kernel's count of processes killed for lack of memory, read before the start of the command.
     kills_before: Option<u64>,
-    /// CPU time of the command's orphaned processes that have ended.
     orphans_cpu_time: Duration,
     lost_output: u64,
-    /// Last bytes that the command has written to standard error, for the message about its failure.
+    /// End of the command's standard error, for the message about its failure.
     errors: Vec<u8>,
 }
 
-/// Maximum number of bytes of standard error that are kept: some lines.
+/// Maximum number of bytes of a command's standard error that are kept for an error message.
 const ERRORS: usize = 1 << 11;
 
 struct End {
@@ -48,7 +47,8 @@ struct End {
     at: Instant,
     cpu_time: Duration,
     peak_memory: u64,
-    /// Kernel's count of processes killed for lack of memory, at the end of the command; `None` for a successful command.
+    /// Kernel's count of processes killed for lack of memory, at the end of the command; `None` for a successful
+    /// command.
     kills: Option<u64>,
 }
 
@@ -82,18 +82,16 @@ impl Running {
         }
     }
 
-    /// Returns true if the root process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Returns true if the command may have to be measured or stopped, or is being stopped.
     pub(super) fn is_watched(&self) -> bool {
         !self.has_ended() || self.watch.stopped().is_some()
     }
 
-    /// Checks for the end of the root process. If it has ended, the rest of its process group is killed, unless the command was stopped and
-    /// its grace period has not passed.
+    /// Checks whether the root process has ended. If so, kills the other processes of its process group, unless the
+    /// command was stopped and its grace period has not passed.
     pub(super) fn notice_end(&mut self, now: Instant) -> std::io::Result<()> {
         if self.has_ended() {
             return Ok(());
@@ -106,23 +104,22 @@ impl Running {
             return Ok(());
         }
         if !self.watch.has_grace(now) {
-            // The group is killed before the root process is reaped, because until then its process id, which is also the id of the group, is not
-            // reused.
+            // The group is killed before the root process is reaped, because until then the root's process id, which
+            // is also the id of the group, is not reused.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         let used = self.child.wait4()?;
         let cpu_time = used.rusage.utime + used.rusage.stime;
-        // The kernel's count of processes killed for lack of memory is read only for failed commands, because it
-        // serves to explain failures.
+        // The kernel's count of processes killed for lack of memory serves to explain failures only.
         let kills = if used.status.success() { None } else { out_of_memory::kills() };
         let peak_memory = used.rusage.maxrss;
         self.end = Some(End { status: used.status, at: now, cpu_time, peak_memory, kills });
         Ok(())
     }
 
-    /// Measures the memory of the command's processes when a measurement is due, and sends them a signal when the
-    /// command is to be stopped. `orphans` are the orphaned processes of the command, whose descendants also belong
-    /// to it.
+    /// Measures the memory of the command's processes when a measurement is due, and signals them when the command is
+    /// to be stopped. `orphans` are processes of the command whose parents have ended; their descendants also belong
+    /// to the command.
     pub(super) fn poll(&mut self, orphans: &[Pid], now: Instant) {
         if !self.is_watched() || now < self.watch.next() && self.watch.stopped().is_none() {
             return;
@@ -144,8 +141,8 @@ impl Running {
         self.orphans_cpu_time += time;
     }
 
-    /// Copies output of the command from its pipes to the output file. If `all` is false, reads once from each pipe, so that a command with endless
-    /// output does not block the others.
+    /// Copies output of the command from its pipes to the output file. If `all` is false, reads each pipe only once,
+    /// so that a command with endless output does not block the other commands.
     pub(super) fn copy_output(&mut self, to: &mut Option<OutputWriter>, buffer: &mut [u8], all: bool) {
         for (pipe, stream) in self.pipes.iter_mut().zip(STREAMS) {
             while let Some(reader) = pipe {
@@ -175,7 +172,6 @@ impl Running {
         }
     }
 
-    /// Returns the result of the command, if its root process has ended.
     pub(super) fn ended(&self) -> Option<Ended> {
         let end = self.end.as_ref()?;
         let outcome = match (end.status.code(), end.status.signal()) {
@@ -183,8 +179,8 @@ impl Running {
             (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
-            // The kernel's value for the root process also includes the memory of the starter at the time of the fork. A value no larger than the
-            // starter's own peak is therefore replaced by the measured one.
+            // The kernel's value for the root process includes the memory of the starter at the time of the fork. A
+            // value that is not above the starter's own peak is therefore replaced by the measured value.
             seen if seen > 0 && end.peak_memory <= tree::own_peak() => seen,
             seen => seen.max(end.peak_memory),
         };

@@ -15,18 +15,17 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// Environment variable whose value identifies a command. It serves to find processes of the command that have left
-/// its process group and process tree.
+/// Environment variable whose value identifies a command. It finds processes of the command that have left its
+/// process group and process tree.
 pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
-/// A started root process, and the pipes from which the output of the command is read.
 pub(super) struct Spawned {
     pub(super) child: Child,
-    /// Pipes of standard output and standard error, if they go to the output file.
+    /// Pipes from standard output and standard error of the command, each only if its output goes to the output file.
     pub(super) pipes: [Option<PipeReader>; 2],
 }
 
-/// Starts a command in its own process group. Returns the reason if it cannot be started.
+/// Starts a command in its own process group. If that fails, returns the reason.
 pub(super) fn spawn(request: &Request, job_mark: &str, has_output: bool) -> Result<Spawned, String> {
     let mut command = match &request.program {
         Program::Program { program, arguments } => {
@@ -57,8 +56,8 @@ pub(super) fn spawn(request: &Request, job_mark: &str, has_output: bool) -> Resu
     Ok(Spawned { child, pipes: [stdout, stderr] })
 }
 
-/// Searches a program in the `PATH` and returns its path. With a path, the standard library can use its fast way to start a process, and the error
-/// message can name the program.
+/// Searches a program in the `PATH` and returns its path. Given a path, the standard library can use its fast way to
+/// start a process, and the error message can name the program.
 fn found(program: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, String> {
     let path = Path::new(program);
     if path.components().count() != 1 || program.as_encoded_bytes().contains(&b'/') {
@@ -81,8 +80,8 @@ fn input(input: &Input) -> Result<Stdio, String> {
             let file = regular::open(path);
             file.map(Stdio::from).map_err(|error| format!("standard input {}: {error}", path.display()))
         }
-        // The input of the command is written to an anonymous file, because a pipe would have to be filled while the
-        // command runs.
+        // The input of the command is put into an anonymous file. A pipe would have to be filled while the command
+        // runs.
         Input::Bytes(bytes) => in_memory(bytes)
             .map(Stdio::from)
             .map_err(|error| format!("cannot keep its input in memory: {error}")),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-/// Returns the children of a process, from the kernel's list of children of each thread.
 pub(crate) fn children(of: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else { return Vec::new() };
     let mut children = Vec::new();
@@ -39,7 +38,7 @@ fn pids(list: &str) -> impl Iterator<Item = Pid> {
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
 }
 
-/// Returns the children of a process by a search of all processes, for kernels without lists of children.
+/// Fallback for kernels without lists of children: searches all processes.
 fn children_by_walk(of: Pid) -> Vec<Pid> {
     let parent = of.as_raw_nonzero().to_string();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -47,12 +46,11 @@ fn children_by_walk(of: Pid) -> Vec<Pid> {
     all.filter(|&pid| stat(pid).is_some_and(|stat| field(&stat, PARENT) == Some(parent.as_str()))).collect()
 }
 
-/// Returns a process and all its descendants.
 pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
     let mut found = vec![root];
     let mut next = 0;
     while next < found.len() {
-        // A process id that is reused during the search must not lead to an endless loop.
+        // A process id that is reused during the search must not cause an endless loop.
         let new: Vec<Pid> =
             children(found[next]).into_iter().filter(|child| !found.contains(child)).collect();
         found.extend(new);
@@ -75,7 +73,6 @@ fn resident(pid: Pid) -> u64 {
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// Returns the peak memory of this process in bytes.
 pub(crate) fn own_peak() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -97,7 +94,6 @@ pub(crate) fn cpu_time(pid: Pid) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Returns true if a process has ended and has not been reaped.
 pub(crate) fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_some_and(|stat| field(&stat, STATE) == Some("Z"))
 }
@@ -108,7 +104,6 @@ pub(crate) fn has_variable(pid: Pid, entry: &[u8]) -> bool {
     environment.split(|&byte| byte == 0).any(|found| found == entry)
 }
 
-/// Field numbers in `/proc/PID/stat`, as in proc(5).
 const STATE: usize = 3;
 const PARENT: usize = 4;
 const CPU_TIMES: std::ops::RangeInclusive<usize> = 14..=17;
@@ -119,27 +114,27 @@ fn stat(pid: Pid) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a field of `/proc/PID/stat` after the process name. The name is the second field, is in parentheses and may contain any characters.
+/// Returns a field of `/proc/PID/stat` behind the process name, which is in parentheses and may contain any
+/// characters.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
 }
 
-/// Sends a signal to each process. Processes that have ended are ignored.
 pub(crate) fn signal(to: &[Pid], signal: Signal) {
     for &pid in to {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Reaps a child of this process. Returns false if the child has not ended.
+/// Reaps a child of this process. Returns false if the child still runs.
 pub(crate) fn reap(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
-/// Sends a signal to all descendants of this process, again and again until none is left. This process must be their subreaper. Processes that the
-/// kernel cannot end, such as one that waits for a dead file server, remain.
+/// Sends a signal to all descendants of this process, repeatedly until none is left. This process must be their
+/// subreaper. Processes that the kernel cannot end, such as one that waits for a dead file server, remain.
 pub(crate) fn end_all_descendants(with: Signal) {
-    /// Maximum time to wait for the end of the descendants. A killed process ends within a millisecond, unless it writes a large core file.
+    /// A killed process ends within a millisecond, unless it writes a large core file.
     const PATIENCE: Duration = Duration::from_secs(3);
     let start = std::time::Instant::now();
     loop {
@@ -174,7 +169,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // The shell prints a line when it has started its child, so that the test finds both processes.
+        // The shell's output shows that it has started its child.
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let pid = Pid::from_raw(shell.id() as i32).unwrap();
@@ -182,7 +177,6 @@ mod tests {
         assert_eq!(tree.len(), 2);
         assert_eq!(children_by_walk(pid), tree[1..]);
         assert!(children_by_walk(getpid()).contains(&pid));
-        // Memory that both processes share is counted once.
         assert!((1..resident(tree[0]) + resident(tree[1])).contains(&memory(&tree)));
         signal(&tree, Signal::KILL);
         shell.wait().unwrap();

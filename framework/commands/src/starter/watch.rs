@@ -9,8 +9,8 @@ use crate::event::Stopped;
 /// Time from the start of a command to its first memory measurement. Commands that end earlier are not measured; they use little memory, because a
 /// program fills some gigabytes per second at most.
 const FIRST_POLL: Duration = Duration::from_millis(5);
-/// A command's age divided by this number is the time between two measurements of its memory. If the memory of a command grows steadily, its peak is
-/// thus measured to within a tenth.
+/// The time between two memory measurements of a command is its age divided by this number. If the memory grows
+/// steadily, its measured peak is thus within a tenth of the real one.
 const AGE_PER_POLL: u32 = 10;
 /// Maximum time between two measurements of memory. In this time, a program that fills memory at full speed can exceed its limit by some hundred
 /// megabytes. A measurement takes some ten microseconds per process.
@@ -28,7 +28,6 @@ pub(super) struct Watch {
     grace: Duration,
     peak: u64,
     stopped: Option<(Stopped, Instant)>,
-    /// Last signal that was sent to stop the command: SIGTERM or SIGKILL.
     signalled: Option<Signal>,
 }
 
@@ -43,7 +42,6 @@ impl Watch {
         Watch { start, next_poll, time_limit, memory_limit, grace, peak: 0, stopped: None, signalled: None }
     }
 
-    /// Returns the time at which the next measurement or signal may be due.
     pub(super) fn next(&self) -> Instant {
         let end = match self.stopped {
             Some(_) if self.signalled == Some(Signal::KILL) => None,
@@ -53,12 +51,10 @@ impl Watch {
         end.map_or(self.next_poll, |end| end.min(self.next_poll))
     }
 
-    /// Returns true if a memory measurement is due.
     pub(super) fn wants_memory(&self, now: Instant) -> bool {
         now >= self.next_poll
     }
 
-    /// Records the measured memory and schedules the next measurement.
     pub(super) fn holds(&mut self, memory: u64, now: Instant) {
         self.peak = self.peak.max(memory);
         let mut apart = (now.duration_since(self.start) / AGE_PER_POLL).clamp(FIRST_POLL, MOST_APART);
@@ -85,14 +81,14 @@ impl Watch {
             true => Signal::KILL,
             false => Signal::TERM,
         };
-        // SIGKILL is sent again, because processes may have started between the search for the command's processes and the signal.
+        // SIGKILL is sent repeatedly, because processes may have started between the search for the command's
+        // processes and the signal.
         let is_due = self.signalled != Some(signal) || signal == Signal::KILL;
         self.signalled = Some(signal);
         is_due.then_some(signal)
     }
 
-    /// Stops the command at the time `now`. If the command is being stopped already, the first
-    /// reason for the stop is kept.
+    /// Stops the command. If it is being stopped already, the first reason is kept.
     pub(super) fn stop(&mut self, why: Stopped, now: Instant) {
         self.stopped.get_or_insert((why, now));
     }
@@ -101,12 +97,11 @@ impl Watch {
         self.stopped.map(|(why, _)| why)
     }
 
-    /// Returns true if the command is being stopped and its grace period has not passed: its processes have received SIGTERM and may still run.
+    /// True while a stopped command's processes have only received SIGTERM and may still run.
     pub(super) fn has_grace(&self, now: Instant) -> bool {
         self.stopped.is_some_and(|(_, since)| now.duration_since(since) < self.grace)
     }
 
-    /// Returns the largest measured memory.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 /// Maximum number of symbolic links that Linux resolves in one path (`ELOOP`).
 const LINKS: usize = 40;
 
-/// Target of an output path, by its file type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A regular file with this permission mode, or no file yet. The file is replaced.
     Replaced { at: PathBuf, mode: Option<u32> },
-    /// A FIFO.
+    /// A FIFO (named pipe).
     Fifo(PathBuf),
     /// A device such as a terminal, `/dev/null` or a disk.
     Device(PathBuf),
@@ -22,10 +21,10 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Resolves the links of `path` one by one, because the target of a link need not exist yet.
+    /// Resolves the symbolic links of `path` one by one, because the target of a link need not exist yet.
     ///
     /// # Errors
-    /// If the path names a directory, has no file name or has too many links, and those of the file system.
+    /// If the path names a directory, has no file name or has too many links; errors of the file system.
     pub(super) fn of(path: &Path) -> io::Result<Place> {
         let mut at = path.to_path_buf();
         for _ in 0..LINKS {
@@ -61,8 +60,9 @@ impl Place {
     }
 }
 
-/// Returns true if `link` is a link in `/proc` that represents an open file of a process. Its text cannot be used as a path, because the open file
-/// may have no name; the kernel resolves it to the open file itself.
+/// Returns true if `link` is a link in `/proc` that represents an open file of a process. The text of this link
+/// cannot be used as a path, because the open file may have no name; the kernel resolves the link to the open file
+/// itself.
 fn is_descriptor(link: &Path) -> bool {
     let parent = link.parent().and_then(|parent| parent.canonicalize().ok());
     parent.is_some_and(|parent| parent.starts_with("/proc") && parent.ends_with("fd"))

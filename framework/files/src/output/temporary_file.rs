@@ -12,14 +12,15 @@ use crate::fresh;
 /// Maximum number of bytes of the destination's name that become part of the temporary file's name. File systems limit a name to 255 bytes.
 const NAME: usize = 100;
 
-/// Durability of a finished file: on the disk when the call returns, or not necessarily.
+/// Guarantee for a finished file: its content is on the disk when the call returns, or not necessarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
     Synced,
     Unsynced,
 }
 
-/// Open temporary file with an unpredictable name. It is removed if it is dropped before it is finished.
+/// Open temporary file with an unpredictable name. It is removed if it is dropped before it has been moved to its
+/// destination.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
     file: File,
@@ -29,7 +30,8 @@ pub(super) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Creates a temporary file that will replace `destination`, with the permissions `mode` or, if that is `None`, those of a new file.
+    /// Creates a temporary file that will replace `destination`, with the permissions `mode` or, if `mode` is `None`,
+    /// those of a new file.
     pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<TemporaryFile> {
         let Some(name) = destination.file_name() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file name"));
@@ -47,7 +49,6 @@ impl TemporaryFile {
         Ok(temporary_file)
     }
 
-    /// Moves the file to its destination.
     pub(super) fn finish(mut self, durability: Durability) -> io::Result<()> {
         if durability == Durability::Synced {
             self.file.sync_all()?;
@@ -79,7 +80,8 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Waits until the directory that contains `path` is on the disk, so that the file is found after a crash of the machine.
+/// Waits until the directory that contains `path` is on the disk, so that the file is found after a crash of the
+/// machine.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()

@@ -1,4 +1,4 @@
-//! Tests of outputs of every kind, with real files, links and devices.
+//! Tests of the output to regular files, links, FIFOs and devices.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -74,7 +74,6 @@ fn write_replaces_the_target_of_a_link() {
         }
         assert!(write(&dir.join("round"), b"").is_err());
         assert!(write(&dir.join("folder"), b"").is_err());
-        // A link to a directory, in the middle of the path, is followed.
         write(&dir.join("folder/third"), b"third").unwrap();
         assert_eq!(fs::read(dir.join("elsewhere/third")).unwrap(), b"third");
         assert_eq!(names(&dir.join("elsewhere")), ["file", "new", "third"]);
@@ -127,7 +126,7 @@ fn fifo_receives_all_bytes_and_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     fifo(&path);
-    // The text is longer than the buffer of a FIFO, so that the writer has to wait for the reader.
+    // The text is longer than the buffer of a FIFO, so the writer must wait for the reader.
     let text = "twelve bytes".repeat(20_000);
     let reader = std::thread::spawn({
         let path = path.clone();
@@ -136,7 +135,7 @@ fn fifo_receives_all_bytes_and_is_not_replaced() {
     write(&path, text.as_bytes()).unwrap();
     assert!(reader.join().unwrap() == text);
     assert_eq!(names(dir.path()), ["fifo"]);
-    // `publish` refuses a FIFO, because each publication would wait for a reader.
+    // `publish` refuses a FIFO, because each call would wait for a reader.
     let error = publish(&path, b"state").unwrap_err();
     assert!(error.to_string().contains("is a FIFO, expected a regular file"), "{error}");
 }

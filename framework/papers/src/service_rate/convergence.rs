@@ -10,7 +10,7 @@ pub(super) struct Convergence {
     kernel: [f64; 3],
     tolerance: f64,
     needed: usize,
-    /// Last two standard errors, the older one first. The field `seen` is the number of standard errors so far.
+    /// Last two standard errors, the older one first. The field `seen` counts all standard errors so far.
     last: [f64; 2],
     seen: u64,
     /// Number of consecutive filtered standard errors that are within the tolerance.
@@ -29,7 +29,6 @@ impl Convergence {
         }
     }
 
-    /// Adds a standard error; returns true if the series has converged.
     pub(super) fn add(&mut self, error: f64) -> bool {
         let [older, old] = self.last;
         self.last = [old, error];
@@ -42,7 +41,6 @@ impl Convergence {
         self.row >= self.needed
     }
 
-    /// Starts a new series of standard errors.
     pub(super) fn clear(&mut self) {
         (self.seen, self.row) = (0, 0);
     }

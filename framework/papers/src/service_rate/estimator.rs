@@ -114,9 +114,8 @@ impl RateEstimator {
         self.period
     }
 
-    /// Adds the number of items that passed in one sampling period. Returns the rate of the server when the estimate has
-    /// converged, and then begins the next estimate with the
-    /// samples of the current window.
+    /// Adds the number of items that the server moved in one sampling period. Returns the rate of the server when the
+    /// estimate has converged, and then begins the next estimate with the samples of the current window.
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;
         let deviation = (period - self.period).abs();
@@ -129,8 +128,7 @@ impl RateEstimator {
         let quantile = self.smooth.add(items, self.options.quantile)?;
         self.quantiles.add(quantile);
         let error = self.quantiles.standard_error();
-        // The standard error is not divided by a mean of 0, which occurs only if all samples have 0 items; the
-        // standard error is then 0 as well.
+        // If all samples have 0 items, the mean is 0, and the standard error is 0 without the division.
         let scale =
             if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
         let converged = self.convergence.add(error / scale);

@@ -1,4 +1,5 @@
-//! Tests of the rate estimator against exact sequences of a reference implementation, and with servers of known rate.
+//! Tests that the rate estimator gives exactly the estimates of a reference implementation, and that it finds the
+//! known rates of servers.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -6,7 +7,7 @@ use rand_distr::{Distribution, Poisson};
 
 use super::*;
 
-/// Generates numbers from 0 to 1 by the linear congruential generator x ← (1103515245 x + 12345) mod 2³¹.
+/// Numbers from 0 to 1 by the linear congruential generator x ← (1103515245 x + 12345) mod 2³¹.
 fn congruential(seed: u64) -> impl Iterator<Item = f64> {
     let mut x = seed;
     std::iter::repeat_with(move || {
@@ -15,7 +16,7 @@ fn congruential(seed: u64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Returns 4,000 counts of 195 to 204 items in a sampling period, 15 % of which are halved.
+/// Counts of 195 to 204 items in a sampling period, 15 % of which are halved.
 fn counts() -> Vec<f64> {
     let mut u = congruential(777);
     let mut next = move || u.next().unwrap();
@@ -31,8 +32,8 @@ fn full(items: f64) -> Sample {
     Sample { items, period: 1.0, blocked: false }
 }
 
-/// Feeds `counts` to an estimator. Returns each converged estimate: the index of the last count that it used, and its
-/// rate.
+/// Passes `counts` (items per sampling period) to an estimator. Returns each converged estimate: the index of the
+/// last count that it used, and its rate.
 fn estimates(options: RateOptions, counts: impl IntoIterator<Item = f64>) -> Vec<(usize, f64)> {
     let mut estimator = RateEstimator::new(1.0, options).unwrap();
     let counts = counts.into_iter().enumerate();
@@ -73,8 +74,8 @@ fn rate_is_items_divided_by_time() {
     let mut sample = || estimator.add(Sample { items: 205.0, period: 0.001, blocked: false });
     let estimate = (0..1000).find_map(|_| sample()).unwrap();
     assert!((estimate.bytes_per_second(8.0) - 1_640_000.0).abs() < 1e-3);
-    // The window of samples is full after 31 samples, the convergence filter needs two more, and sixteen filtered values must be within the
-    // tolerance.
+    // The window of samples is full after 31 samples, the convergence filter needs two more, and sixteen filtered
+    // values must be within the tolerance.
     assert_eq!((estimate.samples, estimate.quantiles), (49, 18));
 }
 

@@ -9,36 +9,36 @@ pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
 /// Parameters of a [`RateEstimator`](super::RateEstimator).
 ///
-/// Where the available text of the paper of Beard and Chamberlain gives no value, the default value
-/// is ours.
+/// Where the text of Beard and Chamberlain's paper that was available to us gives no value, the default value is
+/// ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// Number of samples in the sliding window (w in the paper of Beard and Chamberlain, whose
-    /// available text does not give its value); more than 2 · `radius` + 1, and at most 65,536.
+    /// Number of samples in the sliding window: more than 2 · `radius` + 1, and at most 65,536. It is w in the paper
+    /// of Beard and Chamberlain, which gives no value in the text available to us.
     pub window: usize,
     /// Radius of the Gaussian that smooths the window (2 in the paper of Beard and Chamberlain).
     pub radius: usize,
     /// True if the weights of the Gaussian are divided by their sum. The weights as printed in the paper of Beard and Chamberlain sum to 0.9909,
     /// which lowers every estimate by 0.9 %.
     pub normalise: bool,
-    /// Number of standard deviations between the mean and the quantile that counts as the full
-    /// rate; 1.64485 gives the 95th percentile of a Gaussian. The available text of the paper of
-    /// Beard and Chamberlain does not give its value.
+    /// Number of standard deviations between the mean and the quantile that counts as the full rate; 1.64485 gives
+    /// the 95th percentile of a Gaussian. The paper of Beard and Chamberlain gives no value in the text available to
+    /// us.
     pub quantile: f64,
-    /// Standard deviation of the Laplacian of Gaussian for the convergence test. The available text
-    /// of the paper of Beard and Chamberlain does not give its value.
+    /// Standard deviation of the Laplacian of Gaussian for the convergence test. The paper of Beard and Chamberlain
+    /// gives no value in the text available to us.
     pub log_sigma: f64,
     /// True if the mean of the Laplacian kernel is subtracted from the kernel. The kernel as printed in the paper of Beard and Chamberlain sums to
     /// −0.6 and responds to the size of the standard error instead of its change, so that on an absolute scale the estimate never converges.
     pub zero_sum: bool,
     /// True if the standard error is divided by the mean, so that the tolerance has no unit.
     pub relative: bool,
-    /// Maximum absolute value of a filtered standard error that counts as converged. The available
-    /// text of the paper of Beard and Chamberlain does not give its value.
+    /// Maximum absolute value of a filtered standard error that counts as converged. The paper of Beard and
+    /// Chamberlain gives no value in the text available to us.
     pub tolerance: f64,
-    /// Number of consecutive converged values after which the estimate is complete. The available
-    /// text of the paper of Beard and Chamberlain does not give its value.
+    /// Number of consecutive converged values after which the estimate is complete. The paper of Beard and
+    /// Chamberlain gives no value in the text available to us.
     pub convergence_window: usize,
     /// Minimum number of quantiles of which an estimate is the mean; at least 2.
     pub min_quantiles: u64,
@@ -71,7 +71,7 @@ impl RateOptions {
     /// [`ErrorKind::Options`] with the first invalid number.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
-        // The window needs at least 2 · radius + 2 samples, because a standard deviation needs two smoothed values.
+        // A standard deviation needs two smoothed values, so the window needs at least 2 · radius + 2 samples.
         let least = self.radius.saturating_mul(2).saturating_add(2);
         if self.window < least {
             return invalid(format!(

@@ -5,10 +5,11 @@ use armature_planner::estimate::Running;
 use super::kernel::gaussian;
 use super::options::RateOptions;
 
-/// Last w samples after a Gaussian filter: w − 2·radius values, because there is no padding.
+/// Last w samples (items per sampling period) after a Gaussian filter: w − 2·radius values, because there is no
+/// padding.
 ///
-/// A new sample adds one smoothed value and leaves the others unchanged. The window therefore stores only the smoothed values, and as many raw
-/// samples as the kernel is wide.
+/// A new sample adds one smoothed value and leaves the others unchanged. The window therefore stores only the
+/// smoothed values, and as many raw samples as the kernel is wide.
 #[derive(Clone, Debug)]
 pub(super) struct Smooth {
     kernel: Vec<f64>,
@@ -33,7 +34,8 @@ impl Smooth {
         if !self.raw.is_full() {
             return None;
         }
-        // The samples are in the order of time, the oldest first; the opposite order would give the same result, because the kernel is symmetric.
+        // The samples are in the order of time, the oldest first; the opposite order would give the same result,
+        // because the kernel is symmetric.
         let (newer, older) = self.raw.parts();
         let value = older.iter().chain(newer).zip(&self.kernel).map(|(sample, weight)| sample * weight).sum();
         self.smoothed.add(value);
@@ -44,7 +46,6 @@ impl Smooth {
         Some(window.mean() + z * window.deviation())
     }
 
-    /// Returns the mean and the standard deviation of the smoothed window.
     fn statistics(&self) -> Running {
         let mut window = Running::new();
         self.smoothed.values.iter().for_each(|&value| window.add(value));
@@ -52,7 +53,6 @@ impl Smooth {
     }
 }
 
-/// Ring buffer of the last values of a series.
 #[derive(Clone, Debug)]
 struct Ring {
     values: Vec<f64>,
@@ -78,7 +78,7 @@ impl Ring {
         self.values.len() == self.most
     }
 
-    /// Returns the two contiguous parts of a full ring buffer, the part with the newer values first.
+    /// Returns the two contiguous parts of a full ring buffer, the part with the older values last.
     fn parts(&self) -> (&[f64], &[f64]) {
         self.values.split_at(self.next)
     }

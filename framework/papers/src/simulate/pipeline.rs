@@ -22,12 +22,12 @@ pub struct Stream {
     pub production_time: f64,
     /// Busy fraction of the makespan for each processor.
     pub utilisation: Vec<f64>,
-    /// Number of items processed by each host of each block of stages.
+    /// Number of items processed by each host of each block of stages (group of consecutive stages).
     pub items: Vec<Vec<u64>>,
 }
 
-/// Maximum number of items of a simulated stream. The simulation stores the time at which each item leaves, which
-/// takes 128 MiB for this number of items.
+/// Maximum number of items of a simulated stream. For this number, the times at which the items leave the pipeline
+/// take 128 MiB.
 const MOST_ITEMS: u64 = 1 << 24;
 
 /// Simulates `items` items in the pipeline, with at most `window` of them in flight.
@@ -76,7 +76,8 @@ pub fn simulate(
     Ok(run.finish())
 }
 
-/// Completion of one item on one processor. Completions are ordered by time, then by processor, so that the simulation is repeatable.
+/// Completion of one item on one processor. Completions are ordered by time, then by processor, so that the
+/// simulation is repeatable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Completion {
     time: f64,
@@ -102,15 +103,15 @@ struct Run<'a> {
     mapping: &'a Mapping,
     dispatch: Dispatch,
     item_times: Vec<Vec<f64>>,
-    /// For each processor, the blocks of stages that it hosts, and its position among the hosts of each block, in the order in which it serves the
-    /// blocks.
+    /// For each processor, the blocks of stages that it hosts, each with the processor's position among the hosts of
+    /// the block, in the order in which the processor serves the blocks.
     duties: Vec<Vec<(usize, usize)>>,
-    /// True for each block of stages with a serial stage, which must process the items in order.
+    /// True for each block of stages that contains a serial stage, which must process the items in order.
     in_order: Vec<bool>,
-    /// Items that wait before each block of stages.
+    /// Items that wait for each block of stages.
     waiting: Vec<BTreeSet<u64>>,
-    /// For each host of each block of stages, the number of the only item that the host may start. Used if the block
-    /// has a serial stage or dispatch is round robin.
+    /// For each host of each block of stages, the number of the only item that the host may start, if the block has a
+    /// serial stage or dispatch is round robin.
     next: Vec<Vec<u64>>,
     /// For each processor, the block of stages and the item that it processes at present.
     current: Vec<Option<(usize, u64)>>,
@@ -119,9 +120,9 @@ struct Run<'a> {
     total: u64,
     window: u64,
     admitted: u64,
-    /// Items that the last block of stages has completed and that wait for an earlier item, because items leave in order.
+    /// Items that the last block of stages has completed but that wait for an earlier item, because items leave in
+    /// order.
     early: BTreeSet<u64>,
-    /// Times at which the items left the pipeline, in order.
     released: Vec<f64>,
     busy: Vec<f64>,
     done: Vec<Vec<u64>>,
@@ -169,7 +170,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Admits items into the pipeline while the window has space.
     fn admit(&mut self) {
         while self.admitted < self.total && self.admitted - (self.released.len() as u64) < self.window {
             self.waiting[0].insert(self.admitted);
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts on each idle processor the first item that the order of items and the dispatch permit.
+    /// Starts, on each idle processor, the first item that the order of items and the rule of dispatch permit.
     fn start_idle(&mut self) {
         for p in 0..self.current.len() {
             if self.current[p].is_some() {
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the item that block `b` of stages may start now on its `place`-th host, if there is one.
+    /// Returns the item that block `b` of stages may start now on its host number `place`, if there is one.
     fn ready(&self, b: usize, place: usize) -> Option<u64> {
         if self.dispatch == Dispatch::RoundRobin || self.in_order[b] {
             let next = self.next[b][place];

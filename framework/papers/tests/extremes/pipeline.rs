@@ -14,7 +14,6 @@ use crate::numbers::{amount, in_time, index, mostly_amount, mostly_positive, num
 
 const EVERY: [Algorithm; 4] = [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined];
 
-/// Description of a platform, which may be invalid.
 #[derive(Clone, Debug)]
 struct Machine {
     speeds: Vec<f64>,
@@ -27,8 +26,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Replaces invalid processor numbers by valid ones: in the links, in the groups of shared cores, and for the processor at which input arrives
-    /// and output leaves.
+    /// Replaces invalid processor numbers by valid ones: in the links, in the groups of shared cores, and for the
+    /// processor at which input arrives and output leaves.
     fn fitted(mut self) -> Self {
         let processors = self.speeds.len();
         for (from, to, _) in &mut self.others {
@@ -113,15 +112,13 @@ fn options() -> impl Strategy<Value = PlanOptions> {
             replicate_groups: groups,
             share_processors: share,
             budget,
-            // If the budget does not limit the number of evaluated mappings, the stop flag of the search is set from the beginning, so that the
-            // search ends.
+            // If the budget does not limit the search, its stop flag is set from the beginning, so that it ends.
             stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
             ..PlanOptions::default()
         }
     })
 }
 
-/// Plans with every algorithm and with the exhaustive search, and checks the plans. Returns an error if an input is invalid.
 fn planned(machine: &Machine, spec: &PipelineSpec, options: &PlanOptions) -> Result<()> {
     let platform = machine.platform()?;
     let by = |algorithm| plan(&platform, spec, &PlanOptions { algorithm, ..options.clone() });
@@ -182,7 +179,7 @@ proptest! {
             if let Ok(platform) = Platform::with_speeds(&speeds, Link::FREE) {
                 let _ = platform.with_other_speeds(&others);
             }
-            // Numbers of processors from 1000 on that a platform accepts are not tried, because the platform would need up to several GiB.
+            // Platforms accept numbers of processors in this range, too, but would need up to several GiB of memory.
             if !(1000..100_000).contains(&count) {
                 let _ = Platform::uniform(count, speed, Link::FREE);
             }
@@ -223,7 +220,8 @@ fn out_of_range_speeds_are_refused_before_the_search() {
     );
 }
 
-/// Regression: the search went through all sets of processors, also those on which a block must not run, and its budget did not end the search.
+/// Regression: the search went through all sets of processors, even those that must not run the block of stages, and
+/// its budget did not end it.
 #[test]
 fn optimum_search_without_result_stops_at_its_budget() {
     for serial in [true, false] {

@@ -46,7 +46,7 @@ proptest! {
                 for &(items, length, blocked) in &samples {
                     let _ = estimator.add(Sample { items, period: length, blocked });
                     let _ = estimator.add(Sample { items, period, blocked: false });
-                    // Invalid samples do not make later estimates infinite or NaN.
+                    // Invalid samples must not make later estimates infinite or NaN.
                     let rate = estimator.estimate().map(|found| found.rate);
                     assert!(rate.is_none_or(f64::is_finite), "{rate:?}");
                 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, mostly_amount, mostly_positive, positive, some};
 
-/// Generates numbers of pipeline items or loop units: up to 59, which take little time to simulate, or far too many to simulate.
+/// Generates numbers of pipeline items or loop rows: up to 59, which take little time to simulate, or far too many.
 fn few_or_far_too_many() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![4 => 0..60_u64, 1 => Just(u64::MAX), 1 => Just(1 << 40)]
 }
@@ -118,7 +118,8 @@ fn endless_simulations_are_refused_immediately() {
     }
 }
 
-/// A simulation of a loop that runs for years, with a report every 50 ms, ends with an error, because the number of steps is limited.
+/// The simulated loop would run for years and report every 50 ms; the limit of simulation steps ends it with an
+/// error.
 #[test]
 fn simulation_with_too_many_steps_is_aborted() {
     let system = LoopSystem { hook: 1e-9, ..LoopSystem::equal(2, 100, 3, 1e12) };

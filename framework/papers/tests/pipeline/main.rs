@@ -11,7 +11,6 @@ use armature_planner::{ErrorKind, Link, Platform, Result, SharedCores};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Every planner of pipelines; `None` is the exhaustive search.
 const EVERY: [Option<Algorithm>; 5] =
     [Some(Algorithm::Hedpm), Some(Algorithm::Dpm), Some(Algorithm::Bsc), Some(Algorithm::Refined), None];
 
@@ -21,7 +20,8 @@ struct Instance {
     spec: PipelineSpec,
 }
 
-/// Generates a pipeline of up to `stages` stages and a platform of up to `processors` processors.
+/// Generates a pipeline of up to `stages` stages and a platform of up to `processors` processors. `pins` permits
+/// stages that must run on a given processor.
 fn instance(stages: usize, processors: usize, pins: bool) -> impl Strategy<Value = Instance> {
     let nodes = processors + 1;
     let stage = (0.1..20.0_f64, 0.0..5.0_f64, prop::bool::weighted(0.25), prop::bool::weighted(0.2));
@@ -58,7 +58,6 @@ fn dispatch() -> impl Strategy<Value = Dispatch> {
     prop_oneof![Just(Dispatch::RoundRobin), Just(Dispatch::OnDemand)]
 }
 
-/// Generates options with arbitrary rules for mappings, and with a search budget for small instances.
 fn options() -> impl Strategy<Value = PlanOptions> {
     (dispatch(), any::<bool>(), any::<bool>()).prop_map(|(dispatch, replicate_groups, share_processors)| {
         PlanOptions { dispatch, replicate_groups, share_processors, budget: 2_000, ..PlanOptions::default() }
@@ -80,7 +79,8 @@ fn ask(instance: &Instance, options: &PlanOptions, planner: impl Into<Option<Alg
     try_ask(instance, options, planner).unwrap()
 }
 
-/// Returns a valid mapping, selected by the random numbers `choices`. A processor hosts several blocks only if `share` is true.
+/// Returns a valid mapping that the random numbers `choices` select. A processor hosts several blocks of stages only
+/// if `share` is true.
 fn some_mapping(instance: &Instance, share: bool, choices: &[prop::sample::Index]) -> Mapping {
     let processors = instance.platform.processors();
     let mut choices = choices.iter().cycle();
@@ -137,7 +137,6 @@ fn sharing(mapping: &Mapping) -> Sharing {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// The mapping of every plan is valid and follows the rules, and its prediction equals the result of `production_time`.
     #[test]
     fn every_plan_is_valid(instance in instance(7, 6, false), options in options()) {
         for algorithm in EVERY {
@@ -154,7 +153,6 @@ proptest! {
         }
     }
 
-    /// Every planner places pinned stages on the processors to which they are pinned.
     #[test]
     fn pinned_stages_run_on_their_processors(instance in instance(6, 4, true), options in options()) {
         for algorithm in EVERY {
@@ -182,7 +180,7 @@ proptest! {
         }
     }
 
-    /// The refined plan is never worse than a given start mapping that follows the rules. It is never equal to a start mapping that breaks the rules.
+    /// The planner never returns a start mapping that breaks the rules.
     #[test]
     fn refined_plan_is_never_worse_than_its_valid_start(
         instance in instance(8, 6, false),
@@ -235,7 +233,6 @@ proptest! {
         prop_assert_eq!(Mapping::parse(&text, &instance.spec).unwrap(), mapping);
     }
 
-    /// A faster processor never makes a mapping slower.
     #[test]
     fn predictions_are_monotone_in_speed(
         instance in instance(6, 5, false),
@@ -260,13 +257,14 @@ proptest! {
         }
         let before = production_time(platform, spec, &mapping, dispatch).unwrap().production_time;
         let after = production_time(&improved, spec, &mapping, dispatch).unwrap().production_time;
-        // Under on-demand dispatch, the split of items between replicated blocks that share processors is only approximate.
+        // Under on-demand dispatch, the split of items between replicated blocks of stages that share processors is
+        // only approximate.
         let slack = if dispatch == Dispatch::OnDemand && sharing(&mapping) > Sharing::None { 1e-2 } else { 1e-12 };
         prop_assert!(after <= before * (1.0 + slack), "{before} -> {after}: {}", mapping.display(spec));
     }
 
-    /// No processor is busy for more than the whole time, the bottleneck's time equals the production time, and the shares of the hosts of a block
-    /// sum to 1.
+    /// No processor is busy for more than the whole time, the time of the bottleneck equals the production time, and
+    /// the shares of the hosts of a block of stages sum to 1.
     #[test]
     fn predictions_are_consistent(
         instance in instance(6, 5, false),
@@ -287,7 +285,6 @@ proptest! {
         }
     }
 
-    /// The predicted production time agrees with that of a simulated stream.
     #[test]
     fn predictions_agree_with_simulated_streams(
         instance in instance(5, 4, false),
@@ -303,8 +300,8 @@ proptest! {
         let predicted = production_time(platform, spec, &mapping, dispatch).unwrap();
         let stream = simulate(platform, spec, &mapping, dispatch, 20_000, 200).unwrap();
         let ratio = stream.production_time / predicted.production_time;
-        // Replicated blocks that share processors delay each other if the speeds of the processors and links differ by factors of a hundred, as they
-        // do here. The prediction is then only approximate.
+        // Replicated blocks of stages that share processors delay each other if the speeds of processors and links
+        // differ by factors of a hundred, as they do here. The prediction is then only approximate.
         let slack = if sharing(&mapping) == Sharing::None { 0.03 } else { 0.6 };
         prop_assert!(
             (1.0 - slack..1.0 + slack).contains(&ratio),
@@ -389,7 +386,7 @@ fn stopped_search_returns_a_valid_plan() {
     }
 }
 
-/// Four ranks on two cores have 3.04 s of work per item, so the optimum is 1.52 s per item.
+/// The four ranks have 3.04 s of work per item on two cores, so the optimum is 1.52 s per item.
 #[test]
 fn optimum_on_shared_cores_is_found() {
     let spec = PipelineSpec::new(0.0)

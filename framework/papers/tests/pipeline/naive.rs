@@ -39,8 +39,8 @@ fn time(
     slowest
 }
 
-/// Computes the shortest production time of all mappings to disjoint processors. A block of stages may have any set of processors that the options
-/// permit.
+/// Shortest production time of all mappings to disjoint processors. A block of stages may have any set of processors
+/// that the options permit.
 fn optimum(
     instance: &Instance,
     options: &PlanOptions,

@@ -26,8 +26,8 @@ const HALF_LIFE: f64 = 0.3;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreShare {
-    /// Seconds in which the rank was ready to compute, where older seconds count less. The field `lost` is the part of them in which the rank had no
-    /// core.
+    /// Seconds in which the rank was ready to compute, where older seconds count less. The field `lost` counts those
+    /// of them in which the rank had no core.
     took: f64,
     lost: f64,
 }
@@ -87,7 +87,8 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     let (shares, active) = (parts(shares), parts(active));
     let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
     let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_others(rank, &active)).collect();
-    // Weighted difference between the measured and the expected core shares if `load` threads of other programs compete; it grows with `load`.
+    // Weighted difference between the measured and the expected core shares if `load` threads of other programs
+    // compete; it grows with `load`.
     let beyond = |load: f64| -> f64 {
         let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
         let expected = |ready: &[f64]| -> f64 { ready.iter().enumerate().map(|(k, p)| p * part(k)).sum() };
@@ -104,7 +105,8 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Returns, for k = 0, 1, …, the probability that k of the ranks other than `rank` are ready to compute at the same time.
+/// Returns, for k = 0, 1, …, the probability that k of the ranks other than `rank` are ready to compute at the same
+/// time.
 fn ready_others(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
     for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
@@ -117,7 +119,7 @@ fn ready_others(rank: usize, active: &[f64]) -> Vec<f64> {
     ready
 }
 
-/// Lower bound of a core share. A rank that makes any progress gets a larger share.
+/// Lower bound of a core share, below the share of a rank that makes any progress.
 const LEAST: f64 = 1e-3;
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ mod tests {
     fn core_share_follows_a_load_within_half_a_second() {
         let mut share = CoreShare::default();
         (0..400).for_each(|_| share.add(0.005, 0.0));
-        // Another process takes turns with the rank, which therefore has the core only during every second batch.
+        // Another process takes turns with the rank on the core, which the rank has only during every second batch.
         (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
         assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
         (0..120).for_each(|_| share.add(0.005, 0.0));
@@ -137,13 +139,15 @@ mod tests {
 
     #[test]
     fn partly_idle_ranks_do_not_count_as_external_load() {
-        // Two ranks share a core, and each is ready half of the time: while ready, a rank gets the whole core or half of it, 0.75 on average.
+        // Two ranks share a core, and each is ready to compute half of the time. While ready, a rank gets the whole
+        // core or half of it, 0.75 on average.
         assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
         // Four ranks run on two cores, first without other processes, and then together with four other processes.
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
-        // One rank on a shared core gets less than half of it and the other rank more, which does not count as external load.
+        // One rank on a shared core gets less than half of it and the other rank more; this difference is no external
+        // load.
         assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
     }
 

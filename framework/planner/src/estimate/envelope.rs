@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of messages in a generation (a sequence of consecutive messages). The smallest delay is taken over the current and the previous generation.
+/// Number of consecutive messages that form a generation. The smallest delay is that of the current and the previous
+/// generation.
 const GENERATION: u32 = 64;
 
 /// Observed message: its size in bytes, and the seconds between sending and arrival by the clocks of the two ends.
@@ -13,7 +14,6 @@ pub(super) struct Passage {
 }
 
 impl Passage {
-    /// Returns the delay of the message minus the transfer time of its bytes at `bandwidth`.
     pub(super) fn rest(&self, bandwidth: f64) -> f64 {
         self.delay - self.bytes / bandwidth
     }
@@ -29,13 +29,12 @@ pub(super) struct Envelope {
     last: Option<Passage>,
     in_this: u32,
     count: u64,
-    /// Difference in seconds between the smallest delays of the last two complete generations (of 64 messages), each without the transfer time of the
-    /// message.
     spread: Option<f64>,
 }
 
 impl Envelope {
-    /// Adds a message. `bandwidth` is the current estimate of the link's bandwidth, with which messages of unequal size are compared.
+    /// Adds a message. `bandwidth` is the current estimate of the link's bandwidth, with which messages of unequal
+    /// size are compared.
     pub(super) fn add(&mut self, passage: Passage, bandwidth: f64) {
         if self.in_this == GENERATION {
             if let (Some(this), Some(last)) = (self.this, self.last) {
@@ -49,18 +48,17 @@ impl Envelope {
         self.this = least(self.this, Some(passage), bandwidth);
     }
 
-    /// Returns the message with the smallest delay after subtraction of its transfer time at `bandwidth`.
     pub(super) fn least(&self, bandwidth: f64) -> Option<Passage> {
         least(self.last, self.this, bandwidth)
     }
 
-    /// Returns the difference in seconds between the smallest message delays of the last two complete generations. If delays contain random waiting
-    /// times, the smallest delay differs between generations; the delay of the link itself does not.
+    /// Returns the difference in seconds between the smallest message delays of the last two complete generations (of
+    /// 64 messages). Random waiting times make the smallest delay differ between generations; the delay of the link
+    /// itself does not.
     pub(super) fn spread(&self) -> Option<f64> {
         self.spread
     }
 
-    /// Returns the number of messages that were added so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! Fit of the works of stages and of the speeds of ranks to the measured times of stages on ranks.
+//! Estimates the works of stages and the speeds of ranks from the measured times of stages on ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ pub struct Measurement {
     pub stage: usize,
     /// Rank number, from 0.
     pub rank: usize,
-    /// Busy seconds per item. If these are only the seconds in which the rank had its core, use [`FitOptions::of_core_time`].
+    /// Busy seconds of the rank per item of the stage. If these are only the seconds in which the rank had its core,
+    /// use [`FitOptions::of_core_time`].
     pub seconds: f64,
     /// Weight of this measurement relative to the others, for example its number of samples.
     pub weight: f64,
@@ -23,9 +24,10 @@ pub struct Measurement {
 /// Speeds of ranks and works of stages that were known before the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prior {
-    /// Speed of each rank, from a benchmark at start-up (probe). If the work of no stage is known, only the ratios of the speeds matter.
+    /// Speed of each rank, from a benchmark at start-up (probe). As long as the work of every stage is unknown, only
+    /// the ratios of the speeds matter.
     pub speeds: Vec<f64>,
-    /// Work of each stage in units of speed × seconds, if it was declared or fitted before.
+    /// Work of each stage per item, in units of speed × seconds, if it was declared or fitted before.
     pub works: Vec<Option<f64>>,
 }
 
@@ -153,9 +155,10 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
     Ok(from_prior(prior, problem, x, y))
 }
 
-/// Maximum number of rounds in which the least squares problem is solved with new weights.
+/// Maximum number of times that the least squares problem of the fit is solved, each time with new weights.
 const ROUNDS: usize = 60;
-/// Deviation of the logarithm of a speed or work from its prior below which the deviation counts by its square and not by its size.
+/// Deviation of the logarithm of a rank's speed or of a stage's work from its value before the measurements (prior).
+/// Below it, a deviation counts by its square; above it, by its size.
 const SHARP: f64 = 1e-3;
 
 fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<()> {
@@ -194,13 +197,12 @@ fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> R
     Ok(())
 }
 
-/// Least squares problem of the fit: measurements and prior values as logarithms.
+/// Least squares problem of the fit: logarithms of the measured times and of the values that were known before.
 struct Problem {
-    /// Measurements of each rank: (stage, logarithm of the seconds, weight).
+    /// Measurements of each rank: (stage, logarithm of the seconds per item, weight).
     seen: Vec<Vec<(usize, f64, f64)>>,
     log_speeds: Vec<f64>,
     log_works: Vec<Option<f64>>,
-    /// Number of measurements of each stage.
     stage_count: Vec<u64>,
 }
 
@@ -220,9 +222,10 @@ impl Problem {
         }
     }
 
-    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over the logarithms of the works, x_s, and of the speeds, y_r. A
-    /// measurement has the logarithm l of its seconds and the weight m; p_r and p_s are the weights of the priors. For given x, y_r = (Σ_s m (x_s −
-    /// l) + p_r prior) / (Σ_s m + p_r). Substitution leaves one equation for each measured stage.
+    /// Minimises Σ m (x_s − y_r − l)² + Σ p_r (y_r − prior)² + Σ p_s (x_s − prior)² over the logarithms of the
+    /// stages' works, x_s, and of the ranks' speeds, y_r. A measurement has the logarithm l of its seconds and the
+    /// weight m; p_r and p_s are the weights of the values known before (priors). For given x, y_r = (Σ_s m (x_s − l)
+    /// + p_r prior) / (Σ_s m + p_r). Substitution leaves one equation for each measured stage.
     fn solve(&self, pull_rank: &[f64], pull_stage: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
         let stages = self.stage_count.len();
         let mut index = vec![None; stages];
@@ -269,8 +272,8 @@ impl Problem {
         Some((x, y))
     }
 
-    /// Returns true if anything in addition to its prior speed determines the speed of a rank: another rank that ran one of its stages, or a stage
-    /// whose work was known before the measurements.
+    /// Returns true if the speed of a rank is determined by more than its value before the measurements: by another
+    /// rank that ran one of its stages, or by a stage whose work was known before.
     fn is_compared(&self, rank: usize) -> bool {
         self.seen[rank].iter().any(|&(stage, ..)| {
             self.log_works[stage].is_some()
@@ -283,7 +286,6 @@ impl Problem {
     }
 }
 
-/// Converts the logarithms of the works `x` and of the speeds `y` to estimates with their sources.
 fn from_prior(prior: &Prior, problem: Problem, x: Vec<f64>, y: Vec<f64>) -> Fit {
     let works = prior.works.iter().enumerate().map(|(s, before)| match problem.stage_count[s] {
         0 => before.map(Estimate::declared),

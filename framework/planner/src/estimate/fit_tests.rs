@@ -1,4 +1,4 @@
-//! Tests that known works and speeds are recovered from the measured times that result from them.
+//! Tests that the fit recovers known works of stages and speeds of ranks from the times that result from them.
 
 use proptest::prelude::*;
 
@@ -60,7 +60,8 @@ fn rank_without_shared_stages_keeps_the_prior() {
 
 #[test]
 fn ranks_are_compared_through_a_chain_of_stages() {
-    // Ranks 0 and 1 share stage 0, and ranks 1 and 2 share stage 1. Rank 2 has half the speed of the other ranks.
+    // Ranks 0 and 1 share stage 0, and ranks 1 and 2 share stage 1. The times of stage 1 show that rank 2 has half
+    // the speed of the others.
     let seen = [took(0, 0, 0.01), took(0, 1, 0.01), took(1, 1, 0.03), took(1, 2, 0.06), took(2, 2, 0.10)];
     let fit = fitted(&seen, &Prior::probed(&[1.0; 3], 3));
     assert_near(&speeds(&fit), &[1.0, 1.0, 0.5]);
@@ -70,16 +71,17 @@ fn ranks_are_compared_through_a_chain_of_stages() {
 #[test]
 fn known_works_distinguish_slow_ranks_from_slow_work() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
-    // Both stages of rank 0 take twice as long as the prior predicts. No other rank ran these stages, so the rank is slower.
+    // Both stages of rank 0 take twice as long as expected before the measurements. No other rank ran these stages,
+    // so the rank is slower.
     let slower_rank = fitted(&[took(0, 0, 0.02), took(1, 0, 0.04), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&slower_rank), &[0.5, 1.0, 1.0]);
-    // Stage 2 takes twice as long as the prior predicts on every rank, so its work has doubled.
+    // Stage 2 takes twice as long as expected on every rank, so its work has doubled.
     let slower_work =
         fitted(&[took(2, 0, 0.06), took(2, 1, 0.06), took(2, 2, 0.06), took(0, 0, 0.01)], &prior);
     assert_near(&speeds(&slower_work), &[1.0; 3]);
     assert_near(&[slower_work.works[2].unwrap().value], &[0.06]);
-    // If the only measured stage of a rank takes longer than the prior predicts, the rank counts as slower, because speeds change more often than
-    // works.
+    // If the only measured stage of a rank takes longer than expected, the rank counts as slower, because speeds
+    // change more often than works.
     let one = fitted(&[took(0, 0, 0.02), took(2, 1, 0.03)], &prior);
     assert_near(&speeds(&one), &[0.5, 1.0, 1.0]);
 }
@@ -88,12 +90,13 @@ fn known_works_distinguish_slow_ranks_from_slow_work() {
 fn core_time_distinguishes_heavier_stages_from_slower_ranks() {
     let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
     let fitted = |seen: &[Measurement]| fit(seen, &prior, &FitOptions::of_core_time()).unwrap();
-    // With times in which the rank had its core: stage 2, which runs on one rank only, takes twice as long, so its work has doubled.
+    // The times count only while the rank had its core. Stage 2, which runs on one rank only, takes twice as long, so
+    // its work has doubled.
     let phase = fitted(&[took(0, 0, 0.01), took(1, 1, 0.02), took(2, 2, 0.06)]);
     assert_near(&speeds(&phase), &[1.0; 3]);
     assert_near(&[phase.works[2].unwrap().value], &[0.06]);
-    // Both stages of rank 0 take longer, although the rank had its core, so the rank is slower, for example because of a lower clock rate or another
-    // program on the same cache.
+    // Both stages of rank 0 take longer, although the rank had its core. So the rank is slower, for example because
+    // of a lower clock rate or another program on the same cache.
     let rank = fitted(&[took(0, 0, 0.015), took(1, 0, 0.03), took(2, 1, 0.03)]);
     assert_near(&speeds(&rank), &[1.0 / 1.5, 1.0, 1.0]);
 }

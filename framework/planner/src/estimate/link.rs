@@ -9,9 +9,10 @@ use crate::range;
 
 /// Minimum number of messages of a size class (small or large) for an estimate from this class.
 pub(super) const ENOUGH: u64 = 8;
-/// Limits in bytes of the border between small and large messages; the border follows from the prior values of the link. With a lower border,
-/// messages of control information would count as large; with a higher border, hardly any message would. If the prior values determine no border, it
-/// is the geometric mean of the limits.
+/// Limits in bytes of the border between small and large messages. The border is the message size at which the link's
+/// set-up time and transfer time, as known before any traffic, are equal. With a lower border, control messages would
+/// count as large; with a higher border, hardly any message would. If these times determine no border, it is the
+/// geometric mean of the limits.
 const BORDERS: [f64; 2] = [1_024.0, 1_048_576.0];
 
 /// Estimator of one direction of a connection, from the delays of its messages.
@@ -106,7 +107,6 @@ impl LinkTraffic {
             self.small.add(passage, self.bandwidth);
         } else if bytes >= self.border.1 {
             self.large.add(passage, self.bandwidth);
-            // Later messages of unequal size are compared with the bandwidth estimated so far.
             if let Some(bandwidth) = self.slope() {
                 self.bandwidth = bandwidth;
             }
@@ -139,12 +139,10 @@ impl LinkTraffic {
         self.small.count() + self.large.count()
     }
 
-    /// Creates an estimate from a value that was known before any traffic.
     pub(super) fn known(&self, value: f64) -> Estimate {
         Estimate { source: self.source, ..Estimate::declared(value) }
     }
 
-    /// Creates an estimate from a value that was computed from the traffic.
     pub(super) fn found(&self, value: f64) -> Estimate {
         Estimate { value, source: Source::Envelope, settled: true, count: self.count() }
     }
@@ -157,8 +155,8 @@ impl LinkTraffic {
         Some(0.5 * (rest(self)? - rest(back)?))
     }
 
-    /// Returns the bandwidth in bytes/s from the smallest delays of small and large messages, if there are enough messages of both classes and the
-    /// large messages take longer.
+    /// Returns the bandwidth in bytes/s from the smallest delays of small and of large messages, if there are enough
+    /// messages of both classes and the large messages take longer.
     pub(super) fn slope(&self) -> Option<f64> {
         if self.small.count() < ENOUGH || self.large.count() < ENOUGH {
             return None;
@@ -169,7 +167,8 @@ impl LinkTraffic {
         range::is_positive(bandwidth).then_some(bandwidth)
     }
 
-    /// Returns the smallest delay of small messages minus their transfer time, which is set-up time plus clock offset.
+    /// Returns the smallest delay of small messages minus their transfer time, which is the set-up time plus the
+    /// offset of the clocks.
     pub(super) fn least_rest(&self, bandwidth: f64) -> Option<f64> {
         if self.small.count() < ENOUGH {
             return None;
@@ -179,7 +178,7 @@ impl LinkTraffic {
     }
 }
 
-/// Returns a set-up time that was computed with a clock offset, clamped to 0, because the error of the offset can make it negative; `None` for NaN.
+/// Clamps a set-up time to 0, because the error of the clock offset can make it negative. Returns `None` for NaN.
 pub(super) fn not_negative(setup: f64) -> Option<f64> {
     if setup.is_nan() { None } else { range::amount(setup.max(0.0)) }
 }
@@ -194,7 +193,6 @@ mod tests {
 
     const PROBED: Link = Link { bandwidth: 1e9, setup: 50e-6 };
 
-    /// Sends `messages` messages over a link, two small messages for each large one. Each message waits for 200 µs on average.
     fn send(traffic: &mut LinkTraffic, real: Link, offset: f64, messages: u32, rng: &mut StdRng) {
         let waiting = Exp::new(1.0 / 200e-6).unwrap();
         for i in 0..messages {
@@ -266,8 +264,8 @@ mod tests {
             send(&mut traffic, real, offset, 600, &mut StdRng::seed_from_u64(seed));
             let estimate = traffic.estimate(Some(offset));
             prop_assert_eq!(estimate.bandwidth.source, Source::Envelope);
-            // The smallest delays of messages still contain some microseconds of waiting time. They matter only if the link is so fast that a
-            // megabyte takes little longer.
+            // The smallest delays still contain some microseconds of waiting time, which matter only if a megabyte
+            // takes hardly longer.
             let slack = 40e-6;
             let time = |link: Link| link.time(1e6);
             let (found, wanted) = (time(estimate.link()), time(real));

@@ -4,12 +4,12 @@ use super::envelope::{Envelope, Passage};
 use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
 use crate::range;
 
-/// Maximum relative difference between the smallest message delays of two generations (of 64 messages each) with which a delay counts as that of the
-/// link itself and not as waiting time.
+/// Maximum relative difference between the smallest message delays of two generations (64 messages each). With a
+/// smaller difference, the delay counts as that of the link itself and not as waiting time.
 const MAX_SPREAD: f64 = 1.0 / 8.0;
 
-/// Measured transfer time of a number of bytes, and the difference (s) between the smallest delays of the last two sets of 64 messages, if it is
-/// known.
+/// Measured transfer time of a number of bytes, with the difference in seconds between the smallest delays of the
+/// last two generations of 64 messages, if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,
@@ -64,8 +64,8 @@ impl LinkTraffic {
         LinkEstimate { bandwidth, setup }
     }
 
-    /// Returns a number of bytes and the seconds of their transfer without set-up time; their quotient is the bandwidth. `None` if the traffic
-    /// determines no bandwidth.
+    /// Returns a number of bytes and the seconds of their transfer without set-up time, whose quotient is the
+    /// bandwidth. Returns `None` if the traffic determines no bandwidth.
     fn transfer(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> Option<Reading> {
         if let (Some(small), Some(large)) = (self.reading(&self.small), self.reading(&self.large)) {
             let (bytes, seconds) = (large.bytes - small.bytes, large.seconds - small.seconds);
@@ -82,7 +82,7 @@ impl LinkTraffic {
         (both.bytes >= self.border.1 && seconds > setup).then_some(Reading { seconds, ..both })
     }
 
-    /// Returns the time of a message of 0 bytes, if the bandwidth of the link is `bandwidth`.
+    /// Returns the time of a message of 0 bytes for the given bandwidth, which is the set-up time of the link.
     fn start(&self, offset: Option<f64>, back: Option<&LinkTraffic>, bandwidth: f64) -> Option<Reading> {
         let empty = |traffic: &LinkTraffic| {
             let small = traffic.reading(&traffic.small)?;
@@ -100,12 +100,10 @@ impl LinkTraffic {
         Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
     }
 
-    /// Returns the smallest delay of large messages, or of small messages if too few large ones arrived.
     fn main(&self) -> Option<Reading> {
         self.reading(&self.large).or_else(|| self.reading(&self.small))
     }
 
-    /// Returns the smallest delay of a size class of messages, if enough messages of the class arrived.
     fn reading(&self, class: &Envelope) -> Option<Reading> {
         if class.count() < ENOUGH {
             return None;
@@ -116,7 +114,6 @@ impl LinkTraffic {
 }
 
 impl Reading {
-    /// Adds two measured transfers: their bytes, their seconds, and the differences of their delays between generations of messages.
     fn and(&self, other: &Reading) -> Reading {
         Reading {
             bytes: self.bytes + other.bytes,
@@ -125,7 +122,8 @@ impl Reading {
         }
     }
 
-    /// Returns true if the delay hardly differs between two generations of messages, so that it is not random waiting time.
+    /// Returns true if the smallest delay hardly differs between two generations of messages, so that it is not
+    /// random waiting time.
     fn has_stable_delay(&self) -> bool {
         self.spread.is_some_and(|spread| spread <= MAX_SPREAD * self.seconds)
     }
@@ -142,8 +140,6 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e7, setup: 2e-3 };
 
-    /// Returns the observed traffic of `rounds` messages of each size over a link. Each message waits for up to `wait` seconds in addition to its
-    /// transfer.
     fn traffic(link: Link, offset: f64, sizes: &[f64], rounds: u32, wait: f64, seed: u64) -> LinkTraffic {
         let mut traffic = LinkTraffic::new(PROBED);
         let mut rng = StdRng::seed_from_u64(seed);
@@ -166,9 +162,11 @@ mod tests {
             link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
         };
         let wrong = (0..400).filter(|&seed| wrong(seed)).count();
-        // Up to 20 of the 400 estimates may be wrong, because the smallest waiting times of two generations of messages may agree by chance.
+        // Up to 20 of the 400 estimates may be wrong, because the smallest waiting times of two generations of
+        // messages may agree by chance.
         assert!(wrong <= 20, "{wrong} of 400");
-        // `estimate`, which does not compare generations of messages as `cautious` does, takes waiting time for a long set-up time.
+        // `estimate`, unlike `cautious`, does not compare generations of messages, so it takes waiting time for
+        // set-up time.
         let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
         assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
     }

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 pub struct Running {
     count: u64,
     mean: f64,
-    /// Sum of the squared deviations of the values from their mean.
     squares: f64,
 }
 

@@ -3,17 +3,22 @@
 use super::value::{Estimate, Source};
 use crate::range;
 
-/// Minimum busy seconds of a sample; shorter batches are combined into one sample. The value is several turns of the scheduler and thousands of clock
-/// ticks. With a much smaller value, a batch during which the rank was briefly descheduled becomes a separate sample, and is clipped.
+/// Minimum busy seconds of a sample; shorter batches are combined into one sample. The value is several turns of the
+/// scheduler and thousands of clock ticks. With a much smaller value, a batch during which the rank was briefly
+/// descheduled would be a separate sample, and be clipped.
 const SAMPLE: f64 = 0.005;
-/// Number of samples after which an old sample counts half. With twice the number, the estimate follows a change half as fast.
+/// Number of samples after which an old sample counts half in the mean time per item. With twice the number, the
+/// estimate follows a change half as fast.
 const HALF_LIFE: usize = 16;
-/// Number of samples that are kept. Older samples would have less than a sixteenth of the weight of a new one.
+/// Number of stored samples of the time per item. Older samples would have less than a sixteenth of the weight of a
+/// new one.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
-/// Maximum of a sample, as a multiple of the median of the samples; larger samples are clipped. Of exponentially distributed times one in thirty is
-/// clipped, and the mean becomes 3 % too low. A single spike that is much longer raises the mean of a full ring of samples by a fifth.
+/// Maximum of a sample of the time per item, as a multiple of the median of the samples; larger samples are clipped.
+/// Of exponentially distributed times one in thirty is clipped, and the mean becomes 3 % too low. A single much
+/// larger sample (spike) raises the mean of all stored samples by a fifth.
 const CLIP: f64 = 5.0;
-/// Number of samples from which on the estimate is reliable: the mean of five exponentially distributed times has an error of 45 %.
+/// Minimum number of samples for a reliable estimate: the mean of five exponentially distributed times has an error
+/// of 45 %.
 const SETTLED: usize = 5;
 
 /// Robust estimate of the busy seconds per item of one stage on one rank.
@@ -43,7 +48,7 @@ pub struct ServiceTime {
     samples: [Sample; WINDOW],
     len: usize,
     next: usize,
-    /// Items and busy seconds of the batches that are not yet part of a complete sample.
+    /// Items and busy seconds of batches that do not yet form a complete sample.
     open: Sample,
     batches: u64,
 }
@@ -85,7 +90,6 @@ impl ServiceTime {
     pub fn estimate(&self) -> Option<Estimate> {
         let settled = self.len >= SETTLED;
         let estimate = |value| Estimate { value, source: Source::RobustMean, settled, count: self.batches };
-        // Before the first full sample, the estimate is computed from the batches so far.
         if self.len == 0 {
             let Sample { items, busy } = self.open;
             return (items > 0.0 && busy > 0.0).then(|| estimate(busy / items));
@@ -106,7 +110,7 @@ impl ServiceTime {
     }
 }
 
-/// Returns the weighted median: the smallest value that at least half of the weight does not exceed. Sorts its argument, which must not be empty.
+/// Smallest value that at least half of the weight does not exceed. Sorts its argument, which must not be empty.
 fn weighted_median(weighted: &mut [(f64, f64)]) -> f64 {
     weighted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = 0.5 * weighted.iter().map(|(_, weight)| weight).sum::<f64>();
@@ -180,7 +184,8 @@ mod tests {
     #[test]
     fn short_batches_are_aggregated() {
         let mut service = ServiceTime::default();
-        // Every hundredth batch is delayed by a millisecond. The delay raises the mean time by about 10 µs and counts as work, not as an outlier.
+        // A delay of a millisecond for every hundredth batch raises the mean time by about 10 µs and counts as work,
+        // not as an outlier.
         for i in 0..100_000 {
             service.add(1, if i % 100 == 0 { 1e-3 } else { 10e-6 });
         }
@@ -191,7 +196,6 @@ mod tests {
     #[test]
     fn batches_are_weighted_by_items() {
         let mut service = ServiceTime::default();
-        // Batches of 30 items at 1 ms per item and of 10 items at 2 ms per item alternate.
         for _ in 0..200 {
             service.add(30, 0.030);
             service.add(10, 0.020);

@@ -59,7 +59,6 @@ impl Estimate {
     }
 }
 
-/// Formats the value, its source, the number of measurements, and a note if the value has not settled.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.4e} ({}", self.value, self.source)?;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Map from the number of a worker (its rank) to a value of any type. A look-up takes one step if the numbers are consecutive, as rank numbers
-/// usually are.
+/// Map from the number of a worker (its rank) to a value. A look-up takes one step if the numbers are consecutive, as
+/// rank numbers usually are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ByWorker<T> {
     /// Pairs of a worker's number and its value, in ascending order of the numbers.
@@ -17,7 +17,7 @@ impl<T> Default for ByWorker<T> {
 }
 
 impl<T> ByWorker<T> {
-    /// Returns the index of a worker's entry, or the index at which its entry must be inserted.
+    /// Returns the index of a worker's entry as `Ok`, or the index at which its entry must be inserted as `Err`.
     fn place(&self, worker: usize) -> Result<usize, usize> {
         let first = self.entries.first().map_or(0, |&(first, _)| first);
         let likely = worker.wrapping_sub(first);

@@ -6,7 +6,7 @@ use super::knowledge::{ChunkDone, Knowledge, Supply};
 use super::policy::{Policy, View, policy};
 use super::statistics::TaskStatistics;
 
-/// Minimum number of remaining tasks per worker that is assumed for a stream of unknown length.
+/// Minimum number of remaining tasks per worker that chunk policies assume for a stream of unknown length.
 const SURE_TO_COME: u64 = 8;
 
 /// Computes the number of tasks of the next chunk for a worker.
@@ -42,15 +42,13 @@ pub struct Chunker {
     iteration: u64,
     total: u64,
     supply: Supply,
-    /// Number of tasks that were dispatched in this iteration and not returned.
+    /// Number of tasks dispatched in this iteration, without those that were returned.
     dispatched: u64,
     workers: Vec<usize>,
     statistics: TaskStatistics,
-    /// True if the chunk policy has begun the current iteration.
     planned: bool,
 }
 
-/// Chunk policy that is fixed, or that is selected automatically.
 #[derive(Debug)]
 enum Decides {
     Policy(Box<dyn Policy>),
@@ -233,7 +231,7 @@ impl Chunker {
         &self.statistics
     }
 
-    /// Returns the number of remaining tasks that policies assume (R in the formulas of the policies).
+    /// Returns the number of remaining tasks that chunk policies assume (R in the formulas of the policies).
     fn remaining(&self) -> u64 {
         match self.supply {
             Supply::Exactly(left) => left,

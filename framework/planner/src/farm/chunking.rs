@@ -27,7 +27,7 @@ pub enum Chunking {
     Auto,
     /// One chunk for each worker; all chunks have the same size.
     Static,
-    /// Chunks of the given number of tasks; [`Chunking::fixed`] takes a plain number.
+    /// Chunks of the given number of tasks. [`Chunking::fixed`] creates this variant from a plain number.
     Fixed(NonZeroUsize),
     /// A policy of the literature.
     Policy(Published),
@@ -72,7 +72,6 @@ pub enum Published {
     KruskalWeiss,
 }
 
-/// Kinds of chunking without a parameter, with their names.
 const NAMES: [(Chunking, &str); 13] = [
     (Chunking::Auto, "auto"),
     (Chunking::Static, "static"),

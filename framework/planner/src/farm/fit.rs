@@ -1,4 +1,4 @@
-//! Fit of the parameters of the farm model to measurements.
+//! Estimates the parameters of the farm model from measurements.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,15 @@ use super::messages::{MessageCosts, StartUp};
 use super::model::{IterationModel, Protocol};
 use crate::range;
 
-/// Number of measured messages that the fit keeps; older ones are forgotten.
+/// Number of measured messages that the fit of message costs keeps; older ones are forgotten.
 const MEMORY: usize = 512;
-/// Minimum number of messages below and above the border between small and large messages, for separate start-up times.
+/// Minimum number of measured messages below, and also above, the border between small and large messages, for
+/// separate start-up times.
 const ENOUGH: usize = 8;
 /// Two start-up times (for small and for large messages) are accepted if they reduce the sum of the squared residuals to at most this fraction of the
 /// sum with one start-up time.
 const CLEARER: f64 = 0.5;
-/// Weight of the latest iteration in the running means of bytes and times per iteration.
+/// Weight of the latest iteration of a farm in the running means of bytes and times per iteration.
 const NEWEST: f64 = 0.3;
 
 /// Collects measurements of messages and iterations, and fits the parameters of an [`IterationModel`] to them: message costs, volume, computing time
@@ -42,7 +43,6 @@ pub struct FarmFit {
     iteration: Option<Iteration>,
 }
 
-/// Means of the measured bytes and times over the iterations of a farm.
 #[derive(Clone, Copy, Debug)]
 struct Iteration {
     out: f64,
@@ -105,7 +105,7 @@ impl FarmFit {
             start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
             per_byte: lines.slope.max(0.0),
         };
-        // If one line fits the message times except for rounding errors, two lines are not used.
+        // If one line fits the message times except for rounding errors, a second line is not needed.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
             Some((two, border))
@@ -125,7 +125,8 @@ impl FarmFit {
         Some(IterationModel { messages: self.messages(), volume, out, compute, master, protocol })
     }
 
-    /// Returns message costs for messages that all have the same size: the prior time per byte, and the rest of the measured time as start-up time.
+    /// Returns message costs for messages that all have the same size: the time per byte is the value known before,
+    /// and the rest of the measured time is the start-up time.
     fn without_slope(&self, points: &[(f64, f64)]) -> MessageCosts {
         if points.len() < ENOUGH {
             return self.prior;
@@ -135,8 +136,8 @@ impl FarmFit {
     }
 }
 
-/// Returns the points (bytes, seconds) in order of size, without points whose time is more than four times the median of the eight points around
-/// them.
+/// Returns the points (bytes, seconds) in order of size, without points whose time is more than four times the median
+/// of the eight points around them.
 fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let usual = |i: usize| {
         let first = i.saturating_sub(ENOUGH / 2).min(points.len().saturating_sub(ENOUGH));

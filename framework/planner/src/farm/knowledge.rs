@@ -15,8 +15,9 @@ pub enum Supply {
     AtLeast(u64),
 }
 
-/// Maximum number of queued chunks per worker that policies and simulations consider. A simulated iteration contains a request for each of them, so
-/// more would slow the simulation down. No worker needs more queued chunks to stay busy.
+/// Maximum number of queued chunks per worker that chunk policies and simulations consider. A simulated iteration
+/// contains a request for each of them, so more would slow the simulation down. No worker needs more queued chunks to
+/// stay busy.
 const MOST_AHEAD: u32 = 64;
 
 /// Properties of a farm other than the times of its tasks. Negative costs and sizes and NaN count as 0, values above 1e60 as 1e60.
@@ -40,7 +41,6 @@ pub struct Knowledge {
 }
 
 impl Default for Knowledge {
-    /// Returns the properties of a farm with messages without cost, one chunk at a time, and a master that does not compute.
     fn default() -> Self {
         Knowledge {
             now: 0.0,
@@ -55,7 +55,6 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
-    /// Returns the properties of the farm, clamped to the range of numbers that the planner's models accept.
     pub(crate) fn usable(&self) -> Self {
         Knowledge {
             now: if range::amount(self.now.abs()).is_some() { self.now } else { 0.0 },
@@ -120,10 +119,10 @@ impl ChunkDone {
         ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
     }
 
-    /// Returns the report, clamped to the range of numbers that the planner's models accept; `None` if it contains invalid numbers.
+    /// Clamps the report to the range of numbers that the planner's models accept. Returns `None` if the report
+    /// contains invalid numbers.
     pub(crate) fn usable(&self) -> Option<ChunkDone> {
         let sum = range::amount(self.sum).filter(|_| self.tasks > 0)?;
-        // Largest accepted square: the square of the largest number that the models accept.
         let most = range::LARGEST * range::LARGEST;
         let squares = (self.squares <= most).then_some(self.squares.max(0.0))?;
         // A mean task time below the smallest accepted number counts as 0, because the models divide by the mean.

@@ -69,8 +69,8 @@ impl MessageCosts {
         self.start_up.of(bytes) + self.per_byte * bytes
     }
 
-    /// Returns the message costs clamped to the range that the planner's models accept: negative numbers and NaN become 0, and numbers that are too
-    /// large become the largest accepted number.
+    /// Clamps the message costs to the range that the planner's models accept: negative numbers and NaN become 0, and
+    /// numbers that are too large become the largest accepted number.
     pub(super) fn usable(&self) -> Self {
         let StartUp { small, border, large } = self.start_up;
         let border = if border.is_nan() { f64::INFINITY } else { border };

@@ -77,7 +77,6 @@ impl IterationModel {
         Ok(())
     }
 
-    /// Returns the start-up time of a message if the bytes of an iteration are divided among `n` workers.
     fn start_up(&self, n: usize) -> f64 {
         self.messages.start_up.of(self.volume / n as f64)
     }
@@ -176,7 +175,7 @@ impl IterationModel {
     }
 }
 
-/// Returns a range of numbers of workers without those that are larger than its first by a million or more, which are not evaluated.
+/// Leaves out numbers of workers that are larger than the first by a million or more.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
     first..=last.min(first.saturating_add(MOST_RANKS - 1))

@@ -1,4 +1,5 @@
-//! Quality of plans of workflows.
+//! Experiment on the quality of workflow plans: block planners and list planners in the models of their papers, all
+//! planners together, and the graph partitioner.
 
 mod best;
 mod blocks;
@@ -8,8 +9,6 @@ mod lists;
 use crate::verdict::Interval;
 use crate::{Experiment, Outcome, Report, stats};
 
-/// Experiment: block planners and list planners in the models of their papers, all planners together, and the graph
-/// partitioner.
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-quality",
     about: "plans of workflows: DagHetPart against DagHetMem, HEFTM against HEFT, the best of all, cuts of partitions",
@@ -31,7 +30,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the geometric mean in percent of the ratios, of which each is that of one workflow, with a 95 % interval.
 fn geometric(ratios: &[f64]) -> Interval {
     let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
     let Interval { value, low, high } = stats::mean_interval(&logs);

@@ -5,30 +5,26 @@ use armature_planner::workflow::{Cluster, Plan, Situation, Workflow, plan_rest, 
 
 use crate::Outcome;
 
-/// Number of equal steps of the predicted makespan, at each of which the run checks whether a new plan ends earlier.
+/// Number of equal steps into which the run divides the predicted makespan; after each it checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
-/// Time that a new plan must save to be adopted, relative to the predicted makespan.
+/// Minimum time that a new plan must save, relative to the predicted makespan.
 const MIN_GAIN: f64 = 0.01;
-/// Number of tasks whose real work and memory are revealed at a time as long as they fit. If one of them does
-/// not fit, tasks are revealed one at a time in the order of their starts to find it.
+/// Number of tasks whose real work and memory the simulated run reveals at once if they fit into memory. If they do not, it reveals tasks one by one
+/// in the order of their starts, to find the task that does not fit.
 const REVEALED_AT_ONCE: usize = 16;
 
-/// Result of a run with replanning.
 pub(super) struct Ended {
     /// Makespan, or `None` if the remaining tasks could not be planned.
     pub(super) makespan: Option<f64>,
-    /// Number of new plans that the run adopted.
     pub(super) fresh: usize,
 }
 
-/// State of a run with replanning.
 struct Run<'a> {
     real: &'a Workflow,
     cluster: &'a Cluster,
-    /// Workflow with the real work and memory of started tasks and the estimates for the others.
+    /// Workflow with the real work and memory of started tasks, and the estimates for the other tasks.
     known: Workflow,
     is_known: Vec<bool>,
-    /// Plan that the run follows at present.
     plan: Plan,
     /// Progress of the run (started tasks and transfers) when the current plan was made.
     from: Situation,
@@ -66,7 +62,6 @@ pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, pl
 }
 
 impl Run<'_> {
-    /// Returns the next tasks to start among those whose real work and memory are unknown.
     fn next_starts(&self) -> Vec<usize> {
         let mut tasks: Vec<usize> = (0..self.is_known.len()).filter(|&task| !self.is_known[task]).collect();
         tasks.sort_by(|&a, &b| self.trace.start[a].total_cmp(&self.trace.start[b]).then(a.cmp(&b)));
@@ -79,8 +74,8 @@ impl Run<'_> {
         Ok(self.known.clone().with_measured(weights)?)
     }
 
-    /// Reveals the real work and memory of starting tasks. Returns true if the tasks fit; otherwise the state
-    /// is unchanged.
+    /// Reveals the real work and memory of starting tasks. Returns true if the tasks fit into the memory of their processors; otherwise the state is
+    /// unchanged.
     fn reveal(&mut self, tasks: &[usize]) -> Outcome<bool> {
         let known = self.known_with(tasks)?;
         let Some(trace) = retrace(&known, self.cluster, &self.plan, &self.from) else { return Ok(false) };
@@ -89,8 +84,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Replans the remaining tasks around a starting task that does not fit on its processor. Returns true if a plan
-    /// exists.
+    /// Replans the remaining tasks if a starting task does not fit into the memory of its processor. Returns true if a plan exists.
     fn plan_around(&mut self, task: usize) -> Outcome<bool> {
         let now = self.trace.start[task];
         let situation = self.from.later(&self.known, &self.trace, now);
@@ -103,14 +97,12 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Makes a new plan at time `now`, and adopts it if it ends the workflow earlier by at least `worth` seconds.
     fn reconsider(&mut self, now: f64, worth: f64) {
         let situation = self.from.later(&self.known, &self.trace, now);
         // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
-        // The times of the two plans differ in one respect: the new plan repeats the transfers in
-        // progress, but the current plan only completes them. The current plan may therefore end
-        // earlier although the tasks of the new plan are better placed.
+        // The new plan repeats the transfers in progress, but the current plan only completes them. The current plan may therefore end earlier
+        // although the new plan places the tasks better.
         if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
             self.adopt(replanned.plan, situation);
         }

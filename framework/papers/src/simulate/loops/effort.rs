@@ -10,8 +10,9 @@ use super::system::{Load, LoopSystem, Sharing};
 /// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a competing load on or off, a turn on a
 /// shared processor, or an event.
 const MOST_STEPS: u64 = 1 << 26;
-/// Number of simulation steps for which one stored number of a balancing decision counts. A decision stores a number for each rank, and each number
-/// takes about as long to compute as this many steps. The limit of steps therefore also bounds the memory of the decisions, to some MiB.
+/// Number of simulation steps for which one stored number of a balancing decision counts. A number takes about as
+/// long to compute as this many steps, and a decision stores a number for each rank. The limit of steps therefore
+/// also bounds the memory of the stored decisions, to some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
 /// Approximate count of numbers that a stored balancing decision has in addition to one number for each rank.
 const NUMBERS: u64 = 16;
@@ -21,12 +22,11 @@ const NUMBERS: u64 = 16;
 pub(super) struct Effort(Rc<Cell<u64>>);
 
 impl Effort {
-    /// Counts one simulation step; returns false if there have been more than [`MOST_STEPS`].
     pub(super) fn step(&self) -> bool {
         self.spend(1)
     }
 
-    /// Counts a stored balancing decision about `ranks` ranks as simulation steps.
+    /// Counts a stored balancing decision about `ranks` ranks as several simulation steps.
     pub(super) fn decision(&self, ranks: usize) {
         self.spend(STEPS_FOR_A_NUMBER.saturating_mul(NUMBERS.saturating_add(ranks as u64)));
     }
@@ -36,13 +36,13 @@ impl Effort {
         self.0.get() <= MOST_STEPS
     }
 
-    /// Checks that the simulation of a system does not need too many steps, as far as the number of steps can be predicted.
+    /// Checks that the simulation of a system does not need too many steps, as far as their number can be predicted.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`] if the predicted number exceeds [`MOST_STEPS`].
     pub(super) fn expect(system: &LoopSystem) -> Result<()> {
         let passes = system.passes as f64 * system.speeds.len() as f64;
-        // Shortest possible run time: no balancing is faster than if all processors work all the time.
+        // Shortest possible run time of the loop: all processors work all the time.
         let seconds =
             system.units as f64 * system.unit * system.passes as f64 / system.speeds.iter().sum::<f64>();
         let of_load = |&Load { off, on, .. }: &Load| {
@@ -59,10 +59,6 @@ impl Effort {
         }
     }
 
-    /// Checks that the simulation has not taken too many steps.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Loop`] if there have been more than [`MOST_STEPS`] simulation steps.
     pub(super) fn check(&self) -> Result<()> {
         if self.0.get() <= MOST_STEPS { Ok(()) } else { too_many() }
     }

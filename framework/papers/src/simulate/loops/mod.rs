@@ -1,12 +1,14 @@
 //! Simulation of a parallel loop on ranks that share processors with other processes.
 //!
-//! All units are computed in each *pass*, and the ranks meet at a barrier after the pass. At intervals the ranks report to a [`LoopBalancer`], the
-//! type that a program uses, and move units as the balancer decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole
-//! processor while the rank waits.
+//! All units (rows or indices) of the loop are computed in each *pass*, and the ranks meet at a barrier after the
+//! pass. At intervals the ranks report to a [`LoopBalancer`], the type that a program uses, and move units as the
+//! balancer decides. A competing process takes turns with a rank ([`Sharing`]), and has the whole processor while the
+//! rank waits.
 //!
-//! Ranks report at the ends of passes as in the simulations of the paper of Siegell and Steenkiste, and all ranks stop during an interaction with the
-//! balancer and during a movement of units. A real program with pipelined instructions would lose less. [`Balancing::Overlapped`] simulates loops of
-//! independent units (DOALL), whose units move while ranks compute, in the middle of passes.
+//! Ranks report at the ends of passes as in the simulations of the paper of Siegell and Steenkiste, and all ranks
+//! stop while they report and while units move. A real program, which continues to compute meanwhile, would lose
+//! less. [`Balancing::Overlapped`] simulates loops of independent units (DOALL), whose units move while ranks
+//! compute, in the middle of passes.
 //!
 //! ```
 //! use armature_planner::loops::LoopOptions;
@@ -47,7 +49,7 @@ pub use system::{Load, LoopRun, LoopSystem, Sharing};
 pub enum Balancing {
     /// No balancing: all ranks keep equal shares, and there are no interactions with a balancer.
     Off,
-    /// A balancer whose decisions are carried out at the next interaction of the ranks with the balancer.
+    /// A balancer whose decisions are carried out when the ranks next report to it.
     Pipelined(LoopOptions),
     /// A balancer whose decisions are carried out at once, while all ranks wait.
     Synchronous(LoopOptions),

@@ -11,7 +11,6 @@ use crate::Oscillation;
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// Number of units (rows or indices) of a loop, cost of moving a unit, and ranks between which units may move.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     units: u64,
@@ -23,14 +22,14 @@ const CHEAP: Moving = Moving { units: 1000, per_unit: 2.7e-3, reach: Reach::Anyw
 const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neighbours };
 const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
 
-/// Test case. `period` is the period of the competing load in seconds, of which the load is on in the second half;
-/// `moving` has the costs of moving rows or indices of the loop.
+/// Simulated loop with a competing load on rank 0. The load is off for the first half of each `period` seconds and on
+/// for the second half.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     ranks: usize,
     period: f64,
     moving: Moving,
-    /// Seconds of a pass over all rows or indices of the loop while the competing load is off.
+    /// Seconds that all ranks take for all rows or indices of the loop once, while the competing load is off.
     pass: f64,
     sharing: Sharing,
 }
@@ -53,7 +52,6 @@ impl Case {
         }
     }
 
-    /// Returns the efficiency of the simulated loop in per cent for each seed of the noise.
     fn percent(&self, balancing: &Balancing) -> Vec<f64> {
         SEEDS.map(|seed| 100.0 * self.system(seed).run(balancing).unwrap().efficiency()).collect()
     }
@@ -68,25 +66,24 @@ impl Case {
         LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
-    /// Returns the framework's default balancing. Rows or indices of the loop move between any ranks or only between
-    /// neighbours, depending on the test case.
+    /// Default balancing of the framework. The test case decides whether rows or indices of the loop move between any
+    /// ranks or only between neighbours.
     fn default(&self) -> Balancing {
         Balancing::Pipelined(LoopOptions { reach: self.moving.reach, ..LoopOptions::default() })
     }
 
-    /// Returns balancing with all rules of the paper of Siegell and Steenkiste and no others.
+    /// Balancing with all rules of the paper of Siegell and Steenkiste and no others.
     fn whole(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
     }
 
-    /// Returns balancing without smoothing of the measured rates, which moves rows or indices of the loop for any
-    /// gain at any cost.
+    /// Balancing that does not smooth the measured rates and moves rows or indices of the loop for any gain at any
+    /// cost.
     fn eager(&self) -> Balancing {
         Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
     }
 
-    /// Returns the kinds of balancing that are tested, in the order of the columns of the file with expected
-    /// efficiencies.
+    /// Kinds of balancing that are tested, in the order of the columns of the file with expected efficiencies.
     fn columns(&self) -> [Balancing; 8] {
         let pipelined =
             |smoothing, threshold, margin| Balancing::Pipelined(self.options(smoothing, threshold, margin));
@@ -103,8 +100,6 @@ impl Case {
     }
 }
 
-/// Reads the test cases from the file with expected efficiencies. Returns each case with its efficiencies in per
-/// cent.
 fn cases() -> Vec<(Case, Vec<f64>)> {
     let lines = DATA.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -161,8 +156,8 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 
 #[test]
 fn realised_gain_limits_the_loss_with_few_ranks() {
-    // With two or three ranks the balancer expects a gain from each movement, but the load ends before the movement
-    // pays.
+    // With two or three ranks the balancer expects a gain from each movement of rows, but the competing load ends
+    // before the movement pays.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
         for ranks in [2, 3] {
@@ -200,8 +195,8 @@ fn threshold_keeps_the_first_distribution_with_many_ranks() {
     for ranks in [6, 8] {
         let case = Case::new(ranks, 20.0, CHEAP);
         let run = case.system(1).run(&case.whole()).unwrap();
-        // At the first decision to move rows or indices of the loop, the measured rates show only half of the load's
-        // effect, so a second movement may follow.
+        // At the first decision to move rows or indices of the loop, the measured rates show only half of the
+        // competing load's effect, so a second movement may follow.
         assert!((1..=2).contains(&run.movements), "{}", run.movements);
         let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
         assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());
@@ -215,7 +210,8 @@ fn short_passes_lose_under_time_slicing() {
         let with = |sharing| Case { pass, sharing, ..case }.mean(&case.whole());
         with(Sharing::Fluid) - with(Sharing::Turns(0.1))
     };
-    // With short passes, a rank that waits at each barrier often returns in the middle of the competing process's turn.
+    // With short passes, a rank that has waited at a barrier often resumes in the middle of the competing process's
+    // turn on the processor.
     assert!(lost(0.1) > 2.0, "{}", lost(0.1));
     assert!(lost(0.5) < 1.0, "{}", lost(0.5));
 }
@@ -232,7 +228,8 @@ fn moves_in_the_middle_of_passes_lose_nothing() {
             .map(|balancing| mean(&balancing(LoopOptions::default())));
         gains.push(overlapped - met);
     }
-    // A small loss is possible, because a movement takes 30 ms of the ranks' time, which is between a twentieth and a third of a pass.
+    // A small loss is possible, because a movement of rows takes 30 ms of the ranks' time, which is between a
+    // twentieth and a third of a pass.
     let worst = gains.iter().copied().fold(f64::MAX, f64::min);
     assert!(worst > -4.0, "{gains:.1?}");
     assert!(gains.iter().sum::<f64>() > 0.0, "{gains:.1?}");

@@ -47,14 +47,13 @@ struct State<'a> {
     now: f64,
     workers: Vec<Worker>,
     movement: Option<Movement>,
-    /// Time at which the ranks next report to the balancer, if no rank has computed all its rows or indices before
-    /// that time.
+    /// Time at which the ranks next report to the balancer, unless a rank has no rows or indices left to compute
+    /// before.
     due: f64,
     course: Course,
     effort: Effort,
 }
 
-/// Movement of rows or indices of the loop between ranks that is in progress.
 struct Movement {
     begin: f64,
     /// Messages that carry rows or indices of the loop to another rank, each with its arrival time.
@@ -62,7 +61,6 @@ struct Movement {
 }
 
 impl State<'_> {
-    /// Simulates one pass over all rows or indices of the loop.
     fn pass(&mut self) -> Result<()> {
         while let Some(next) = self.next_event() {
             self.effort.step();
@@ -70,8 +68,8 @@ impl State<'_> {
             self.now = next;
             for worker in &mut self.workers {
                 if worker.follow(next) {
-                    // A rank that has computed all its rows or indices makes the other ranks report at their next
-                    // hooks (points at which a rank polls for messages).
+                    // A rank without rows or indices left makes the other ranks report when they next poll for
+                    // messages (at a hook).
                     self.due = self.due.min(next + self.system.hook);
                 }
             }
@@ -99,14 +97,12 @@ impl State<'_> {
         Some(if self.movement.is_none() { next.min(self.due.max(self.now)) } else { next })
     }
 
-    /// Collects the reports of all ranks, and moves rows or indices of the loop between ranks as the balancer
-    /// decides.
     fn decide(&mut self, ahead: Ahead) -> Result<()> {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<_> =
             self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
-        // A rank keeps at least one unit of the loop for the following passes, because the speed of a rank without
-        // units could never be measured again. In the rest of a pass, a slow rank may have no units left to compute.
+        // A rank keeps at least one row or index of the loop for the following passes, because its speed could never
+        // be measured again without. In the rest of a pass, a slow rank may have none left to compute.
         self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
         let decision = self.balancer.interact(&Interaction {
             now: self.now,
@@ -125,8 +121,9 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Starts to move rows or indices of the loop between ranks. The messages on a rank's link, in each direction, are sent one
-    /// after the other. The fixed part of the cost of a movement is computing time of the ranks that send or receive.
+    /// Starts to move rows or indices of the loop between ranks. The messages on a rank's link, in each direction,
+    /// are sent one after the other. The fixed part of the cost of a movement is computing time of the ranks that
+    /// send or receive.
     fn send(&mut self, moves: &[Move]) {
         let costs = self.system.movement;
         for m in moves {
@@ -145,7 +142,6 @@ impl State<'_> {
         self.movement = Some(Movement { begin: self.now, messages });
     }
 
-    /// Delivers the rows or indices of the loop in the messages that have arrived.
     fn arrive(&mut self) {
         let Some(movement) = &mut self.movement else { return };
         let (now, workers) = (self.now, &mut self.workers);

@@ -10,7 +10,8 @@ use super::effort::Effort;
 use super::processor::Processor;
 use super::system::{LoopRun, LoopSystem};
 
-/// Simulates the loop. Decisions of the balancer are carried out at the next interaction if they are pipelined, else at once.
+/// Simulates the loop. Decisions of the balancer are carried out when the ranks next report if they are pipelined,
+/// else at once.
 pub(super) fn run(
     system: &LoopSystem,
     balancer: Option<LoopBalancer>,
@@ -41,10 +42,9 @@ struct State<'a> {
     held: Vec<u64>,
     processors: Vec<Processor>,
     random: Random,
-    /// Work of each rank since the last interaction with the balancer.
+    /// Work of each rank since its last report to the balancer.
     reports: Vec<Report>,
-    /// Movements of units of the loop (rows or indices) that will be carried out at the next interaction with the
-    /// balancer.
+    /// Rows or indices of the loop that will move when the ranks next report to the balancer.
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
     course: Course,
@@ -67,7 +67,6 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Simulates one pass over all rows or indices of the loop, which ends when the last rank has computed its units.
     fn pass(&mut self) {
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
@@ -81,8 +80,8 @@ impl State<'_> {
         self.now = end;
     }
 
-    /// Simulates an interaction: all ranks report to the balancer, and rows or indices of the loop move between ranks. Returns
-    /// the number of passes until the next interaction.
+    /// Simulates the reports of all ranks to the balancer, and the movement of rows or indices between ranks. Returns
+    /// the number of passes until the next reports.
     fn interact(&mut self, balancer: &mut LoopBalancer, phase: f64) -> Result<u64> {
         for (report, &held) in self.reports.iter_mut().zip(&self.held) {
             report.held = held;

@@ -1,4 +1,4 @@
-//! Input and result of a simulated loop.
+//! Parameters and results of a simulated parallel loop.
 
 use armature_planner::loops::{LoopDecision, MovementCosts, RankTime, check_ranks, efficiency};
 use armature_planner::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
@@ -15,7 +15,7 @@ pub struct Load {
     pub on: f64,
 }
 
-/// Sharing of a processor between a rank and a load that is on.
+/// Rule by which a rank and a competing load that is on share a processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sharing {
     /// Rank and load have half of the processor each at any time.
@@ -34,11 +34,11 @@ pub struct LoopSystem {
     pub passes: u64,
     /// Seconds that a unit (row or index) of the loop takes on a rank of speed 1.
     pub unit: f64,
-    /// Speed of each rank, relative to a rank that takes `unit` seconds for a unit of the loop.
+    /// Speed of each rank, relative to a rank that takes `unit` seconds for a row or index of the loop.
     pub speeds: Vec<f64>,
     /// Processes that compete with ranks for their processors.
     pub loads: Vec<Load>,
-    /// Way in which a rank and its load share a processor.
+    /// Rule by which a rank and its competing load share a processor.
     pub sharing: Sharing,
     /// Standard deviation of a rank's speed from pass to pass, relative to the speed.
     pub noise: f64,
@@ -93,10 +93,6 @@ impl LoopSystem {
         }
     }
 
-    /// Checks the parameters of the simulated system.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Loop`] with the first invalid part of the system.
     pub(super) fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Loop, message));
         let (positive, zero_or_more) = (range::is_positive, range::is_amount);

@@ -14,25 +14,26 @@ fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
 fn active_load_takes_half_of_the_processor() {
     let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
     assert_eq!(fluid.compute(0.0, 4.0), 4.0);
-    // The rank computes 1 s from 9 s until the load starts at 10 s, 2.5 s at half speed until the load stops at 15 s, and then 0.5 s.
+    // The rank computes 1 s from 9 s until the competing load starts at 10 s, 2.5 s at half speed until the load
+    // stops at 15 s, and then 0.5 s.
     assert_eq!(fluid.compute(9.0, 4.0), 15.5);
     assert_eq!(fluid.competing(16.0), 2.5);
-    // While the rank does nothing, the load gets the whole processor.
     assert_eq!(fluid.competing(30.0), 7.5);
 }
 
 #[test]
 fn time_slices_alternate_between_rank_and_load() {
     let mut turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // From 10 s on, rank and load take turns of 1 s, the rank first. The rank begins at 9 s and has had 4 s of computing at 15 s.
+    // From 10 s on, rank and competing load take turns of 1 s, the rank first. The rank begins at 9 s and has had 4 s
+    // of computing at 15 s.
     assert_eq!(turns.compute(9.0, 4.0), 15.0);
-    // The rank computes for another 0.5 s. Before that, the load has its turn of 1 s.
+    // The rank computes for another 0.5 s, after a turn of 1 s of the competing load.
     assert_eq!(turns.compute(15.0, 0.5), 16.5);
-    // The rank stops at 16.5 s and the load begins turns of 1 s. A rank that wants to compute at 18.75 s waits until the third turn of the load ends
-    // at 19.5 s.
+    // The rank stops at 16.5 s and the competing load begins turns of 1 s. A rank that wants to compute at 18.75 s
+    // waits until the third turn of the load ends at 19.5 s.
     assert_eq!(turns.compute(18.75, 0.5), 20.0);
     assert_eq!(turns.competing(20.0), 10.0 - 3.0 - 0.5 - 0.5);
-    // The load stops at 110 s, and the rank has the whole processor again.
+    // The competing load stops at 110 s, and the rank has the whole processor again.
     assert_eq!(turns.compute(109.75, 1.0), 111.0);
 }
 
@@ -41,9 +42,8 @@ fn all_ranks_are_always_busy_without_loads() {
     let mut system = LoopSystem::equal(4, 1000, 50, 0.5);
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
-    // An interaction of the ranks with the balancer costs 0.1 s, and all interactions together may
-    // take a twentieth of the run time. They occur after the first of the 50 passes, then after
-    // every fourth pass.
+    // Reports of all ranks to the balancer cost 0.1 s each time, and altogether may take a twentieth of the run time.
+    // They occur after the first of the 50 passes, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
@@ -97,13 +97,13 @@ fn work_done_by_a_time_is_predicted() {
     let done = [8.0, 9.0, 9.5, 10.0, 12.0, 15.5].map(|limit| fluid.done_by(9.0, limit));
     assert_eq!(done, [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]);
     let turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
-    // The rank makes no progress during the turns of the load.
+    // The rank makes no progress during the turns of the competing load.
     let done = [10.5, 11.0, 11.5, 12.0, 12.5, 13.5].map(|limit| turns.done_by(9.0, limit));
     assert_eq!(done, [1.5, 2.0, 2.0, 2.0, 2.5, 3.0]);
 }
 
-/// Returns a system of one pass on two ranks, of which the first takes 5 ms for a row or index of the loop and the
-/// second 10 ms.
+/// System of one pass on two ranks, of which the first takes 5 ms for a row or index of the loop and the second 10
+/// ms.
 fn two_unequal() -> LoopSystem {
     let mut system = LoopSystem::equal(2, 100, 1, 0.5);
     system.speeds = vec![2.0, 1.0];
@@ -149,7 +149,7 @@ fn overlapped_movement_follows_loads_and_keeps_all_units() {
         });
         assert!(overlapped > met + 0.03 && overlapped < 1.0, "{overlapped} and {met}, {sharing:?}");
     }
-    // Without a time quantum, ranks may report as often as the cost of an interaction permits.
+    // Without a time quantum, only the cost of the reports limits how often ranks may report.
     let mut options = LoopOptions::default();
     options.period.quantum = 0.0;
     system.passes = 20;

@@ -1,4 +1,4 @@
-//! Simulated rank of a loop, which receives and sends units of the loop (rows or indices) while it computes.
+//! Simulated rank of a parallel loop, which receives and sends rows or indices of the loop while it computes.
 
 use armature_planner::loops::{RateAccumulator, Report};
 
@@ -7,10 +7,10 @@ use super::processor::Processor;
 /// Rounding error of an amount of work, as a fraction of the work of one row or index of the loop.
 const ROUNDING: f64 = 1e-9;
 
-/// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; work may be added to a stretch or removed from
-/// it until it ends.
+/// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; until a
+/// stretch ends, work may be added to it or removed from it.
 pub(super) struct Worker {
-    /// Simulated processor of the rank, in its state when the rank began to compute without a pause.
+    /// Processor of the rank, in its state at the beginning of the current stretch (computing without a pause).
     processor: Processor,
     held: u64,
     unit: f64,
@@ -32,7 +32,6 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Creates a rank with `held` rows or indices of the loop, before the first pass.
     pub(super) fn new(processor: Processor, held: u64) -> Self {
         Worker {
             processor,
@@ -55,7 +54,6 @@ impl Worker {
         self.compute(now, self.held);
     }
 
-    /// Adds received rows or indices of the loop to the work of the current pass.
     pub(super) fn take(&mut self, now: f64, units: u64) {
         self.held += units;
         self.compute(now, units);
@@ -84,12 +82,11 @@ impl Worker {
         self.is_busy().then(|| self.processor.clone().compute(self.start, self.work))
     }
 
-    /// Returns the seconds from `now` until the rank has computed its rows or indices of the loop.
     pub(super) fn left(&self, now: f64) -> f64 {
         self.done_at().map_or(0.0, |end| end - now)
     }
 
-    /// Simulates the rank until `now`. Returns true if it has just finished its work.
+    /// Simulates the rank until time `now`. Returns true if it has just finished its work.
     pub(super) fn follow(&mut self, now: f64) -> bool {
         let from = self.until.max(self.start);
         self.until = now;
@@ -106,7 +103,7 @@ impl Worker {
         is_done
     }
 
-    /// Adds `seconds` processor seconds that the rank spends on communication instead of on its rows or indices.
+    /// Adds processor seconds that the rank spends on communication instead of on its rows or indices.
     pub(super) fn pause(&mut self, now: f64, seconds: f64) {
         if seconds > 0.0 {
             self.processor.compute(self.start, self.followed.min(self.work));
@@ -115,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Returns the rank's report to the balancer at time `now`. The report has the number of rows or indices that the
-    /// rank has not begun.
+    /// Returns the rank's report to the balancer at time `now`, with the number of rows or indices that the rank has
+    /// not begun.
     pub(super) fn report(&mut self, now: f64, shortest: f64) -> Report {
         self.tally.add(self.units, self.seconds, now - self.reported);
         (self.units, self.seconds, self.reported) = (0.0, 0.0, now);
@@ -125,7 +122,6 @@ impl Worker {
         self.tally.report(undone, shortest)
     }
 
-    /// Returns the processor of the rank, and its number of rows or indices of the loop.
     pub(super) fn end(self) -> (Processor, u64) {
         (self.processor, self.held)
     }

@@ -36,7 +36,7 @@ pub fn dag_het_mem(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> R
     Ok(plan(graph, cluster, model, &blocks(graph, cluster, model)?))
 }
 
-/// Returns the processors by decreasing memory. Among processors with equal memory the faster one comes first.
+/// Returns the processors by decreasing memory. Of processors with equal memory the faster one comes first.
 pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     let mut processors: Vec<usize> = (0..cluster.len()).collect();
     processors.sort_by(|&a, &b| {
@@ -46,7 +46,6 @@ pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
     processors
 }
 
-/// Returns the blocks of the plan of [`dag_het_mem`], each on its processor.
 pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
     let all: Vec<usize> = (0..graph.len()).collect();
     let order = least_memory(graph, &all, model).order;
@@ -95,23 +94,23 @@ fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Erro
     Error::new(ErrorKind::Infeasible, message)
 }
 
-/// Peak memory of a range of consecutive tasks of an order on one processor. Tasks are added at the end of the range.
+/// Peak memory of consecutive tasks of an order on one processor. Tasks are added at the end.
 #[derive(Default)]
 struct Range {
     begin: usize,
     adjacent: Profile,
-    /// Current size and peak of the files that stay in memory until the end of the range of tasks.
+    /// Size, and largest size so far, of the files that stay in memory until the end of the range of tasks.
     resident: (u64, u64),
 }
 
 impl Range {
-    /// Adds the next task of the order to the range.
     fn extend(&mut self, graph: &Workflow, model: MemoryModel, place: &[usize], task: usize) {
         let need = graph.requirement(task, model.task_memory);
         let mut inside = 0;
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
-            // A file within the block occupies memory while the tasks between the task that writes it and the task that reads it run.
+            // A file within the block occupies memory while the tasks run that are ordered between its writer and its
+            // reader.
             self.adjacent.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {
@@ -133,20 +132,19 @@ impl Range {
     }
 }
 
-/// Memory at each position in an order of tasks, for the maximum over all positions. An amount can
-/// be added to all positions from a given one on. Only values greater than all later ones are
-/// stored, because the others can never become the maximum again.
+/// Memory at each position in an order of tasks, with a fast maximum over all positions. An amount can be added to
+/// all positions from a given one on. Only values greater than all later ones are stored, because the others can
+/// never become the maximum again.
 #[derive(Default)]
 struct Profile {
-    /// Difference between the previous stored value and each stored value, by position in the order of tasks; 0 for
-    /// the first stored value.
+    /// Difference between the previous stored value and each stored value of memory, by position in the order of
+    /// tasks; 0 for the first stored value.
     drops: BTreeMap<usize, u64>,
     most: u64,
     last: u64,
 }
 
 impl Profile {
-    /// Appends the memory `value` at position `place` of the order of tasks.
     fn push(&mut self, place: usize, value: u64) {
         while self.last <= value
             && let Some((_, drop)) = self.drops.pop_last()
@@ -160,7 +158,6 @@ impl Profile {
         self.last = value;
     }
 
-    /// Adds `value` to the memory at all positions of the order of tasks from `place` on.
     fn add_from(&mut self, place: usize, mut value: u64) {
         let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
         self.last += value;

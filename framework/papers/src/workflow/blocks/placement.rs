@@ -2,14 +2,14 @@
 
 use armature_planner::workflow::{Cluster, Execution, MemoryModel, Plan, Traversal, Workflow};
 
-/// Block of tasks on a processor, in the order in which the processor runs the tasks.
+/// Block of tasks on a processor, in the order in which the processor runs them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placed {
     pub(super) processor: usize,
     pub(super) traversal: Traversal,
 }
 
-/// Returns the plan for `blocks`, each of which is on a separate processor. The dependencies of the blocks must be acyclic.
+/// Returns the plan for blocks of tasks on different processors. The dependencies of the blocks must be acyclic.
 pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, blocks: &[Placed]) -> Plan {
     let execution = Execution::Blocks { crossing: model.crossing };
     let mut plan = Plan::empty(execution, model.task_memory, graph.len(), cluster.len());
@@ -24,7 +24,7 @@ pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, bloc
     plan
 }
 
-/// Computes the start and the end of all tasks. A block of tasks begins when all files from other blocks have
+/// Computes the start and the end of all tasks. A block of tasks begins when the files from all other blocks have
 /// arrived.
 fn time(graph: &Workflow, cluster: &Cluster, plan: &mut Plan) {
     let other = |plan: &Plan, edge: &armature_planner::workflow::Edge| {

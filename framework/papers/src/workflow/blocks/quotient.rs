@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use armature_planner::workflow::{Cluster, Workflow};
 
-/// Blocks of tasks, the processors of some of them, and the sizes of the files between blocks.
+/// Graph of blocks of tasks, with the processors of some blocks and the sizes of the files between blocks.
 #[derive(Clone)]
 pub(super) struct Quotient<'a> {
     graph: &'a Workflow,
     cluster: &'a Cluster,
     nodes: Vec<Node>,
-    /// Number of the block of each task.
     block_of: Vec<usize>,
 }
 
@@ -33,7 +32,7 @@ pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(
     }
 }
 
-/// Several blocks of tasks that are treated as a single block on one processor.
+/// Several blocks of tasks that count as a single block on one processor.
 #[derive(Clone, Copy)]
 pub(super) struct Merged<'a> {
     pub(super) blocks: &'a [usize],
@@ -41,7 +40,6 @@ pub(super) struct Merged<'a> {
 }
 
 impl<'a> Quotient<'a> {
-    /// Creates the graph of the given blocks of tasks, which have no processors yet.
     pub(super) fn new<'t>(
         graph: &'a Workflow,
         cluster: &'a Cluster,
@@ -57,7 +55,6 @@ impl<'a> Quotient<'a> {
         quotient
     }
 
-    /// Adds a block of `tasks`, without edges.
     fn add(&mut self, tasks: &[usize]) {
         self.take(self.nodes.len(), tasks);
         let work = tasks.iter().map(|&task| self.graph.work(task)).sum();
@@ -70,12 +67,10 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Returns the numbers of the blocks of tasks that have not been merged into another block.
     pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
     }
 
-    /// Returns true if a block of tasks was not merged into another.
     pub(super) fn is_alive(&self, block: usize) -> bool {
         self.nodes[block].alive
     }
@@ -108,8 +103,8 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Merges several blocks of tasks into the first of them, on the given processor; `tasks` are the tasks of all
-    /// merged blocks.
+    /// Merges blocks of tasks into the first of them, on the given processor. `tasks` are the tasks of all merged
+    /// blocks.
     pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {
@@ -126,8 +121,8 @@ impl<'a> Quotient<'a> {
         self.nodes[first].processor = Some(processor);
     }
 
-    /// Divides a block of tasks into two blocks without processors, whose tasks are in `halves`. The new blocks get
-    /// the last two numbers.
+    /// Replaces a block of tasks by two blocks without processors, whose tasks are in `halves` and which get the next
+    /// two numbers.
     pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
         self.remove(block);
         let first = self.nodes.len();
@@ -142,7 +137,7 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // An edge between the two halves is added as an input of the later half, and must not be added again.
+                // An edge between the two halves of the block was added as an input of the later half.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }
@@ -150,7 +145,6 @@ impl<'a> Quotient<'a> {
         }
     }
 
-    /// Removes a block of tasks and its edges, and returns its work and edges.
     fn remove(&mut self, block: usize) -> (f64, BTreeMap<usize, u64>, BTreeMap<usize, u64>) {
         let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
         for from in inputs.keys() {
@@ -175,7 +169,8 @@ impl<'a> Quotient<'a> {
         Some(self.bottom_weights(Some(merged))?.into_iter().fold(0.0, f64::max))
     }
 
-    /// Returns the blocks on the longest path in order; among equally long paths the one with the smallest block numbers.
+    /// Returns, in order, the blocks of tasks on the longest path; of equally long paths, the one with the smallest
+    /// block numbers.
     pub(super) fn critical_path(&self) -> Vec<usize> {
         let bottom = self.bottom_weights(None).unwrap_or_default();
         let mut path = Vec::new();
@@ -206,8 +201,7 @@ impl<'a> Quotient<'a> {
     }
 
     /// Returns for each block of tasks the time from its start to the end of all blocks that depend on it: equation 1
-    /// of the paper of Kulagina et al. The blocks in `merged` count as one block, with the number of the first of
-    /// them.
+    /// of Kulagina et al. The blocks in `merged` count as one block, with the number of the first of them.
     fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
         let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
         let seen_as = |block: usize| match merged {

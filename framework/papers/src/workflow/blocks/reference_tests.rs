@@ -46,7 +46,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     // depend on it) are 1, 5, 7 and 12. On a processor of twice the speed the first block takes 2 time units less.
     assert_eq!(makespan(&quotient, 0), Some(12.0));
     assert_eq!(makespan(&quotient, 1), Some(10.0));
-    // Block 1 reads from block 0 and writes for block 2, so a merger of blocks 0 and 2 alone would cause a cycle.
+    // Block 1 reads files of block 0 and writes files for block 2, so a merger of blocks 0 and 2 alone would cause a
+    // cycle.
     assert_eq!(quotient.makespan_if(Merged { blocks: &[0, 2], processor: 0 }), None);
     assert_eq!(quotient.between(0, 2), [1]);
     let all = Merged { blocks: &[0, 2, 1], processor: 0 };
@@ -54,8 +55,8 @@ fn example_of_the_paper_has_the_published_makespan() {
     quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
-    // The block of tasks that was merged from blocks 0, 1 and 2 is divided into the tasks of block 0 and those of
-    // blocks 1 and 2; the halves get new numbers.
+    // The block that was merged from blocks 0, 1 and 2 is divided into the tasks of block 0 and those of blocks 1 and
+    // 2. The halves get new numbers.
     quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
     assert_eq!(quotient.critical_path(), [4, 5, 3]);
     assert_eq!(
@@ -70,10 +71,11 @@ fn order_is_cut_when_the_processor_memory_is_full() {
     let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
     assert_eq!(plan.orders, [vec![], vec![0, 1, 2, 3]]);
-    // If all processors have a memory of 3, the second task, which needs 4, fits on none of them.
+    // The second task needs 4 units of memory, and all processors have 3.
     let error = dag_het_mem(&graph, &cluster(&[(1.0, 3); 9]), MemoryModel::default()).unwrap_err();
     assert!(error.message().contains("\"t1\"") && error.message().contains("1 of 9"), "{error}");
-    // A file of size 5 waits in memory for the last task: task 0 needs 6 in total, and task 1 needs 3 while the file waits, in total 8.
+    // A file of size 5 stays in memory for the last task. Task 0 needs 6 units of memory, and task 1 needs 3 in
+    // addition to the file.
     let graph = workflow(&[(2.0, 0), (2.0, 2), (2.0, 0)], &[(0, 1, 1), (0, 2, 5), (1, 2, 0)]);
     let plan = dag_het_mem(&graph, &cluster(&[(1.0, 8)]), MemoryModel::default()).unwrap();
     assert_eq!((plan.makespan, &plan.peak[..]), (6.0, &[8][..]));
@@ -97,7 +99,6 @@ fn heavy_blocks_go_to_fast_processors() {
     assert_eq!(plan.makespan, 2.0);
 }
 
-/// Returns the least makespan of all block plans of a workflow, over all assignments of tasks to processors.
 fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Option<f64> {
     let (count, processors) = (graph.len(), cluster.len());
     let peak = |tasks: &[usize]| {
@@ -108,8 +109,8 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     for code in 0..processors.pow(count as u32) {
         let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
         let mut ends = vec![None; processors];
-        // Each pass over the blocks of tasks computes the ends of those whose inputs have ended; blocks on a cycle
-        // never get an end.
+        // Each iteration computes the end times of blocks of tasks whose inputs have end times; blocks on a cycle
+        // never get one.
         for _ in 0..processors {
             for p in 0..processors {
                 let mut begin = Some(0.0_f64);
@@ -142,7 +143,6 @@ fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Op
     best
 }
 
-/// Returns all orders of the given tasks in which each task comes after the tasks from which it reads.
 fn permutations(graph: &Workflow, tasks: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let mut orders = vec![Vec::new()];
     for _ in tasks {
@@ -192,8 +192,8 @@ fn no_plan_beats_the_optimum_and_most_are_close() {
     assert!(10 * missed <= feasible && mean < 1.25, "{missed} of {feasible} missed, {mean} of the least");
 }
 
-/// The memory of a processor over time has the peak that the verifier computes for the plan, and is 0 at the end; its
-/// times increase.
+/// The memory of a processor over time must reach the peak that the verifier computes for the plan, and be 0 at the
+/// end; its times must increase.
 #[test]
 fn memory_steps_reach_the_peak_and_end_at_zero() {
     let workflow = Family::Montage.build(200, 1).unwrap();

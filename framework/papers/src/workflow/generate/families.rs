@@ -43,7 +43,6 @@ impl Family {
         Family::Soykb,
     ];
 
-    /// Returns the name of the family for printing and parsing.
     fn name(self) -> &'static str {
         match self {
             Family::Genome => "genome",
@@ -105,7 +104,6 @@ impl FromStr for Family {
     }
 }
 
-/// Workflow that is being generated.
 struct Drawing {
     builder: WorkflowBuilder,
     random: Random,
@@ -113,7 +111,6 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Adds a task that reads from `parents`.
     fn task(&mut self, kind: &'static str, parents: &[usize]) -> usize {
         let (work, memory) = (whole(&mut self.random, 1..=1000) as f64, whole(&mut self.random, 1..=192));
         let task = self.builder.task(format!("{kind}-{}", self.tasks.len()), work, memory);
@@ -125,12 +122,10 @@ impl Drawing {
         task
     }
 
-    /// Adds `count` tasks that read from `parents`.
     fn tasks(&mut self, count: usize, kind: &'static str, parents: &[usize]) -> Vec<usize> {
         (0..count).map(|_| self.task(kind, parents)).collect()
     }
 
-    /// Adds a chain of tasks, each of which reads from the previous one; the first reads from `parents`.
     fn chain(&mut self, kinds: &[&'static str], parents: &[usize]) -> usize {
         let first = self.task(kinds[0], parents);
         kinds[1..].iter().fold(first, |parent, kind| self.task(kind, &[parent]))

@@ -14,7 +14,6 @@ pub use families::Family;
 pub use problem::problem;
 pub use random::{RandomCluster, RandomWorkflow};
 
-/// Returns a uniformly distributed random integer in `range`.
 fn whole(random: &mut Random, range: std::ops::RangeInclusive<u64>) -> u64 {
     let (low, high) = range.into_inner();
     let width = (high - low + 1) as f64;

@@ -14,7 +14,8 @@ pub fn problem(most_tasks: usize) -> impl Strategy<Value = (Workflow, Cluster, T
             let (tasks, parents, reach, seed, size) = workflow;
             let (processors, largest, smallest, buffer) = cluster;
             let task_memory = if additive { TaskMemory::Additive } else { TaskMemory::IncludesIo };
-            // The generators refuse no parameters of these ranges, so that the calls of `unwrap` never panic.
+            // The generators of workflows and clusters accept all parameters of these ranges, so `unwrap` never
+            // panics.
             let workflow = RandomWorkflow { tasks, parents, reach, size, ..RandomWorkflow::default() };
             let mut workflow = workflow.build(seed).unwrap();
             if has_one_value {

@@ -1,4 +1,4 @@
-//! Bisection of a directed acyclic graph.
+//! Bisection of a directed acyclic graph into two halves of limited weights.
 
 use armature_planner::random::Random;
 
@@ -7,30 +7,30 @@ use super::dag::Dag;
 use super::grow::grow;
 use super::refine::refine;
 
-/// Number of vertices at which a coarsened graph is small enough for the initial cut. The constants of this module are those of the partitioner dagP
-/// for bisections.
+/// Number of vertices at which a coarsened graph is small enough for the initial cut. The constants of this module
+/// are those of the partitioner dagP for bisections.
 const ENOUGH: usize = 100;
-/// Maximum weight of a cluster of vertices in the coarsened graph, as a fraction of the weight of a block.
+/// Maximum weight of a cluster of vertices in the coarsened graph, as a fraction of the weight of a final block of
+/// tasks.
 const CLUSTER: f64 = 0.1;
-/// Coarsening ends if the coarser graph still has more than this fraction of the vertices of the finer one.
+/// Coarsening ends when the coarser graph still has more than this fraction of the vertices of the finer graph.
 const SHRINKS: f64 = 0.9;
 
-/// Limits of the weights of a bisection's halves.
+/// Limits of a bisection of a graph: maximum weights of the halves and of clusters of vertices.
 pub(super) struct Bisection {
-    /// Maximum weight of each half of the bisection.
     pub(super) most: [f64; 2],
     cluster: f64,
 }
 
 impl Bisection {
-    /// Creates the limits of a bisection. The halves will be divided into `parts[0]` and `parts[1]` blocks, and
-    /// `most` is the maximum weight of a block.
+    /// Creates the limits of a bisection of `dag`. The halves will be divided into `parts[0]` and `parts[1]` blocks
+    /// of tasks, and `most` is the maximum weight of a block.
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;
-        // At each level of the recursive bisection, a half may exceed its share of the weight by
-        // the same factor (slack). The product of the slacks of all levels is the factor by which a
-        // block may exceed the mean weight.
+        // At each level of the recursive bisection, the weight of a half may exceed its share by the same factor
+        // (slack). The product of the slacks of all levels is the factor by which a block of tasks may exceed the
+        // mean weight.
         let cuts = count.log2().ceil();
         let slack = (most * count / total).powf(1.0 / cuts).max(1.0);
         Bisection {

@@ -6,11 +6,13 @@ use armature_planner::random::Random;
 
 use super::dag::Dag;
 
-/// Clusters vertices up to a cluster weight of `most`. Returns the number of each vertex's cluster, and the number of clusters.
+/// Combines vertices to clusters of at most the weight `most`. Returns the number of each vertex's cluster, and the
+/// number of clusters.
 ///
-/// The level of a vertex is the length of the longest path from the first vertices, or to the last vertices. A cluster has vertices of one or two
-/// levels, and no edge between clusters of several vertices leads from one level to the next. A path from a cluster to another cluster, or back to
-/// the first one, therefore climbs at least two levels, while it loses at most one level within a cluster. So there is no cycle.
+/// The level of a vertex is the length of the longest path from the first vertices, or to the last vertices. A
+/// cluster has vertices of one or two levels, and no edge between clusters of several vertices leads from one level
+/// to the next. A path from a cluster to another cluster, or back to the first one, therefore climbs at least two
+/// levels, while it loses at most one level within a cluster. So there is no cycle.
 pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random) -> (Vec<usize>, usize) {
     let levels = dag.levels(reversed);
     let heaviest = |vertex| dag.inputs(vertex).iter().chain(dag.outputs(vertex)).map(|end| end.1).max();
@@ -51,19 +53,20 @@ struct Clusters<'a> {
     dag: &'a Dag,
     levels: Vec<usize>,
     most: f64,
-    /// For each vertex, the vertex that identifies its cluster (the leader).
+    /// For each vertex, the vertex that represents its cluster (the leader).
     leader: Vec<usize>,
     single: Vec<bool>,
-    /// Weight of each cluster, by the leader of the cluster.
+    /// Weight of each cluster of vertices, by the leader (representative vertex) of the cluster.
     weight: Vec<f64>,
-    /// Lowest and highest level of the vertices of each cluster, by the leader of the cluster.
+    /// Lowest and highest level of the vertices of each cluster, by the leader (representative vertex) of the
+    /// cluster.
     span: Vec<(usize, usize)>,
     adjacent: Vec<Adjacent>,
 }
 
 impl Clusters<'_> {
-    /// Returns the neighbour of a vertex for which the edge weight relative to the weight of the neighbour's cluster is largest, if the vertex may
-    /// join a neighbour's cluster.
+    /// Returns the neighbour whose cluster a vertex joins, if it may join any: the neighbour with the largest ratio
+    /// of edge weight to cluster weight.
     fn best_neighbour(&self, vertex: usize) -> Option<usize> {
         let mut best: Option<(f64, usize)> = None;
         for &(neighbour, edge) in self.dag.inputs(vertex).iter().chain(self.dag.outputs(vertex)) {
@@ -71,7 +74,7 @@ impl Clusters<'_> {
             if !self.may_join(vertex, neighbour) {
                 continue;
             }
-            // If the neighbour's cluster has weight 0, this quotient is infinite, so that this neighbour is preferred.
+            // A neighbour whose cluster has weight 0 has an infinite ratio and is preferred.
             let value = edge as f64 / self.weight[leader];
             if best.is_none_or(|(other, _)| value > other) {
                 best = Some((value, neighbour));
@@ -91,8 +94,8 @@ impl Clusters<'_> {
             Adjacent::One(other) => other == cluster,
             Adjacent::Several => false,
         };
-        // A neighbour that is still alone becomes the leader of the new cluster. Then the neighbour must not be adjacent to any other cluster of
-        // several vertices.
+        // A neighbour that is still alone becomes the leader of the new cluster. Then the neighbour, too, must not be
+        // adjacent to another cluster of several vertices.
         near && light && free(vertex, leader) && (!self.single[neighbour] || free(neighbour, leader))
     }
 

@@ -1,4 +1,4 @@
-//! Graph for partitioning a workflow into blocks of tasks.
+//! Directed acyclic graph for partitioning a workflow into blocks of tasks.
 
 use armature_planner::workflow::Workflow;
 
@@ -16,7 +16,7 @@ struct Links {
 }
 
 impl Links {
-    /// Creates the edges of each vertex from edges that are sorted by vertex.
+    /// Creates the edges of each vertex; `edges` must be sorted by their first vertex.
     fn new(vertices: usize, edges: &[(usize, usize, u64)]) -> Self {
         let first = (0..=vertices).map(|vertex| edges.partition_point(|edge| edge.0 < vertex)).collect();
         Links { first, ends: edges.iter().map(|&(_, to, weight)| (to, weight)).collect() }
@@ -62,7 +62,7 @@ impl Dag {
         Dag::new(weights, edges.collect())
     }
 
-    /// Returns the subgraph of some vertices, given in ascending order.
+    /// Returns the subgraph of the given vertices, which must be in ascending order.
     pub(super) fn part(&self, vertices: &[usize]) -> Dag {
         let mut number = vec![None; self.len()];
         for (new, &old) in vertices.iter().enumerate() {
@@ -95,7 +95,6 @@ impl Dag {
         self.weights[vertex]
     }
 
-    /// Returns the total weight of all vertices.
     pub(super) fn total(&self) -> f64 {
         self.weights.iter().sum()
     }
@@ -108,7 +107,7 @@ impl Dag {
         self.inputs.of(vertex)
     }
 
-    /// Returns the change of the cut weight when a vertex moves from before the cut to behind it.
+    /// Returns the change of the total weight of the cut edges when a vertex moves from before the cut to behind it.
     pub(super) fn cost_behind(&self, vertex: usize) -> i64 {
         let sum = |ends: &[(usize, u64)]| ends.iter().map(|&(_, weight)| weight as i64).sum::<i64>();
         sum(self.inputs(vertex)) - sum(self.outputs(vertex))

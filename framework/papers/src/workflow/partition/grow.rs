@@ -1,4 +1,4 @@
-//! Initial cut of a small graph into two halves.
+//! Initial cut of a small graph into two halves, which is refined later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,10 +14,9 @@ pub(super) struct Quality {
 }
 
 impl Quality {
-    /// Creates the quality of a cut from the weights of the halves, the maximum weights of the halves, and the total weight of the cut edges.
     pub(super) fn new(weights: [f64; 2], most: [f64; 2], cut: i64) -> Self {
         let excess = |half: usize| weights[half] / most[half] - 1.0;
-        // If a half has weight 0 and a maximum of 0, their quotient is NaN, which `max` ignores, so the half has no excess.
+        // If a half has weight 0 and a maximum of 0, their quotient is NaN, which `max` ignores.
         Quality { excess: excess(0).max(excess(1)).max(0.0), cut }
     }
 }
@@ -44,7 +43,7 @@ pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     best.map_or(Vec::new(), |(_, second)| second)
 }
 
-/// End of a graph from which a half grows: the first vertices, or the last vertices if `reversed` is true.
+/// End of a graph from which a half of the cut grows: the first vertices, or the last vertices if `reversed` is true.
 struct End<'a> {
     dag: &'a Dag,
     reversed: bool,
@@ -59,7 +58,6 @@ impl<'a> End<'a> {
         if self.reversed { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
 
-    /// Returns the increase of the total weight of the cut edges when a vertex joins the growing half.
     fn cost(&self, vertex: usize) -> i64 {
         let behind = self.dag.cost_behind(vertex);
         if self.reversed { behind } else { -behind }

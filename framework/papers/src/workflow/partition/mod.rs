@@ -43,15 +43,16 @@ pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<V
     partition(&Dag::of_tasks(workflow, &all), blocks, &mut Random::new(seed))
 }
 
-/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in
-/// ascending order; no block is empty.
+/// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each block in ascending order; no
+/// block is empty.
 ///
-/// The weight of a block is at most [`IMBALANCE`] times the mean, unless a single task is heavier
-/// or the bisection finds no such cut.
+/// The weight of a block is at most [`IMBALANCE`] times the mean, unless a single task is heavier or the bisection
+/// finds no such cut.
 pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let most = IMBALANCE * dag.total() / blocks as f64;
     let mut done = Vec::new();
-    // Stack of vertex sets that must still be divided, each with its number of blocks. The last set is the next one in the order of the blocks.
+    // Stack of sets of tasks, each with the number of blocks into which it must be divided. The last set is the next
+    // one in the order of the blocks.
     let mut open = vec![(blocks, (0..dag.len()).collect::<Vec<_>>())];
     while let Some((blocks, tasks)) = open.pop() {
         if blocks == 1 || tasks.len() == 1 {
@@ -70,7 +71,7 @@ pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Rand
     done
 }
 
-/// Divides the tasks of `dag`, at least two, into two blocks of tasks of about equal weight.
+/// Divides the tasks of `dag`, at least two, into two blocks of about equal weight.
 pub(in crate::workflow) fn halves(dag: &Dag, random: &mut Random) -> [Vec<usize>; 2] {
     let most = IMBALANCE * dag.total() / 2.0;
     let halves = Bisection::new(dag, [1, 1], most).run(dag, random);

@@ -15,9 +15,9 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     loop {
         let before = second.to_vec();
         let cut = pass(dag, most, second);
-        // A refinement pass adds and subtracts weights of vertices, so its sums have their own rounding errors. With
-        // these sums, two cuts could each count as better than the other for ever. The comparison of the cuts before
-        // and after the pass therefore uses sums in the order of the vertices.
+        // A refinement pass adds and subtracts weights of vertices, so its sums have rounding errors. With these
+        // sums, two cuts could each count as better than the other for ever. The comparison of the cuts before and
+        // after the pass therefore adds up the weights again, in the order of the vertices.
         if Quality::new(weights(dag, second), most, cut) >= Quality::new(weights(dag, &before), most, 0) {
             second.copy_from_slice(&before);
             return;
@@ -25,7 +25,6 @@ pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
     }
 }
 
-/// Returns the total weights of the vertices in the two halves of a cut.
 fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
     let mut weights = [0.0; 2];
     for (vertex, &second) in second.iter().enumerate() {
@@ -59,8 +58,8 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     cut
 }
 
-/// Returns the number of moves of vertices without a better cut after which a refinement pass ends.
-/// The number grows with the square root of `vertices`, as the number of vertices along a cut of a square grid does.
+/// Number of consecutive moves of vertices without a better cut after which a refinement pass ends. It grows with the
+/// square root of `vertices`, as the number of vertices along a cut of a square grid does.
 fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }
@@ -69,7 +68,7 @@ struct Pass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
     moved_vertices: Vec<bool>,
-    /// For each vertex, the number of neighbours that must move to the other half before it can.
+    /// For each vertex, the number of neighbours that must move to the other half before the vertex can move there.
     blocked: Vec<usize>,
     /// For each half, the vertices that may leave it, those with the lowest cost of a move first.
     ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
@@ -104,7 +103,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// Returns the neighbours that must be in the other half before a vertex moves there.
+    /// Returns the neighbours that must be in the other half of the cut before a vertex moves there.
     fn in_the_way(&self, vertex: usize) -> &'a [(usize, u64)] {
         if self.second[vertex] { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
     }
@@ -140,7 +139,7 @@ impl<'a> Pass<'a> {
         Some(vertex)
     }
 
-    /// Removes from the head of a half's queue the vertices that can no longer move to the other half.
+    /// Removes from the head of the queue of a half the vertices that can no longer move to the other half.
     fn drop_stale(&mut self, half: usize) {
         while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
             let there = usize::from(self.second[vertex]) == half;
@@ -160,8 +159,8 @@ impl<'a> Pass<'a> {
         self.count[1 - half] += 1;
         self.moved_vertices[vertex] = true;
         self.second[vertex] = half == 0;
-        // After a move, the neighbours in the half that the vertex leaves have one blocking neighbour less, and those in the half that it joins have
-        // one more.
+        // After a move of a vertex, its neighbours in the half that it leaves have one blocking neighbour less, and
+        // those in the half that it joins have one more.
         let (leaves, joins) = if half == 0 {
             (self.dag.inputs(vertex), self.dag.outputs(vertex))
         } else {

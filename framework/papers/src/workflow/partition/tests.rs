@@ -7,8 +7,8 @@ fn whole(workflow: &Workflow) -> Dag {
     Dag::of_tasks(workflow, &(0..workflow.len()).collect::<Vec<_>>())
 }
 
-/// Returns the total size of the files between different blocks. Checks that each task is in one block, and that edges lead to the same or a later
-/// block.
+/// Returns the total size of the files between different blocks of tasks. Checks that each task is in one block, and
+/// that edges lead to the same or a later block.
 fn cut(workflow: &Workflow, blocks: &[Vec<usize>]) -> u64 {
     let mut block_of = vec![None; workflow.len()];
     for (block, tasks) in blocks.iter().enumerate() {
@@ -25,7 +25,6 @@ fn cut(workflow: &Workflow, blocks: &[Vec<usize>]) -> u64 {
     between.map(|edge| edge.size).sum()
 }
 
-/// Returns the weight of the heaviest block, divided by the mean weight of all blocks.
 fn imbalance(workflow: &Workflow, blocks: &[Vec<usize>], count: usize) -> f64 {
     let work = |tasks: &Vec<usize>| tasks.iter().map(|&task| workflow.work(task)).sum::<f64>();
     let heaviest = blocks.iter().map(work).fold(0.0, f64::max);
@@ -90,7 +89,7 @@ fn few_tasks_and_tasks_without_work_are_partitioned() {
 
 #[test]
 fn partitioning_terminates_despite_rounding_errors() {
-    // Rounding errors in the weights must not make the refinement alternate between two cuts for ever.
+    // Rounding errors of the weights must not make the refinement alternate between two cuts for ever.
     for seed in 0..30 {
         let workflow = RandomWorkflow { tasks: 40, ..RandomWorkflow::default() }.build(seed).unwrap();
         let mut random = Random::new(seed);
@@ -116,7 +115,7 @@ fn clusters_of_random_graphs_have_no_cycle() {
         for round in 0..6 {
             let (cluster, count) = coarsen::clusters(&dag, most, round % 2 == 1, &mut Random::new(seed));
             dag = dag.contract(&cluster, count);
-            // The levels of two vertices on a cycle could not increase along every edge of the cycle, so this comparison detects cycles.
+            // On a cycle, the levels could not increase along every edge, so this comparison detects cycles.
             let levels = dag.levels(false);
             for vertex in 0..dag.len() {
                 assert!(dag.outputs(vertex).iter().all(|&(next, _)| levels[vertex] < levels[next]));

@@ -4,16 +4,14 @@
 pub(super) struct ForkTree {
     parent: Vec<usize>,
     depth: Vec<usize>,
-    /// For each node, an ancestor further up than its parent: the jumps of Myers' random-access lists (1983), with which any ancestor is O(log depth)
-    /// steps away.
+    /// For each node, an ancestor further up than its parent, as in Myers' random-access lists (1983). With these
+    /// jumps, any ancestor is O(log depth) steps away.
     jump: Vec<usize>,
-    /// Child nodes of each node, including children that have been removed.
     children: Vec<Vec<usize>>,
     removed: Vec<bool>,
 }
 
 impl ForkTree {
-    /// Creates a tree with only its root, and space for `nodes` nodes.
     pub(super) fn new(nodes: usize) -> Self {
         ForkTree {
             parent: vec![0; nodes],
@@ -24,7 +22,7 @@ impl ForkTree {
         }
     }
 
-    /// Extends the tree by space for one more node, which [`hang`](ForkTree::hang) can then attach.
+    /// Adds space for one more node, which [`hang`](ForkTree::hang) can attach.
     pub(super) fn add_room(&mut self) {
         self.parent.push(0);
         self.depth.push(0);
@@ -33,7 +31,6 @@ impl ForkTree {
         self.removed.push(false);
     }
 
-    /// Attaches a node without children below the node `parent`.
     pub(super) fn hang(&mut self, node: usize, parent: usize) {
         let far = self.jump[parent];
         let further = self.jump[far];
@@ -68,7 +65,6 @@ impl ForkTree {
         node
     }
 
-    /// Returns the lowest node that is an ancestor of both given nodes, where each node counts as its own ancestor.
     pub(super) fn lowest_above(&self, one: usize, other: usize) -> usize {
         let depth = self.depth[one].min(self.depth[other]);
         let (mut one, mut other) = (self.ancestor(one, depth), self.ancestor(other, depth));
@@ -82,7 +78,8 @@ impl ForkTree {
         one
     }
 
-    /// Removes the subtrees of the nodes in `branches`, none of which is below another. Returns the removed nodes, each after its parent.
+    /// Removes the subtrees of the nodes in `branches`, none of which is below another. Returns the removed nodes,
+    /// each after its parent.
     pub(super) fn cut_off(&mut self, branches: &[usize]) -> Vec<usize> {
         let mut nodes = branches.to_vec();
         let mut next = 0;

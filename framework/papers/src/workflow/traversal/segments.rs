@@ -1,14 +1,16 @@
-//! Composable traversals of series-parallel graphs: hills, valleys, and the segments between them.
+//! Traversals of series-parallel graphs that can be composed: hills, valleys, and the segments between valleys.
 //!
-//! A traversal passes the vertices of a graph one by one, from the cut at the source to the cut at the sink; the memory at a cut is the sum of the
-//! cut edges. The traversal is stored as its lowest cut and a side before and after that cut; each side leads away from the lowest cut. A side is a
-//! set of segments. In each segment, memory climbs from the end of the previous segment over a maximum (the hill) down to a minimum (the valley) that
-//! is not lower than its start. The segments of a side are passed by decreasing difference of hill and valley: if two independent segments are in the
-//! opposite order, exchanging them never raises the peak. Sides of parallel graphs are therefore merged as sets (Liu 1987; Kayaaslan et al. 2018).
+//! A traversal passes the vertices of a graph one by one, from the source to the sink. The edges that lead from a
+//! passed vertex to one that is not passed form a cut, and the sum of their weights is the memory at this point. The
+//! traversal is stored as its lowest cut and a side before and after that cut; each side leads away from the lowest
+//! cut. A side is a set of segments. In each segment, memory climbs from the end of the previous segment over a
+//! maximum (the hill) down to a minimum (the valley) that is not lower than its start. The segments of a side are
+//! passed by decreasing difference of hill and valley: if two independent segments are in the opposite order,
+//! exchanging them never raises the peak. Sides of parallel graphs are therefore merged as sets (Liu 1987; Kayaaslan
+//! et al. 2018).
 
 use std::collections::BTreeMap;
 
-/// Sequence of task starts, stored in [`Events`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     at: Option<usize>,
@@ -44,7 +46,6 @@ impl Events {
         }
     }
 
-    /// Returns the tasks of a stored sequence in order.
     fn list(&self, sequence: Sequence) -> Vec<usize> {
         let mut tasks = Vec::new();
         let mut open = vec![sequence];
@@ -91,17 +92,18 @@ impl Segment {
     }
 }
 
-/// One side of a traversal: its segments, sorted by the difference of hill and valley (the drop). The segment with the largest drop is first in time.
-/// A number distinguishes segments with equal drops, which always belong to parallel graphs.
+/// One side of a traversal (the part before or after its lowest cut): its segments, sorted by the difference of hill
+/// and valley (the drop). The segment with the largest drop is first in time. A number distinguishes segments with
+/// equal drops, which always belong to parallel graphs.
 #[derive(Default)]
 struct Side {
     segments: BTreeMap<(i64, usize), Segment>,
-    /// Memory at the end of the side of a traversal, relative to its beginning.
+    /// Memory at the end of this side (part of a traversal before or after its lowest cut), relative to its
+    /// beginning.
     end: i64,
 }
 
 impl Side {
-    /// Appends a segment at the end of this side of the traversal.
     fn append(&mut self, mut segment: Segment, events: &mut Events, number: &mut usize) {
         self.end += segment.valley;
         while let Some(last) = self.segments.first_entry() {
@@ -114,7 +116,6 @@ impl Side {
         self.segments.insert((segment.drop(), *number), segment);
     }
 
-    /// Appends all segments of another side of a traversal at the end of this side.
     fn append_all(&mut self, mut next: Side, events: &mut Events, number: &mut usize) {
         while let Some(first) = next.segments.last_entry() {
             let segment = first.get();
@@ -128,7 +129,7 @@ impl Side {
         self.merge(next);
     }
 
-    /// Merges the segments of a side of a parallel graph's traversal into this side.
+    /// Adds the segments of a parallel graph's traversal to this side (the part before or after the lowest cut).
     fn merge(&mut self, mut other: Side) {
         if self.segments.len() < other.segments.len() {
             std::mem::swap(self, &mut other);
@@ -137,14 +138,12 @@ impl Side {
         self.segments.extend(other.segments);
     }
 
-    /// Joins all segments of this side of the traversal into one, from the beginning of the side to
-    /// its end.
     fn whole(self, events: &mut Events) -> Segment {
         let nothing = Segment { hill: 0, valley: 0, events: Events::NONE };
         self.segments.into_values().rev().fold(nothing, |all, next| all.then(next, events))
     }
 
-    /// Joins all segments of this side of the traversal into one in reverse order, from the end of the side to its
+    /// Joins all segments of this side of the traversal into one that runs backwards, from the end of the side to its
     /// beginning.
     fn back(self, events: &mut Events) -> Segment {
         let Segment { hill, valley, events } = self.whole(events);
@@ -152,9 +151,9 @@ impl Side {
     }
 }
 
-/// Traversal of a graph with one source vertex and one sink vertex. The traversal passes all vertices except these two.
+/// Traversal of a graph between its source vertex and its sink vertex, which it does not pass itself.
 pub(super) struct Cuts {
-    /// Memory at the lowest cut of the traversal; of several such cuts the first one is meant.
+    /// Memory at the lowest cut of the traversal; of several equally low cuts, the first one.
     least: i64,
     /// Segments of the traversal from the lowest cut back to the source of the graph.
     before: Side,
@@ -162,7 +161,6 @@ pub(super) struct Cuts {
     after: Side,
 }
 
-/// Composes traversals of graphs in series and in parallel.
 #[derive(Default)]
 pub(super) struct Composer {
     events: Events,
@@ -170,13 +168,12 @@ pub(super) struct Composer {
 }
 
 impl Composer {
-    /// Returns the traversal of a graph that is a single edge.
     pub(super) fn edge(weight: i64) -> Cuts {
         Cuts { least: weight, before: Side::default(), after: Side::default() }
     }
 
-    /// Composes the traversals of two graphs in series: the sink of the first graph is the source
-    /// of the second. If `task` is given, passing this common vertex starts the task.
+    /// Composes the traversals of two graphs in series: the sink of the first graph is the source of the second. If
+    /// `task` is given, passing this common vertex starts the task.
     pub(super) fn series(&mut self, first: Cuts, task: Option<usize>, second: Cuts) -> Cuts {
         let Composer { events, segments } = self;
         let passed = events.task(task);
@@ -197,7 +194,6 @@ impl Composer {
         }
     }
 
-    /// Composes the traversals of two parallel graphs that have the same source and sink.
     pub(super) fn parallel(first: Cuts, second: Cuts) -> Cuts {
         let Cuts { least, mut before, mut after } = first;
         before.merge(second.before);
@@ -205,7 +201,6 @@ impl Composer {
         Cuts { least: least + second.least, before, after }
     }
 
-    /// Returns the tasks in the order in which the traversal starts them.
     pub(super) fn tasks(mut self, cuts: Cuts) -> Vec<usize> {
         let back = cuts.before.back(&mut self.events).events;
         let on = cuts.after.whole(&mut self.events).events;

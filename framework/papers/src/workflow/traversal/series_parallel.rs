@@ -11,7 +11,7 @@ use armature_planner::workflow::{Block, breadth_first};
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
 
-/// Number of the source of the graph: the fork (vertex from which tasks start) before all tasks.
+/// Number of the graph's source, which is the fork (vertex where outputs begin) before all tasks.
 const SOURCE: usize = 0;
 
 /// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
@@ -42,8 +42,8 @@ fn visits(block: &Block) -> Vec<usize> {
     visits
 }
 
-/// Number and total weight of the open edges (edges to unvisited tasks) that begin at one fork (vertex from which
-/// tasks start).
+/// Number and total weight of the open edges (edges to unvisited tasks) that begin at one fork (vertex where outputs
+/// begin).
 #[derive(Clone, Copy, Default)]
 struct Open {
     edges: usize,
@@ -62,25 +62,25 @@ impl Open {
     }
 }
 
-/// Visited part of the graph. Its forks (vertices from which tasks start) are numbered: the source, then the end of
-/// each task, then vertices of synchronisation.
+/// Visited part of the graph. Its forks (vertices where outputs begin) are numbered: the source, then the end of each
+/// task, then vertices of synchronisation.
 struct Growing<'a> {
     block: &'a Block,
     tree: ForkTree,
     composer: Composer,
-    /// For each fork (vertex from which tasks start), the traversal of the graph between its parent and itself.
+    /// For each fork (vertex where outputs begin), the traversal of the graph between it and its parent in the tree
+    /// of forks.
     link: Vec<Option<Cuts>>,
-    /// For each fork (vertex from which tasks start), the traversal of the graph below it, as far as the graph is
+    /// For each fork (vertex where outputs begin), the traversal of the graph below it, as far as the graph is
     /// composed.
     below: Vec<Option<Cuts>>,
-    /// Open edges of each fork (vertex from which tasks start): those to tasks that have not been visited.
+    /// For each fork (vertex where outputs begin), its edges to tasks that have not been visited.
     open: Vec<Open>,
-    /// For each fork (vertex from which tasks start), the total weight of the edges that are laid along the path to
-    /// it and end there, minus those that begin there.
+    /// For each fork (vertex where outputs begin), the total weight of the edges that are laid along the path to it,
+    /// because they are parallel to this path, and end there, minus those that begin there.
     laid: Vec<i64>,
-    /// For each removed fork (vertex from which tasks start), the vertex of synchronisation that
-    /// took over its open edges, or another removed fork whose entry leads there in turn; for all
-    /// other forks, the fork itself.
+    /// For each removed fork (vertex where outputs begin), the vertex of synchronisation that took over its open
+    /// edges, or another removed fork whose entry leads there in turn; for all other forks, the fork itself.
     moved_forks: Vec<usize>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Returns the fork (vertex from which tasks start) that now has the open edges of `fork`, which may have been
+    /// Returns the fork (vertex where outputs begin) that now has the open edges of `fork`, which may have been
     /// removed.
     fn holder(&mut self, mut fork: usize) -> usize {
         while self.moved_forks[fork] != fork {
@@ -116,8 +116,7 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Adds a task to the visited part of the graph. The parents of the task must have been
-    /// visited.
+    /// Adds a task, whose parents must have been visited, to the visited part of the graph.
     fn visit(&mut self, task: usize) {
         let block = self.block;
         let mut inputs: Vec<(usize, Open)> = block
@@ -138,8 +137,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Closes the open edges in `inputs`, which all lead to one task. Returns the fork (vertex from which tasks
-    /// start) below which this task is attached, and the traversal between fork and task.
+    /// Closes the open edges in `inputs`, which all lead to one task. Returns the fork (vertex where outputs begin)
+    /// below which this task is attached, and the traversal between fork and task.
     fn join(&mut self, inputs: &mut Vec<(usize, Open)>) -> (usize, Cuts) {
         inputs.sort_unstable_by_key(|&(fork, _)| (std::cmp::Reverse(self.tree.depth(fork)), fork));
         inputs.dedup_by(|next, kept| {
@@ -149,9 +148,8 @@ impl<'a> Growing<'a> {
             }
             same
         });
-        // Computes the lowest common ancestor of the forks (vertices from which tasks start) at which the edges
-        // begin. A fork that is an ancestor of the other forks is skipped, because its edges are laid along the path
-        // from this fork.
+        // Lowest common ancestor of the forks (vertices where outputs begin) at which the edges begin. A fork that is
+        // an ancestor of the other forks is skipped, because its edges are laid along the path from this fork.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }
@@ -191,7 +189,7 @@ impl<'a> Growing<'a> {
         (synchronised, Composer::edge(laid + closed.weight))
     }
 
-    /// Composes branches of the fork `above` (a vertex from which tasks start) with all of their open edges. `ends`
+    /// Composes branches of the fork `above` (a vertex where outputs begin) with all of their open edges. `ends`
     /// lists the forks of the branches, parents first.
     fn merge(&mut self, above: usize, ends: &[usize]) -> Cuts {
         let merged_cuts = |cuts: Option<Cuts>, other| match cuts {
@@ -229,7 +227,6 @@ impl<'a> Growing<'a> {
         fork
     }
 
-    /// Closes the remaining open edges (edges to unvisited tasks) and composes the whole graph.
     fn finish(mut self) -> Vec<usize> {
         let mut inputs: Vec<(usize, Open)> =
             self.open.iter().copied().enumerate().filter(|(_, open)| open.edges > 0).collect();
@@ -241,15 +238,15 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// Returns the edge from the source to a task that has no parents or reads files of other blocks
-/// that need memory; `None` for other tasks.
+/// Returns the edge from the source to a task that has no parents or reads files of other blocks that need memory;
+/// `None` for other tasks.
 fn from_source(block: &Block, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
-/// Returns the edge from a task that has no children, or writes files for other blocks that need
-/// memory, to the sink; `None` for other tasks.
+/// Returns the edge from a task that has no children, or writes files for other blocks that need memory, to the sink;
+/// `None` for other tasks.
 fn to_sink(block: &Block, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })

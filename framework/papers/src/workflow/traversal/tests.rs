@@ -3,7 +3,7 @@ use armature_planner::workflow::{Crossing, TaskMemory, breadth_first, depth_firs
 
 use super::*;
 
-/// Returns a graph of tasks without work, with the memory need of each task, and with edges (from, to, size).
+/// Creates a graph of tasks without work from the memory need of each task and edges (from, to, size).
 fn graph(memories: &[u64], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &memory) in memories.iter().enumerate() {
@@ -31,7 +31,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
     })
 }
 
-/// Returns the least peak memory of any order of a block of tasks, by enumerating all sets of completed tasks.
+/// Least peak memory of any order of a block of tasks, by enumerating all sets of completed tasks.
 fn least_peak(block: &Block) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();
@@ -53,13 +53,12 @@ fn least_peak(block: &Block) -> u64 {
     best[(1 << count) - 1].unwrap().0
 }
 
-/// Returns a pseudo-random integer below `limit`.
 fn below(random: &mut Random, limit: usize) -> usize {
     ((random.uniform() * limit as f64) as usize).min(limit - 1)
 }
 
-/// Returns the edges of a random series-parallel graph from vertex 0 to vertex 1. The graph is built by splitting edges at new vertices and by
-/// doubling edges.
+/// Returns the edges of a random series-parallel graph from vertex 0 to vertex 1, made by repeatedly splitting an
+/// edge at a new vertex or doubling an edge.
 fn series_parallel_edges(random: &mut Random, vertices: usize) -> Vec<(usize, usize)> {
     let mut edges = vec![(0, 1)];
     let mut next = 2;
@@ -151,7 +150,7 @@ fn crossing_edges_are_counted_by_the_memory_model() {
     // Tasks 0 and 3 are on other processors: task 1 reads a file of size 5 from task 0, and task 2 writes a file of size 7 for task 3.
     let workflow = graph(&[0, 1, 2, 0], &[(0, 1, 5), (0, 2, 3), (1, 2, 4), (1, 3, 6), (2, 3, 7)]);
     let peak = |task_memory, crossing| least_memory(&workflow, &[1, 2], model(task_memory, crossing)).peak;
-    // Memory of the task + inputs + outputs: task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
+    // The memory of a task is its own plus its inputs and outputs: task 1 needs 1 + 5 + 10, task 2 needs 2 + 7 + 7.
     assert_eq!(peak(TaskMemory::Additive, Crossing::Transit), 16);
     // If input files stay resident until the block ends, the input of task 2 is also in memory while task 1 runs, and
     // the output of task 1 while task 2 runs.

@@ -4,23 +4,23 @@ use super::super::by_worker::ByWorker;
 use super::super::policy::View;
 use super::sample::{Distribution, Sample};
 
-/// Standard deviation of task times that is assumed while few chunks have completed, as a fraction of the mean time. The assumption has the weight of
-/// [`PRIOR_WEIGHT`] measured chunks.
+/// Standard deviation of task times, as a fraction of their mean, that is assumed while few chunks of tasks have
+/// completed. The assumption has the weight of [`PRIOR_WEIGHT`] measured chunks.
 const PRIOR_SPREAD: f64 = 0.5;
 const PRIOR_WEIGHT: f64 = 4.0;
 
-/// Chunk that was dispatched and whose results have not arrived.
+/// Outstanding chunk (group of tasks): it was dispatched, and its results have not arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub(super) worker: usize,
     pub(super) tasks: u64,
-    /// Time at which the chunk was dispatched (s, by the caller's clock).
     pub(super) dispatched_at: f64,
-    /// Earliest known time at which the worker can begin the chunk: the chunk has arrived, and the worker has completed its previous chunk.
+    /// Earliest known time at which the worker can begin the chunk: the chunk has arrived, and the worker has
+    /// completed its previous chunk.
     pub(super) arrives: f64,
 }
 
-/// Worker, and the time at which it has finished all its chunks (s from now).
+/// Number of a worker, and the time at which it has finished all its chunks of tasks (s from now).
 type Free = (usize, f64);
 
 /// Estimate of the times of the remaining tasks, the speeds of the workers, and the times at which workers request chunks.
@@ -47,14 +47,13 @@ impl<'a> Estimate<'a> {
         self.slowness.get(worker).copied().unwrap_or(1.0)
     }
 
-    /// Returns the number of tasks in outstanding chunks.
     pub(super) fn out(&self) -> u64 {
         self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
     }
 
-    /// Returns two lists: the times at which workers request chunks, and the time at which each worker has finished all its chunks (s from now). The
-    /// task times are those of `sample`, in which the outstanding tasks precede the remaining tasks. A worker without outstanding chunks requests a
-    /// chunk at once.
+    /// Returns the times at which workers request chunks of tasks, and the time at which each worker has finished all
+    /// its chunks (s from now). The task times are those of `sample`, in which the outstanding tasks precede the
+    /// remaining tasks. A worker without outstanding chunks requests a chunk at once.
     pub(super) fn requests(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
         let mut place = 0_u64;
@@ -68,7 +67,7 @@ impl<'a> Estimate<'a> {
                 let computing = slow * (sample.until(end) - sample.until(place));
                 place = end;
                 let end = (out.arrives - knowledge.now).max(at) + computing;
-                // An overdue chunk is assumed to take half of the mean task time longer.
+                // An overdue chunk is assumed to take half of the mean task time from now on.
                 at = end.max(0.5 * self.distribution.mean * slow);
                 let way_back =
                     if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
@@ -83,7 +82,6 @@ impl<'a> Estimate<'a> {
     }
 }
 
-/// Returns the estimated distribution of the times of the remaining tasks.
 fn distribution(view: &View<'_>) -> Distribution {
     let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
     let with_prior =
@@ -95,8 +93,9 @@ fn distribution(view: &View<'_>) -> Distribution {
     Distribution { mean, deviation: variance.sqrt(), block }
 }
 
-/// Returns the mean task time of each worker as a multiple of the overall mean, reduced by the part of the difference that chance explains (the
-/// empirical Bayes estimate of normal means). For a worker without measurements it follows from the expected speeds of the workers.
+/// Returns the mean task time of each worker as a multiple of the overall mean, reduced by the part of the difference
+/// that chance explains (the empirical Bayes estimate of normal means). For a worker without measurements it follows
+/// from the expected speeds of the workers.
 fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
     let Distribution { deviation, block, .. } = *distribution;
     let mean = view.statistics.all().mean();
@@ -213,8 +212,8 @@ mod tests {
             let estimate = Estimate::new(view, &out);
             assert_eq!((estimate.out(), estimate.slowness(1)), (25, 1.0));
             let (requests, free) = estimate.requests(&sample);
-            // Worker 0 has no chunk and requests at once. The chunk of worker 2 is overdue and takes half of a task time longer. Worker 1 needs 1 s
-            // for its first chunk, and 1 s for its second chunk.
+            // Worker 0 has no chunk and requests one at once. The chunk of worker 2 is overdue and takes half of a
+            // task time longer. Worker 1 needs 1 s for its first chunk, and 1 s for its second chunk.
             let expected = [(0.0, 0), (0.5 * estimate.distribution().mean, 2), (1.0, 1), (2.0, 1)];
             assert_eq!(requests.len(), expected.len());
             assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");

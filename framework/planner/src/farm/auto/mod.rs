@@ -26,7 +26,8 @@ use estimate::{Estimate, Out};
 use sample::Sample;
 use trial::Trial;
 
-/// Chunk policies among which `Auto` selects. Self-scheduling with single tasks is excluded, because its simulation takes one chunk for each task.
+/// Chunk policies (rules for the number of tasks per message) among which `Auto` selects. Self-scheduling with single
+/// tasks is excluded, because its simulation takes one chunk for each task.
 const POLICIES: [Chunking; 11] = [
     Chunking::Policy(Published::Dpf),
     Chunking::Static,
@@ -40,22 +41,27 @@ const POLICIES: [Chunking; 11] = [
     Chunking::Policy(Published::Af),
     Chunking::Policy(Published::KruskalWeiss),
 ];
-/// Seconds for the simulation of a chunk, measured by the experiment `farm-policies`. With a larger value there are fewer selections of a policy;
-/// with a smaller value the selections would delay the master if tasks are tiny.
+/// Seconds to simulate one chunk of tasks, measured by the experiment `farm-policies`. With a larger value, chunk
+/// policies would be selected less often; with a smaller value, the selections would delay the master if tasks are
+/// tiny.
 const CHUNK_COST: f64 = 0.25e-6;
-/// Maximum fraction of the run time that selections of a policy may take. The loss due to a wrong policy is larger.
+/// Maximum fraction of the run time that selections of a chunk policy may take. The loss due to a wrong policy is
+/// larger.
 const OVERHEAD: f64 = 0.01;
-/// Number of simulated chunks per worker that suffices to simulate an iteration once with every policy, measured by the experiment `farm-policies`. A
-/// selection that is due may simulate this number of chunks, even if the limit of the run time is exceeded.
+/// Number of simulated chunks per worker with which an iteration can be simulated once with every chunk policy,
+/// measured by the experiment `farm-policies`. A selection that is due may simulate this number of chunks, even if it
+/// exceeds the limit of the run time.
 const ONCE: f64 = 250.0;
-/// Maximum number of simulated chunks for a selection of a policy. The simulation takes some 25 ms, in which the master answers no messages.
+/// Maximum number of simulated chunks for a selection of a chunk policy. The simulation takes some 25 ms, in which
+/// the master answers no messages.
 const MOST_CHUNKS: f64 = 100_000.0;
-/// Maximum number of samples of task times on which policies are compared. With 16 samples, the error of the mean is a quarter of the deviation of
-/// single samples. Four times as many samples improve the selection by at most half a per cent if times vary slowly, and take four times as long.
+/// Maximum number of random samples of task times on which chunk policies are compared. With 16 samples, the error of
+/// the mean is a quarter of the deviation of single samples. Four times as many samples improve the selection by at
+/// most half a per cent if times vary slowly, and take four times as long.
 const SAMPLES: u64 = 16;
 
-/// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if messages are fast. The value is short
-/// enough for a user who waits for the first result.
+/// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if
+/// messages are fast; short enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
 /// Maximum time of a probe (a chunk that measures the time of a task) if messages are slow, as a multiple of the time in which the master sends one
 /// probe to each worker. Messages then take a small fraction of the time of the probes.
@@ -69,18 +75,18 @@ const CHEAP_ROUND: f64 = 1e-4;
 pub(super) struct Auto {
     policy: Box<dyn Policy>,
     active_policy: Chunking,
-    /// True once a probe (a chunk that measures the time of a task) has been measured. Until then all chunks are probes; afterwards the policy
-    /// determines the chunks.
+    /// True once a probe (a chunk that measures the time of a task) has been measured. Until then all chunks are
+    /// probes; afterwards the selected policy determines the chunks.
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
-    /// Time from which on the master's network port is free (s, by the caller's clock).
+    /// Time (s, by the caller's clock) from which on the master's network port is free to send.
     port: f64,
-    /// Value of the field `port` (time from which the port is free) before the latest chunk was dispatched,
-    /// for the case that the caller returns this chunk.
+    /// Value of the field `port` before the latest chunk was dispatched. It is restored if the caller returns this
+    /// chunk.
     port_before: Option<f64>,
-    /// The next selection of a policy is due when the number of measured tasks reaches this number times the tasks of a probe, or when only
-    /// `choose_at_left` tasks remain.
+    /// The next selection of a chunk policy is due when the number of measured tasks reaches this number times the
+    /// tasks of a probe, or when only `choose_at_left` tasks remain.
     choose_at_probes: u64,
     choose_at_left: u64,
     simulated: u64,
@@ -103,26 +109,25 @@ impl Default for Auto {
     }
 }
 
-/// Returns a policy of the literature in its initial state.
 fn published(chunking: Chunking) -> Box<dyn Policy> {
     policy(chunking).unwrap_or_else(|| unreachable!("Auto is not among the policies that it chooses from"))
 }
 
-/// Returns a view of the farm with an iteration number of at least 2. Policies that only measure in a first iteration then adapt at once.
+/// Returns a view of the farm with an iteration number of at least 2. Chunk policies that only measure in the first
+/// iteration then adapt at once.
 fn experienced<'a>(view: &View<'a>) -> View<'a> {
     View { iteration: view.iteration.max(2), ..*view }
 }
 
-/// Returns the number of tasks of a probe (a chunk that measures the time of a task).
 fn probe(view: &View<'_>) -> u64 {
-    // `share` is the maximum size of a probe: the initial batch of the policies FSC and DPF, divided among all chunks that the workers may hold. With
-    // larger probes, a worker with long tasks would delay the end of the farm.
+    // `share` is the maximum size of a probe: the initial batch of the policies FSC and DPF, divided among all chunks
+    // that the workers may hold. With larger probes, a worker with long tasks would delay the end of the farm.
     let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
     let share = (AT_FIRST * view.total as f64 / chunks).ceil().max(1.0) as u64;
     let round = chunks * view.knowledge.send_time(1) + 2.0 * view.knowledge.latency;
     let all = view.statistics.all();
     if all.count() > 0 {
-        // If tasks take no time, infinitely many of them fit into the time of a probe; the conversion to an integer saturates.
+        // If tasks take no time, infinitely many fit into a probe, and the conversion to an integer saturates.
         share.min((PROBE.max(PROBE_ROUNDS * round) / all.mean()) as u64).max(1)
     } else if round > CHEAP_ROUND {
         share
@@ -131,8 +136,8 @@ fn probe(view: &View<'_>) -> u64 {
     }
 }
 
-/// Returns the number of measured tasks, divided by the tasks of a probe (a chunk that measures the time of a task). It determines when a policy is
-/// selected.
+/// Returns the number of measured tasks in multiples of a probe (a chunk that measures the time of a task), which
+/// determines when a chunk policy is selected.
 fn measured_probes(view: &View<'_>) -> u64 {
     view.statistics.all().count() / probe(view)
 }
@@ -156,7 +161,8 @@ impl Auto {
         let probes = measured_probes(view);
         let view = &experienced(view);
         if !self.informed && probes > 0 {
-            // The selected policy begins here, because it needs the mean task time, which is known from now on, for the minimum chunk size.
+            // The selected policy begins here and not before, because its minimum chunk size follows from the mean
+            // task time, which is known from now on.
             self.informed = true;
             self.policy.begin(view);
         }
@@ -187,8 +193,9 @@ impl Auto {
         size
     }
 
-    /// Records that dispatched tasks were returned without results. Tasks that are returned directly after [`next`](Auto::next) belong to the latest
-    /// chunk, which then has fewer tasks; other returned tasks belong to a worker that has left.
+    /// Records that dispatched tasks were returned without results. Tasks that are returned directly after
+    /// [`next`](Auto::next) belong to the latest chunk, which then has fewer tasks; other returned tasks belong to a
+    /// worker that has left.
     pub(super) fn return_tasks(&mut self, tasks: u64) {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
@@ -203,7 +210,6 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
-        // The worker could not begin its next chunk before it had completed the chunk that `done` reports.
         let back = out.dispatched_at + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
@@ -231,8 +237,8 @@ impl Auto {
         self.simulated
     }
 
-    /// Simulates the rest of the iteration with every policy, and selects the policy with the shortest time. Without `is_due`, this is done only if
-    /// the simulation costs little compared with the run time.
+    /// Simulates the rest of the farm's iteration with every chunk policy, and selects the policy with the shortest
+    /// time. Without `is_due`, this is done only if the simulation costs little compared with the run time.
     fn choose(&mut self, view: &View<'_>, is_due: bool) {
         let all = view.statistics.all();
         if all.mean() <= 0.0 {
@@ -246,7 +252,8 @@ impl Auto {
             return;
         }
         let budget = budget.clamp(once.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        // The current policy is simulated from its present state. All other policies are simulated as if they began with the remaining tasks.
+        // The current policy is simulated from its present state. All other policies are simulated as if they began
+        // with the remaining tasks.
         let mut trials = vec![Trial::new(self.active_policy, self.policy.copy())];
         for chunking in POLICIES.into_iter().filter(|&chunking| chunking != self.active_policy) {
             let mut policy = published(chunking);
@@ -285,8 +292,8 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all policies on the same samples of task times, until about `budget` chunks have been simulated in total. Returns the number of
-    /// samples and the number of simulated chunks.
+    /// Simulates all chunk policies on equal samples of task times, until about `budget` chunks have been simulated
+    /// in total. Returns the number of samples and the number of simulated chunks.
     fn compare(
         &self,
         trials: &mut [Trial],
@@ -299,7 +306,7 @@ impl Auto {
         let tasks = view.left.saturating_add(estimate.out());
         let each = budget / trials.len() as u64;
         let (mut samples, mut simulated) = (0, 0);
-        // The next sample is expected to need as many simulated chunks as the earlier samples on average.
+        // The next sample is expected to need as many simulated chunks as the average of the earlier samples.
         while samples < SAMPLES && simulated * (samples + 1) <= budget * samples {
             let sample = Sample::draw(distribution, tasks, samples);
             simulated += trial::simulate(trials, view, estimate, &sample, port, each);

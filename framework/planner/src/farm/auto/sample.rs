@@ -2,37 +2,37 @@
 
 use crate::random::Random;
 
-/// Maximum number of stretches of consecutive tasks for which times are drawn. With more stretches, drawing would take longer than the simulation
-/// that uses the times; with fewer, the last chunks of an iteration would be equal.
+/// Maximum number of stretches (consecutive tasks that get one random time together). With more stretches, drawing
+/// would take longer than the simulation that uses the times; with fewer, the last chunks of an iteration would be
+/// equal.
 const STRETCHES: u64 = 2048;
 
-/// Distribution of the times of the tasks of a farm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Distribution {
     pub(super) mean: f64,
     pub(super) deviation: f64,
-    /// Number of adjacent tasks that are assumed to have the same time.
+    /// Number of adjacent tasks that are assumed to have equal times.
     pub(super) block: f64,
 }
 
-/// Times of consecutive tasks, drawn once so that all policies are compared on equal samples.
+/// Random times of consecutive tasks. All chunk policies are compared on equal samples.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Number of tasks in a stretch (consecutive tasks for which one time is drawn).
     grain: f64,
-    /// For each stretch of consecutive tasks, the total time of all stretches before it.
+    /// For each stretch (consecutive tasks with one random time), the total time of all stretches before it.
     before: Vec<f64>,
 }
 
 impl Sample {
-    /// Draws the times of `tasks` tasks; equal seeds give equal samples.
     pub(super) fn draw(distribution: &Distribution, tasks: u64, seed: u64) -> Self {
         let Distribution { mean, deviation, block } = *distribution;
         let grain = tasks.div_ceil(STRETCHES).max(1) as f64;
         let block = block.max(1.0);
-        // `spread` is the standard deviation of the total time of a stretch of `grain` tasks, relative to that of one task; `span` is the number of
-        // adjacent stretches with the same time. A stretch of g tasks within a block of B equal tasks has g times the deviation of one task; a
-        // stretch that is longer than a block has g B − (B² − 1)/3 times the variance of one task.
+        // `spread` is the standard deviation of the total time of a stretch of `grain` tasks, relative to that of one
+        // task; `span` is the number of adjacent stretches with equal times. A stretch of g tasks within a block of B
+        // equal tasks has g times the deviation of one task; a stretch that is longer than a block has g B − (B² −
+        // 1)/3 times the variance of one task.
         let (spread, span) = if block <= grain {
             (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
         } else {
@@ -43,7 +43,7 @@ impl Sample {
         let count = (tasks as f64 / grain).ceil() as usize;
         let mut before = Vec::with_capacity(count + 1);
         let (mut sum, mut value) = (0.0, 0.0);
-        // The first block of similar tasks begins before the sample, at a random distance.
+        // The first block of equal tasks begins at a random distance before the sample of task times.
         let mut ends = random.uniform() * span;
         before.push(sum);
         for i in 0..count {
@@ -59,7 +59,6 @@ impl Sample {
         Sample { grain, before }
     }
 
-    /// Returns the total time of the first `tasks` tasks.
     pub(super) fn until(&self, tasks: u64) -> f64 {
         let place = tasks as f64 / self.grain;
         let whole = (place as usize).min(self.before.len() - 1);
@@ -73,7 +72,6 @@ mod tests {
     use super::*;
     use crate::estimate::Running;
 
-    /// Returns the mean and the standard deviation of the total time of `size` consecutive tasks, over many samples.
     fn seen(distribution: &Distribution, tasks: u64, size: u64) -> Running {
         let mut running = Running::new();
         for seed in 0..200 {

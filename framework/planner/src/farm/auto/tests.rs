@@ -3,7 +3,6 @@
 use super::*;
 use crate::farm::{Chunker, Knowledge, MessageCosts, Supply, TaskStatistics};
 
-/// Returns the state of a farm at the beginning of an iteration of `tasks` tasks with four workers.
 fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
     View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, knowledge }
 }
@@ -24,24 +23,26 @@ fn outstanding_chunks_are_tracked() {
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
     let mut auto = Auto::default();
     auto.begin(&view);
-    // Each of three workers has an even share of 40 tasks, and its first chunk has a quarter of them. Each message occupies the
-    // master's port for a second.
+    // The workers have the even share of 40 tasks each, and a first chunk has a quarter of it. Each message occupies
+    // the master's port for a second.
     assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
     assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
-    // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source had no more tasks.
+    // The caller returns two tasks of the chunk of worker 2, and the whole second chunk of worker 0, as if the source
+    // had no more tasks.
     auto.return_tasks(2);
     assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
     assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
     auto.return_tasks(10);
     assert_eq!((held(&auto), auto.port), (vec![(0, 10), (1, 10), (2, 5)], 2.0));
     auto.done(&ChunkDone::timed(2, 5, 1.0));
-    // Worker 1 dies and its tasks are returned, which does not change the chunk of worker 0.
+    // Worker 1 dies and its tasks are returned; the chunk of worker 0 must not change.
     auto.leave(1);
     auto.return_tasks(10);
     assert_eq!(held(&auto), [(0, 10)]);
 }
 
-/// Returns the number of tasks in the first chunks of all workers, in a farm of 800 tasks, if the start-up time of a message is `start_up` seconds.
+/// Returns the number of tasks in the first chunks of all workers together, in a farm of 800 tasks, if the start-up
+/// time of a message is `start_up` seconds.
 fn first_round(start_up: f64, ahead: u32) -> u64 {
     let knowledge = Knowledge { ahead, messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let statistics = TaskStatistics::default();
@@ -57,7 +58,8 @@ fn first_chunks_are_single_tasks_unless_messages_are_expensive() {
     assert_eq!([0, 1, 4].map(|ahead| first_round(1.0, ahead)), [200; 3], "a quarter, in however many chunks");
 }
 
-/// Returns the size of a worker's second chunk in a farm of 100,000 tasks, after its first chunk, a single task, took `seconds`.
+/// Returns the size of a worker's second chunk in a farm of 100,000 tasks, after its first chunk, a single task, took
+/// `seconds`.
 fn second_probe(seconds: f64) -> u64 {
     let knowledge = Knowledge::default();
     let mut chunker = Chunker::new(Chunking::Auto);
@@ -108,8 +110,8 @@ fn partial_chunk_results_keep_the_rest_outstanding() {
     assert_eq!(auto.out.len(), 1);
 }
 
-/// Returns the policy selected for an iteration of 4,000 tasks on four workers, after an iteration in which half of each chunk's tasks took
-/// `times[0]` seconds and half `times[1]`.
+/// Returns the chunk policy selected for an iteration of 4,000 tasks on four workers, after an iteration in which
+/// half of each chunk's tasks took `times[0]` seconds and half `times[1]`.
 fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
     let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
     let mut statistics = TaskStatistics::default();

@@ -7,12 +7,13 @@ use super::estimate::Estimate;
 use super::sample::Sample;
 use crate::simulate::farm::{Dispatcher, Farm, InitialState};
 
-/// Chunk policy that is compared with others on equal samples of task times.
+/// Chunk policy in a comparison on equal samples of task times.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) chunking: Chunking,
     pub(super) policy: Box<dyn Policy>,
-    /// Simulated seconds of the rest of the iteration, summed over all samples; `None` if a sample needed more chunks than the budget.
+    /// Simulated seconds of the rest of the iteration, summed over all samples of task times; `None` if a sample
+    /// needed more chunks than the budget.
     pub(super) seconds: Option<f64>,
 }
 
@@ -22,8 +23,8 @@ impl Trial {
     }
 }
 
-/// Simulates all policies on one sample of task times, with at most `budget` chunks for each policy. The master's port is busy for the first `port`
-/// seconds. Returns the number of simulated chunks.
+/// Simulates all chunk policies on one sample of task times, with at most `budget` chunks for each policy. The
+/// master's port is busy for the first `port` seconds. Returns the number of simulated chunks.
 pub(super) fn simulate(
     trials: &mut [Trial],
     view: &View<'_>,
@@ -34,7 +35,7 @@ pub(super) fn simulate(
 ) -> u64 {
     let (requests, free) = estimate.requests(sample);
     let initial_state = InitialState { requests: &requests, port, free: &free };
-    // Lower bound of the time with every policy: the chunks that are already outstanding must be completed.
+    // Lower bound of the time with every chunk policy: the outstanding chunks must be completed.
     let out = requests.iter().map(|&(time, _)| time).fold(0.0, f64::max);
     let mut simulated = 0;
     for trial in trials {
@@ -49,7 +50,6 @@ pub(super) fn simulate(
     simulated
 }
 
-/// Rest of a farm's iteration that is simulated with one policy.
 struct Rest<'a> {
     view: &'a View<'a>,
     estimate: &'a Estimate<'a>,

@@ -15,8 +15,9 @@ pub(in super::super) fn real_chunk(workers: impl Iterator<Item = (f64, f64)>, le
     (d + 2.0 * t * r - (d * d + 4.0 * d * t * r).sqrt()) / (2.0 * mean)
 }
 
-/// Adaptive factoring. A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉ tasks, for M tasks in total and n workers. If another worker
-/// has fewer than two tasks, the times of the requesting worker are used in its place.
+/// Adaptive factoring (a rule for chunk sizes). A worker that has finished fewer than two tasks gets ⌈M/(20 n)⌉
+/// tasks, for M tasks in total and n workers. If another worker has fewer than two tasks, the times of the requesting
+/// worker are used in its place.
 #[derive(Clone, Debug)]
 pub(super) struct Af;
 

@@ -1,8 +1,8 @@
-//! Chunks that a policy prepares one batch (one chunk for each worker) at a time.
+//! Prepared chunks of tasks, which a chunk policy computes one batch (one chunk for each worker) at a time.
 
 use std::collections::VecDeque;
 
-/// Chunks that a policy has prepared and that have not been dispatched.
+/// Sizes of chunks of tasks that a policy has prepared and that have not been dispatched.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prepared {
     sizes: VecDeque<u64>,
@@ -15,7 +15,6 @@ impl Prepared {
         self.tasks = 0;
     }
 
-    /// Returns the number of prepared chunks.
     pub(super) fn len(&self) -> usize {
         self.sizes.len()
     }
@@ -24,13 +23,12 @@ impl Prepared {
         self.sizes.is_empty()
     }
 
-    /// Returns the number of tasks in the prepared chunks.
     pub(super) fn tasks(&self) -> u64 {
         self.tasks
     }
 
-    /// Appends a batch: `chunks` chunks of `size` tasks, from `left` tasks that are not in a batch yet. The last chunks are smaller or missing if
-    /// tasks run out.
+    /// Appends a batch (one chunk for each worker): `chunks` chunks of `size` tasks, from `left` tasks that are not
+    /// in a batch yet. The last chunks are smaller or missing if tasks run out.
     pub(super) fn batch(&mut self, chunks: u64, size: u64, mut left: u64) {
         for _ in 0..chunks {
             let size = size.min(left);
@@ -42,8 +40,8 @@ impl Prepared {
         }
     }
 
-    /// Appends all remaining tasks: `left` tasks in at most `chunks` chunks whose sizes differ by at most one, larger chunks first, without empty
-    /// chunks.
+    /// Appends all remaining tasks: `left` tasks in at most `chunks` chunks whose sizes differ by at most one, larger
+    /// chunks first, without empty chunks.
     pub(super) fn rest(&mut self, chunks: u64, left: u64) {
         let (size, larger) = (left / chunks, left % chunks);
         for i in 0..chunks.min(left) {
@@ -51,8 +49,8 @@ impl Prepared {
         }
     }
 
-    /// Removes the next chunk and returns its size. If the chunk has more than `most` tasks, `most` is returned and the rest of the chunk stays at
-    /// the front.
+    /// Removes the next chunk and returns its size. If the chunk has more than `most` tasks, `most` is returned and
+    /// the rest of the chunk stays at the front.
     pub(super) fn take(&mut self, most: u64) -> Option<u64> {
         let size = self.sizes.pop_front()?;
         let dispatched = size.min(most);
@@ -72,6 +70,6 @@ impl Prepared {
 /// Returns the chunk size if `tasks` tasks are divided into `parts` chunks: ⌈tasks / parts⌉, at least 1. The number of chunks need not be an integer.
 pub(super) fn share(tasks: u64, parts: f64) -> u64 {
     let size = (tasks as f64 / parts).ceil();
-    // A chunk size of NaN becomes 1. The caller limits a chunk size that is too large to the number of remaining tasks.
+    // A chunk size of NaN becomes 1; the caller limits a size that is too large.
     if size >= 1.0 { size as u64 } else { 1 }
 }

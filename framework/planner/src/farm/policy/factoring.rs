@@ -3,12 +3,13 @@
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 
-/// Returns the divisor x of the policy DAF, which uses a batch of R/x of the R remaining tasks: x = 1 + (σ/µ)√(n/2) for the first batch (equation 1
-/// of Cesar et al. 2006) and 2 + (σ/µ)√(n/2) for later ones (equation 2). `ratio` is σ/µ, the standard deviation of task times divided by their mean,
-/// and n is the number of workers.
+/// Returns the divisor x of the chunk policy DAF, which uses a batch of R/x of the R remaining tasks: x = 1 +
+/// (σ/µ)√(n/2) for the first batch (equation 1 of Cesar et al. 2006) and 2 + (σ/µ)√(n/2) for later ones (equation 2).
+/// `ratio` is σ/µ, the standard deviation of task times divided by their mean, and n is the number of workers.
 ///
-/// The formula follows from a bound of the expected maximum of n chunks. The bound assumes that a chunk of F tasks has the standard deviation σF, as
-/// if the tasks of a chunk were equal. DAF is therefore robust if the tasks of a chunk are equal.
+/// The formula follows from a bound of the expected maximum of n chunks. The bound assumes that a chunk of F tasks
+/// has the standard deviation σF, as if the tasks of a chunk were equal. DAF is therefore robust if the tasks of a
+/// chunk are equal.
 pub(in super::super) fn daf_divisor(first: bool, ratio: f64, workers: usize) -> f64 {
     let base = if first { 1.0 } else { 2.0 };
     base + ratio * (workers as f64 / 2.0).sqrt()
@@ -23,7 +24,6 @@ pub(in super::super) fn fac_divisor(first: bool, ratio: f64, workers: usize, lef
     base + b * b + b * (b * b + 2.0 * base).sqrt()
 }
 
-/// Returns the standard deviation of all task times divided by their mean (σ/µ), if at least two tasks were measured.
 fn ratio(view: &View<'_>) -> Option<f64> {
     let all = view.statistics.all();
     (all.count() >= 2 && all.mean() > 0.0).then(|| all.deviation() / all.mean())
@@ -40,13 +40,13 @@ fn append(prepared: &mut Prepared, size: u64, least: Option<u64>, view: &View<'_
     }
 }
 
-/// Factoring: the policies FAC2 and FAC.
 #[derive(Clone, Debug)]
 pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    /// Chunk size at or below which all remaining tasks are divided evenly among the workers: 1 for FAC, and 0 for FAC2, which never does this.
+    /// Chunk size at or below which all remaining tasks are divided evenly among the workers: 1 for the policy FAC,
+    /// and 0 for FAC2, which never does this.
     least: u64,
 }
 
@@ -85,13 +85,12 @@ impl Policy for Factoring {
     }
 }
 
-/// Dynamic adjusting factoring: the policy DAF.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Daf {
     prepared: Prepared,
     least: Option<u64>,
-    /// True if the ratio of standard deviation and mean of task times was known at the beginning of the iteration. Otherwise each batch of the
-    /// iteration is half of the remaining tasks, and the ratio is measured.
+    /// True if the ratio of standard deviation and mean of task times was known at the beginning of the iteration.
+    /// Otherwise each batch of the iteration has half of the remaining tasks, and the ratio is measured.
     adjusts: bool,
 }
 

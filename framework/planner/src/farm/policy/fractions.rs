@@ -5,7 +5,7 @@ use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 use crate::simulate::farm::{Dispatcher, Farm};
 
-/// Policy with batches of a constant fraction of the tasks.
+/// Chunk policy with batches of a constant fraction of the tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Fraction {
     factor: f64,
@@ -24,7 +24,7 @@ impl Fraction {
         let left = view.left.saturating_sub(self.prepared.tasks());
         let (of, parts) = (if self.of_rest { left } else { view.total }, view.n() as f64 / self.factor);
         let size = share(of, parts);
-        // The minimum chunk size applies only to DPF; FSC has none.
+        // The minimum chunk size applies to the policy DPF only.
         if self.of_rest && self.least.is_none_or(|least| size <= least) {
             self.prepared.rest(view.n(), left);
         } else {
@@ -51,14 +51,14 @@ impl Policy for Fraction {
     }
 }
 
-/// Number of fractions that FSC and DPF compare: 0.1, 0.2, … 1, as in Cesar et al. (2006).
+/// Number of fractions that the chunk policies FSC and DPF compare: 0.1, 0.2, … 1, as in Cesar et al. (2006).
 const FACTORS: u32 = 10;
-/// Fraction of the tasks in a batch of FSC and DPF in the first two iterations.
+/// Fraction of the tasks in a batch of the chunk policies FSC and DPF in the first two iterations.
 pub(in crate::farm) const AT_FIRST: f64 = 0.25;
-/// Maximum number of chunks per worker in the simulation of an iteration with one fraction; fractions with more chunks are skipped. With a tenth of
-/// the remaining tasks in each batch, there are about ten chunks per worker for each factor of e (2.718…) in the number of tasks, 400 for 10^18
-/// tasks. If workers are so unequal that chunks become single tasks, the simulation would otherwise run for hours over all tasks and need memory for
-/// each.
+/// Maximum number of chunks per worker in the simulation of an iteration with one batch fraction; fractions with more
+/// chunks are skipped. With a tenth of the remaining tasks in each batch, there are about ten chunks per worker for
+/// each factor of e (2.718…) in the number of tasks, 400 for 10^18 tasks. If workers are so unequal that chunks
+/// become single tasks, the simulation would otherwise run for hours over all tasks and need memory for each.
 const MOST_CHUNKS: usize = 1024;
 
 /// Chunk policies FSC and DPF: from the third iteration on, each iteration selects the fraction of the tasks in a batch by a simulation in which
@@ -77,7 +77,7 @@ impl Predictive {
         Predictive { fraction: Fraction::new(AT_FIRST, true) }
     }
 
-    /// Returns the first of the fractions 0.1, 0.2, … 1 with the shortest simulated time.
+    /// Returns, of the batch fractions 0.1, 0.2, … 1, the first one with the shortest simulated time.
     fn choose(&self, view: &View<'_>) -> f64 {
         let last = |worker: usize| view.statistics.times(worker).map(|times| times.last);
         let (tasks, time) = view

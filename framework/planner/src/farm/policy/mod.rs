@@ -19,7 +19,7 @@ pub(super) use factoring::{daf_divisor, fac_divisor};
 #[cfg(test)]
 pub(super) use simple::kruskal_weiss_size;
 
-/// Returns the policy with the given name; `None` for [`Chunking::Auto`], which selects one of the other policies.
+/// `None` for [`Chunking::Auto`], which selects one of the other policies.
 pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     Some(match chunking {
         Chunking::Auto => return None,
@@ -39,7 +39,6 @@ pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     })
 }
 
-/// Returns a policy with batches of a fixed fraction of the remaining tasks, or of all tasks. The policy does not depend on measurements.
 #[cfg(test)]
 pub(super) fn fraction(factor: f64, of_rest: bool) -> Box<dyn Policy> {
     Box::new(fractions::Fraction::new(factor, of_rest))

@@ -4,7 +4,6 @@ use super::super::knowledge::Knowledge;
 use super::batches::{Prepared, share};
 use super::view::{Policy, View};
 
-/// Policy with one chunk for each worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Static(Prepared);
 
@@ -26,7 +25,6 @@ impl Policy for Static {
     }
 }
 
-/// Policy with chunks of a constant size.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed(pub(super) u64);
 
@@ -65,11 +63,12 @@ pub(super) struct Tss {
     first: f64,
     last: f64,
     step: f64,
-    /// Number of chunks begun. The field `rest` is the number of tasks of the latest chunk that were not dispatched because the caller limits the
-    /// size.
+    /// Number of chunks begun. The field `rest` counts the tasks of the latest chunk that were not dispatched because
+    /// the caller limits the size.
     dispatched: f64,
     rest: u64,
-    /// Number of remaining tasks at the next request, if the tasks of the farm change only by dispatch; a larger number restarts the policy.
+    /// Number of remaining tasks at the next request, if they change only by dispatch; a larger number restarts the
+    /// policy.
     expected: u64,
 }
 
@@ -102,24 +101,25 @@ impl Policy for Tss {
     }
 }
 
-/// Policy with chunks of the constant size that Kruskal and Weiss derived for independent tasks.
 #[derive(Clone, Debug)]
 pub(super) struct KruskalWeiss;
 
 impl Policy for KruskalWeiss {
     fn begin(&mut self, _view: &View<'_>) {}
 
-    /// Returns a chunk of the policy [`Published::Fac2`](super::super::Published::Fac2) while the standard deviation of task times is unknown.
+    /// While the standard deviation of task times is unknown, the chunk has the size of
+    /// [`Published::Fac2`](super::super::Published::Fac2).
     fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
         let all = view.statistics.all();
         let even = view.total.div_ceil(view.n());
         if all.count() < 2 {
             return share(view.left, 2.0 * view.n() as f64);
         }
-        // Part of the cost of a chunk that does not depend on its size: the start-up times of two messages.
+        // Seconds per chunk that do not depend on its size: the start-up times of two messages.
         let overhead = 2.0 * view.knowledge.messages.start_up.of(mean_bytes(view.knowledge));
         let size = kruskal_weiss_size(view.total, view.workers.len(), overhead, all.deviation());
-        // If the computed size is NaN (overhead and deviation are 0) or infinite (the deviation is 0), each worker gets one chunk.
+        // If overhead and deviation are 0, the computed size is NaN; if only the deviation is 0, it is infinite. In
+        // both cases each worker gets one chunk.
         if size < even as f64 { size.ceil().max(1.0) as u64 } else { even }
     }
 
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use crate::farm::TaskStatistics;
 
-    /// Even if a request may get at most ten tasks, the policy TSS reduces the chunk size with the number of remaining tasks, and not with each
-    /// chunk.
+    /// The policy TSS reduces the chunk size with the number of remaining tasks, and not with each chunk, even if a
+    /// request may get at most ten tasks.
     #[test]
     fn trapezoid_chunks_do_not_shrink_with_limited_room() {
         let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());

@@ -10,32 +10,28 @@ use super::super::statistics::TaskStatistics;
 pub(in crate::farm) struct View<'a> {
     /// Number of iterations begun, including the current one.
     pub iteration: u64,
-    /// Number of tasks of the iteration (M in the formulas of policies).
+    /// Number of tasks of the iteration (M in the formulas of chunk policies).
     pub total: u64,
-    /// Number of tasks not yet dispatched (R in the formulas of policies); more than 0.
+    /// Number of tasks not yet dispatched (R in the formulas of chunk policies); more than 0.
     pub left: u64,
-    /// Numbers of the workers of the farm in ascending order; never empty.
+    /// Numbers of the farm's workers in ascending order; never empty.
     pub workers: &'a [usize],
-    /// Statistics of the task times so far.
     pub statistics: &'a TaskStatistics,
-    /// Costs of messages and other properties of the farm.
     pub knowledge: &'a Knowledge,
 }
 
 impl View<'_> {
-    /// Returns the number of workers (n in the formulas of policies).
     pub(in crate::farm) fn n(&self) -> u64 {
         self.workers.len() as u64
     }
 
-    /// Returns the expected speed of a worker without measurements, relative to the mean of all workers.
     pub(in crate::farm) fn expected_speed(&self, worker: usize) -> f64 {
         let all: f64 = self.workers.iter().map(|&worker| self.statistics.expected_speed(worker)).sum();
         self.n() as f64 * self.statistics.expected_speed(worker) / all
     }
 
-    /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 before any task was measured, `None` if no chunk is large enough for the master
-    /// to serve all workers.
+    /// Returns the minimum chunk size, [`Knowledge::least_chunk`]: 1 before any task was measured, `None` if no chunk
+    /// is large enough for the master to serve all workers.
     pub(in crate::farm) fn least_chunk(&self) -> Option<u64> {
         if self.statistics.all().count() == 0 {
             return Some(1);
@@ -52,9 +48,8 @@ pub(in crate::farm) trait Policy: fmt::Debug + Send {
     /// Returns the number of tasks of the next chunk for `worker`, of which at most `most` will be dispatched.
     fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64;
 
-    /// Records a completed chunk, which the statistics already contain.
+    /// Records a completed chunk, whose times are already part of the statistics.
     fn done(&mut self, _done: &ChunkDone) {}
 
-    /// Returns a copy of the policy with its current state, for simulations.
     fn copy(&self) -> Box<dyn Policy>;
 }

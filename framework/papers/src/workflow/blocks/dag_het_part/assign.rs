@@ -12,14 +12,13 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::least_memory;
 use crate::workflow::partition::{Dag, halves};
 
-/// Result of the assignment: blocks of tasks with a processor, and blocks for which none was found.
+/// Blocks of tasks with a processor each, and blocks for which no processor was found.
 pub(super) struct Assigned {
     pub(super) placed: Vec<Placed>,
     pub(super) left: Vec<Traversal>,
 }
 
-/// Numbers of blocks of tasks in the order of their memory need, the largest first. Among blocks with equal needs the
-/// one with the smaller number comes first.
+/// Numbers of blocks of tasks, the largest memory need first; of blocks with equal needs, the smaller number first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
 /// Assigns blocks of tasks to processors: repeatedly the block with the largest memory need to the free processor
@@ -60,7 +59,7 @@ pub(super) fn assign(
     Assigned { placed, left: fitting.left }
 }
 
-/// Divides a block of several tasks into two blocks of about equal work.
+/// Divides a block into two blocks of about equal work; the block must have several tasks.
 pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random) -> [Traversal; 2] {
     let mut tasks = block.order;
     tasks.sort_unstable();
@@ -74,7 +73,7 @@ struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
     most_blocks: usize,
-    /// Number of blocks of tasks. A divided block no longer counts, only its halves.
+    /// Number of blocks of tasks; of a divided block, only the halves count.
     count: usize,
     /// All blocks of tasks by number; a block that was removed from the queue is replaced by an empty one.
     blocks: Vec<Traversal>,
@@ -93,8 +92,9 @@ impl Fitting<'_> {
         Some(std::mem::take(&mut self.blocks[block]))
     }
 
-    /// Returns the block if its memory need is at most `memory`. Otherwise divides the block and queues its halves. A block of one task, and any
-    /// block when there are already `most_blocks` blocks, is added to `left` instead.
+    /// Returns the block of tasks if its memory need is at most `memory`. Otherwise divides the block and queues its
+    /// halves. A block of one task, and any block when there are already `most_blocks` blocks, is added to `left`
+    /// instead.
     fn fit(&mut self, block: Traversal, memory: u64) -> Option<Traversal> {
         if block.peak <= memory {
             return Some(block);

@@ -1,5 +1,5 @@
-//! Graph of blocks of tasks that no longer change. It computes the makespan quickly for any assignment of the blocks
-//! to processors.
+//! Graph of blocks of tasks that are not changed any more. It computes the makespan quickly for any assignment of the
+//! blocks to processors.
 
 use armature_planner::workflow::{Cluster, Workflow};
 
@@ -12,7 +12,7 @@ pub(super) struct Fixed<'a> {
     works: Vec<f64>,
     /// For each block of tasks, the blocks that read its files, with the sizes of the files.
     outputs: Vec<Vec<(usize, u64)>>,
-    /// Blocks of tasks in reverse order: each block comes before the blocks whose files it reads.
+    /// Blocks of tasks, each before the blocks whose files it reads.
     backwards: Vec<usize>,
 }
 
@@ -70,7 +70,8 @@ impl<'a> Fixed<'a> {
         self.bottom_weights(processors).into_iter().fold(0.0, f64::max)
     }
 
-    /// Returns the blocks on the longest path; among equally long paths the one with the smallest block numbers.
+    /// Returns the blocks of tasks on the longest path; of equally long paths, the one with the smallest block
+    /// numbers.
     pub(super) fn critical_path(&self, processors: &[usize]) -> Vec<usize> {
         let bottom = self.bottom_weights(processors);
         let mut path = Vec::new();

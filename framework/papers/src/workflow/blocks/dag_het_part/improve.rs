@@ -43,8 +43,8 @@ impl Places<'_> {
         self.peaks[block] <= self.problem.cluster.processors()[processor].memory
     }
 
-    /// Repeatedly carries out the best swap of the processors of two blocks of tasks, until no swap is an
-    /// improvement.
+    /// Carries out the best swap of the processors of two blocks of tasks, repeatedly until no swap improves the
+    /// makespan.
     fn swap(&mut self) {
         let mut makespan = self.makespan();
         loop {
@@ -84,7 +84,8 @@ impl Places<'_> {
         path.into_iter().find_map(|block| {
             let speed = processors[self.processors[block]].speed;
             let idle = (0..processors.len()).filter(|p| !self.processors.contains(p));
-            // Among idle processors of equal speed, the one with the least memory is preferred, and then the one with the smallest number.
+            // Among idle processors of equal speed, the one with the least memory is preferred, then the one with the
+            // smallest number.
             let target =
                 idle.filter(|&p| self.fits(block, p) && processors[p].speed > speed).max_by(|&a, &b| {
                     let by_speed = processors[a].speed.total_cmp(&processors[b].speed);

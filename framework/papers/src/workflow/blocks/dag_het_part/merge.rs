@@ -12,8 +12,8 @@ use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::least_memory;
 
-/// Maximum number of retries of a block of tasks that cannot be merged before its neighbours are merged, as in the
-/// paper of Kulagina et al.
+/// Maximum number of retries of a block of tasks that cannot be merged, before the block is divided; from Kulagina et
+/// al.
 const MOST_RETRIES: usize = 2;
 
 /// Gives all blocks of tasks a processor, by merging those without one with other blocks. Returns `None` if that is
@@ -58,7 +58,8 @@ struct Merging<'a> {
     free: BTreeSet<usize>,
 }
 
-/// Possible merger of several blocks of tasks, and the makespan after it. The first block is the one that remains.
+/// Possible merger of several blocks of tasks, and the makespan after it. The merged block gets the number of the
+/// first.
 struct Choice {
     makespan: f64,
     blocks: Vec<usize>,
@@ -83,16 +84,16 @@ impl<'a> Merging<'a> {
         self.quotient.blocks().filter(|&block| self.is_unassigned(block))
     }
 
-    /// Returns true if the block of tasks was not merged into another, and has no processor.
     fn is_unassigned(&self, block: usize) -> bool {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
     }
 
-    /// Merges a block with a neighbour such that the makespan is smallest. Neighbours that are not on the critical path are tried first, then those
-    /// that are. If no merger is possible, the block is assigned to a free processor. Returns true if the block has a processor.
+    /// Merges a block of tasks with the neighbour that gives the smallest makespan. Neighbours that are not on the
+    /// critical path are tried first, then those that are. If no merger is possible, the block is assigned to a free
+    /// processor. Returns true if the block has a processor.
     fn place(&mut self, block: usize) -> bool {
         let processors = self.problem.cluster.processors();
-        // Only neighbours on processors with at least the memory that the block of tasks needs alone are tried.
+        // A neighbour's processor must have at least the memory that the block needs alone.
         let large = |other: usize| {
             let processor = self.quotient.processor(other);
             processor.is_some_and(|processor| processors[processor].memory >= self.traversals[block].peak)
@@ -144,7 +145,7 @@ impl<'a> Merging<'a> {
             .collect()
     }
 
-    /// Returns an order of all tasks of `blocks` with a peak memory of at most `memory`, if one is found.
+    /// Returns an order of the tasks of `blocks` with a peak memory of at most `memory`, if the search finds one.
     fn traversal_within(&self, blocks: &[usize], memory: u64) -> Option<Traversal> {
         let Problem { graph, model, .. } = self.problem;
         let tasks: Vec<usize> =

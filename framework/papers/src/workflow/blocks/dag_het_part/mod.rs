@@ -29,19 +29,18 @@ pub struct DagHetPart {
 }
 
 impl Default for DagHetPart {
-    /// Returns parameters with which the planner tries all partitions, on all cores of this machine.
     fn default() -> Self {
         DagHetPart { most_partitions: usize::MAX, threads: 0, seed: 0 }
     }
 }
 
 /// Maximum number of blocks of tasks per processor into which a partition is divided before the blocks that fit no
-/// processor are merged. The time of merging grows with the square of this number.
+/// processor are merged. The run time of merging grows with the square of this number.
 const BLOCKS_TO_MERGE: usize = 4;
 /// Maximum number of blocks of tasks per processor after blocks that could not be merged have been divided.
 const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
-/// Block plan without times: blocks of tasks on processors, and the makespan.
+/// Blocks of tasks on processors, without the times of tasks, and the makespan.
 type Improved = (Vec<Placed>, f64);
 
 /// Plans with the heuristic of the paper of Kulagina et al. The workflow is partitioned into blocks with small files between them. The blocks with
@@ -96,9 +95,8 @@ pub fn dag_het_part(
     let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
     let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        // The makespans of both plans are compared again, because DagHetPart adds up times in another order than a
-        // plan does: by its sums the plan of DagHetPart is no longer than that of DagHetMem, but it may be longer in
-        // the last digit.
+        // DagHetPart adds up times in another order than the makespan of a plan does. By its sums its plan is no
+        // longer than that of DagHetMem, but the makespan may be longer in the last digit.
         (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
         (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),
@@ -106,7 +104,6 @@ pub fn dag_het_part(
     }
 }
 
-/// Returns the shorter of two plans, or the first if they are equal.
 fn earlier(best: Improved, next: Improved) -> Improved {
     if next.1 < best.1 { next } else { best }
 }
@@ -131,17 +128,15 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
         let next = merged.map(|merged| improve::improve(problem, merged));
         best = best.into_iter().chain(next).reduce(earlier);
         if all_fit {
-            // All blocks of tasks fit on processors, so none would be divided in the second variant
-            // either, which permits more blocks. The second variant has the same result and is
-            // skipped.
+            // The second variant may divide blocks, but all blocks fit and none would be divided, so its result would
+            // be the same.
             break;
         }
     }
     best
 }
 
-/// Returns the numbers of blocks of tasks to try: at most `most` of the numbers from 1 to `blocks`, including the
-/// last one.
+/// Returns at most `most` numbers of blocks of tasks, spread over 1 to `blocks`, with the last one included.
 fn numbers_of_blocks(blocks: usize, most: usize) -> impl DoubleEndedIterator<Item = usize> {
     let count = most.clamp(1, blocks);
     (1..=count).map(move |number| number * blocks / count)

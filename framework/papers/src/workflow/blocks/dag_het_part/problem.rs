@@ -1,4 +1,4 @@
-//! Input of the planner DagHetPart.
+//! Input of the workflow planner DagHetPart.
 
 use armature_planner::workflow::{Cluster, MemoryModel, Workflow};
 
