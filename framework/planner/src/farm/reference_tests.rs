@@ -49,7 +49,6 @@ impl Case {
     }
 }
 
-/// Returns the sizes of all chunks that the workers request in turn, while no results arrive.
 fn sizes(mut next: impl FnMut(usize) -> Option<u64>, workers: usize) -> Vec<f64> {
     (0..).map_while(|i| next(i % workers)).map(|size| size as f64).collect()
 }
@@ -69,7 +68,6 @@ fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Ch
     chunker
 }
 
-/// Returns the pseudo-random times of `tasks` tasks in each of `rows` iterations, from 0.5 to 1.5 ms.
 fn lcg_tasks(rows: usize, tasks: usize) -> Vec<Vec<f64>> {
     let mut x: u64 = 12345;
     let mut next = || {
@@ -112,7 +110,6 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// Returns the chunk sizes of the policy FSC, or of DPF if `of_rest` is true. The fraction of the tasks in a batch is the `factor` of the test case.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();

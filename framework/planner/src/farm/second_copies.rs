@@ -1,4 +1,4 @@
-//! Second copies of the last chunks of a farm on idle workers.
+//! Second copies of late chunks (groups of tasks) of a farm on idle workers.
 
 /// A chunk without a result, as the master knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,6 @@ pub fn second_copies(
     copies
 }
 
-/// Returns the copyable chunks, each with the time in seconds until its expected end on its worker.
 fn remaining(held: &[HeldChunk], pace: impl Fn(usize) -> f64) -> Vec<(HeldChunk, f64)> {
     let mut ends: Vec<(usize, f64)> = Vec::new();
     let mut open = Vec::new();

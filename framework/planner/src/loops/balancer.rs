@@ -82,7 +82,6 @@ pub struct LoopBalancer {
     costs: MovementFit,
     period: PeriodChooser,
     realised_gain: RealisedGain,
-    /// Movement of units that was decided and is not complete.
     under_way: Option<UnderWay>,
     /// Time of the last reports of the ranks (s).
     last: Option<f64>,
@@ -99,7 +98,6 @@ struct UnderWay {
     lasts: bool,
 }
 
-/// Returns the change of each rank's number of units from the current to the target distribution.
 fn shift(decision: &LoopDecision) -> Vec<i64> {
     let more = |(&held, &target): (&u64, &u64)| {
         let units = i64::try_from(target.abs_diff(held)).unwrap_or(i64::MAX);
@@ -109,7 +107,7 @@ fn shift(decision: &LoopDecision) -> Vec<i64> {
 }
 
 impl LoopBalancer {
-    /// Creates a balancer for `ranks` ranks of unknown rates.
+    /// Creates a balancer for `ranks` ranks, whose rates (units per second) are not known yet.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than 2^20, and for the reasons of [`LoopOptions::validate`].
@@ -166,7 +164,8 @@ impl LoopBalancer {
         self.options.enabled = false;
     }
 
-    /// Records moves that the caller decided itself: the balancer waits until the caller reports that they were [made](LoopBalancer::moved) or
+    /// Records moves of units between ranks that the caller decided itself: the balancer waits until the caller reports that they were
+    /// [made](LoopBalancer::moved) or
     /// [abandoned](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
@@ -239,7 +238,7 @@ impl LoopBalancer {
         }
     }
 
-    /// Records that the decided moves will not be made, so that the distribution is unchanged.
+    /// Records that the decided moves will not be made, so that each rank keeps its units.
     pub fn abandoned(&mut self) {
         self.under_way = None;
         self.realised_gain.abandoned();
@@ -261,7 +260,6 @@ impl LoopBalancer {
         *filter = RateFilter::begin(start.units / start.seconds);
     }
 
-    /// Returns the smallest number of first reports that any rank with units has sent.
     fn reports(&self, held: &[u64]) -> u32 {
         // Ranks without units are skipped, because they send no reports.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
@@ -272,12 +270,10 @@ impl LoopBalancer {
         self.options.settling.unwrap_or(1)
     }
 
-    /// Returns true if all ranks with units have sent the required number of first reports.
     fn is_settled(&self, held: &[u64]) -> bool {
         self.reports(held) >= self.settling()
     }
 
-    /// Returns the current minimum saving of a movement, as a fraction of the time of a pass (all units of the loop once).
     fn threshold(&self, held: &[u64]) -> f64 {
         if self.is_settled(held) {
             self.options.threshold
@@ -288,7 +284,6 @@ impl LoopBalancer {
         }
     }
 
-    /// Returns the smoothed rates of all ranks; `None` if a rank with units has not been measured yet.
     fn rates(&self, held: &[u64]) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.filters.iter().filter_map(RateFilter::rate).collect();
         if known.is_empty() || self.filters.iter().zip(held).any(|(f, &held)| held > 0 && f.rate().is_none())

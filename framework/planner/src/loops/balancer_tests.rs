@@ -36,7 +36,6 @@ impl Bench {
         self.decide_with(&self.reports(speeds), Ahead::Unknown)
     }
 
-    /// Carries out the moves of a decision, which takes `seconds` seconds.
     fn carry_out(&mut self, decision: &LoopDecision, seconds: f64) {
         assert!(decision.is_act(), "{decision}");
         for m in rounds(&self.held, &decision.moves).unwrap().into_iter().flatten() {
@@ -49,7 +48,6 @@ impl Bench {
     }
 }
 
-/// Returns options without smoothing, so that a single report determines the rate of a rank.
 fn raw() -> LoopOptions {
     LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
@@ -230,7 +228,6 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     let decision = bench.decide_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
-    // Rank 1 has a unit, but has not been measured yet.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();

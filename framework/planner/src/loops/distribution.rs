@@ -1,11 +1,11 @@
-//! Distribution of units (iterations of a loop) over ranks, and the time that a new distribution would save.
+//! Distribution of units (iterations of a loop) over ranks, and the time that another distribution would save.
 
 use std::cmp::Ordering;
 
-/// Divides `units` in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders the lower rank is
-/// preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is ignored. Rates that
-/// are not positive and finite count as 0; if all do, the shares are equal. The paper does not describe rounding and minimum shares; they are
-/// reconstructions.
+/// Divides `units` (iterations of a loop) in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders
+/// the lower rank is preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is
+/// ignored. Rates that are not positive and finite count as 0; if all do, the shares are equal. The paper does not describe rounding and minimum
+/// shares; they are reconstructions.
 ///
 /// ```
 /// use armature_planner::loops::distribute;
@@ -22,7 +22,6 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     if largest == 0.0 {
         rates.fill(1.0);
     } else {
-        // Rates are scaled so that the largest is 1 and their sums are finite.
         rates.iter_mut().for_each(|rate| *rate /= largest);
     }
     let least = match least.checked_mul(rates.len() as u64) {
@@ -69,8 +68,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Returns the seconds of a pass: the time until the last rank has done each of its units once. The result is infinite if a rank with a rate of 0 has
-/// units. Ranks with a rate of NaN are ignored.
+/// Returns the seconds of a pass, that is, until every rank has done each of its units (loop iterations) once. The result is infinite if a rank with
+/// a rate of 0 has units. Ranks with a rate of NaN are ignored.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);
@@ -80,8 +79,8 @@ pub fn pass_time(units: &[u64], rates: &[f64]) -> f64 {
     units.iter().zip(rates).map(time).fold(0.0, f64::max)
 }
 
-/// Returns the fraction of the time that a change from `current` to `target` units saves, `1 − t_new / t_cur` (the paper's `rfract`); negative if
-/// the target takes longer.
+/// Returns the fraction of the time that a change from the distribution `current` of the units (loop iterations per rank) to `target` saves, `1 −
+/// t_new / t_cur` (the paper's `rfract`); negative if the target takes longer.
 ///
 /// If ranks with a rate of 0 must keep a unit, both times are infinite. Fewer units on such ranks then save all of the time (1), more units give
 /// −1, and for equal numbers the other ranks are compared. This rule is a reconstruction.

@@ -68,7 +68,6 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
             deficit.push((rank, wants - has));
         }
     }
-    // The sort is stable, so among ranks with equal surplus the lower one stays first.
     surplus.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     deficit.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     let mut moves = Vec::with_capacity(surplus.len() + deficit.len());
@@ -101,7 +100,6 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
 pub fn neighbour_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     check(current, target)?;
     let mut moves = Vec::new();
-    // Sums of the current units and of the target units over the ranks up to the present one.
     let (mut has, mut wants) = (0_u64, 0_u64);
     for rank in 0..current.len().saturating_sub(1) {
         has += current[rank];
@@ -132,7 +130,6 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the total number of units, where `units` has the number of each rank.
 pub(super) fn total(units: &[u64]) -> Result<u64> {
     match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
         Some(total) => Ok(total),

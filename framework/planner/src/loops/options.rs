@@ -44,15 +44,15 @@ pub struct LoopOptions {
     /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
     /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
     pub margin: Option<f64>,
-    /// True if the measured savings of past movements count too. The paper weighs only predicted savings. If a load appears and disappears about as
-    /// fast as the balancer reacts, predicted savings alone move units again and again without a benefit, especially on two ranks. With this
-    /// option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of the next movement
-    /// is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
+    /// True if the decision uses the measured savings of past movements of units too. The paper weighs only predicted savings. If a load appears and
+    /// disappears about as fast as the balancer reacts, predicted savings alone move units again and again without a benefit, especially on two
+    /// ranks. With this option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of
+    /// the next movement is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
     pub realised_gain: bool,
     /// Minimum number of units of each rank, if there are enough units.
     pub least: u64,
-    /// Expected cost of a movement before the first movement. The default is 0, which permits the first movement, and with it a measurement of the
-    /// cost.
+    /// Expected cost of a movement of units before the first movement has been measured. The default is 0, which permits the first movement, and with
+    /// it a measurement of the cost.
     pub costs: MovementCosts,
     /// Lower limits of the time between two reports of a rank to the balancer.
     pub period: PeriodOptions,

@@ -116,7 +116,6 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
         return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
     }
     let rounds = rounds(current, moves)?;
-    // For each rank i, `borders[i]` is the end of its block of units.
     let mut borders = current.to_vec();
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns options that require four reports of each rank before units move, like those of grid loops.
 fn four() -> LoopOptions {
     LoopOptions { settling: Some(4), ..LoopOptions::default() }
 }

@@ -52,7 +52,7 @@ impl Block {
         Block { stages, hosts }
     }
 
-    /// Returns true if the block has replicas on several processors.
+    /// Returns true if several processors run replicas of the block's stages.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
     }
@@ -197,7 +197,6 @@ impl Mapping {
     }
 }
 
-/// Lists the stages of the pipeline, for error messages.
 fn stages_of(spec: &PipelineSpec) -> String {
     let names: Vec<String> = spec.stages.iter().map(|stage| shown(&stage.name)).collect();
     match names.is_empty() {

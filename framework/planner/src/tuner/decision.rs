@@ -160,7 +160,6 @@ impl<A> Decision<A> {
     }
 }
 
-/// Formats the decision as a sentence with times and savings, without the descriptions of the current arrangement and the candidate.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

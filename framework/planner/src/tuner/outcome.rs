@@ -47,7 +47,6 @@ impl Outcome {
     }
 }
 
-/// Formats the outcome of the change as a sentence.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -49,7 +49,6 @@ enum State {
     Changed { since: f64, until: f64 },
 }
 
-/// Change of the stream's arrangement (such as its mapping), with the predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
@@ -139,7 +138,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.outcome.take()
     }
 
-    /// Starts the pause after a change that was complete at time `now`, and discards the measurements from before the change.
     fn pause(&mut self, now: f64, cost: f64) {
         let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
@@ -166,7 +164,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Records the measured time per item, and computes the outcome of the last change when there are enough measurements.
     fn observe(&mut self, situation: &Situation<A>) {
         let measured = situation.measured_time.filter(|time| is_positive(*time));
         let Some(measured) = measured.filter(|_| self.is_current(situation)) else { return };

@@ -161,7 +161,6 @@ impl Cluster {
         self.bandwidth
     }
 
-    /// Returns true if all links have the same bandwidth setting.
     pub(super) fn has_equal_links(&self) -> bool {
         self.links.is_empty()
     }

@@ -46,16 +46,13 @@ pub(super) struct Search<'a> {
     best: Option<Timeline<'a>>,
 }
 
-/// Partial plan: the placements of some tasks.
 #[derive(Clone)]
 struct State<'a> {
     timeline: Timeline<'a>,
     is_placed: [bool; MOST_TASKS],
     /// Lower bound of the makespan of any completion of the partial plan.
     makespan: f64,
-    /// Sum of the works of the tasks that are not placed.
     work: f64,
-    /// For each processor, the time from which it is free.
     free: [f64; MOST_PROCESSORS],
 }
 

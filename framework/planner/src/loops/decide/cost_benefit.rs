@@ -93,7 +93,6 @@ impl MovementFit {
     }
 }
 
-/// Returns the median of the values; for an even number of values it is the mean of the middle two.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);

@@ -75,7 +75,6 @@ impl LoopDecision {
     }
 }
 
-/// Formats the decision as a sentence, without the numbers of units of the ranks.
 impl fmt::Display for LoopDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.action {

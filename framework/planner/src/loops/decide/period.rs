@@ -133,17 +133,16 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Sets the time quantum of the operating system in seconds, which counts from the next update on.
     pub(in crate::loops) fn set_quantum(&mut self, seconds: f64) {
         self.options.quantum = seconds;
     }
 
-    /// Returns the seconds in which the turns of processes on a core average out ([`PeriodLimits::scheduling`]).
     pub(in crate::loops) fn scheduling(&self) -> f64 {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
 
-    /// Records a movement of `seconds` that was complete at `now`. Numbers that are negative, above 1e60 or NaN are ignored.
+    /// Records a movement of units between ranks that took `seconds` and was complete at time `now` (s). Numbers that are negative, above 1e60 or NaN
+    /// are ignored.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if range::amount(now.abs()).is_none() || range::amount(seconds).is_none() {
             return;
@@ -163,8 +162,8 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Returns the mean time between recent movements (s). The time since the last movement counts if it makes the mean longer; otherwise a single
-    /// movement would lengthen the period for ever. This rule is a reconstruction.
+    /// Returns the mean time between recent movements of units, in seconds. The time since the last movement counts if it makes the mean longer;
+    /// otherwise a single movement would lengthen the period for ever. This rule is a reconstruction.
     fn mean_gap(&self, now: f64) -> f64 {
         let (Some(&(first, _)), Some(&(last, _))) = (self.movements.front(), self.movements.back()) else {
             return 0.0;

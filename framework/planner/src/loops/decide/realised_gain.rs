@@ -28,7 +28,6 @@ pub(in crate::loops) struct Trial {
     before: Vec<u64>,
     after: Vec<u64>,
     gain: f64,
-    /// Seconds for which the gain of the movement is expected to last.
     horizon: Option<f64>,
     /// True if units move; false for a movement that is considered but not made.
     is_made: bool,
@@ -39,8 +38,6 @@ pub(in crate::loops) struct Trial {
 }
 
 impl Trial {
-    /// Creates the comparison of predicted and measured saving for a movement from the distribution `before` to `after`. The movement is predicted to
-    /// save the fraction `gain` of the time for `horizon` seconds.
     pub(in crate::loops) fn new(
         before: &[u64],
         after: &[u64],
@@ -56,7 +53,6 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the seconds that the movement was predicted to save until now.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }
@@ -80,7 +76,6 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// Adds the last `seconds`, in which the ranks had the units `held` and the given rates, to the measurement of the last movement.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -105,7 +100,6 @@ impl RealisedGain {
         }
     }
 
-    /// Begins to compare the predicted and the measured saving of a movement that was decided, or that was considered but not made.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
             // If the movement whose saving is being measured was only considered, its measurement ends, because units really move now.
@@ -118,7 +112,6 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement of units was carried out.
     pub(in crate::loops) fn moved(&mut self) {
         if let Some(next) = self.next.take_if(|next| next.is_made) {
             if let Some(before) = self.running.take() {
@@ -128,7 +121,6 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement of units will not be carried out.
     pub(in crate::loops) fn abandoned(&mut self) {
         self.next = None;
     }

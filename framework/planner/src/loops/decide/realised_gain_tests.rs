@@ -28,7 +28,6 @@ fn gain_is_measured_until_the_next_movement() {
     realised_gain.follow(4.0, &AFTER, &LOADED);
     realised_gain.compare(&AFTER, &LOADED, 0.1);
     assert_eq!(realised_gain.kept(), None, "nothing has ended");
-    // The load has ended, so that units could move back at the next decision.
     realised_gain.follow(1.0, &AFTER, &FREE);
     realised_gain.compare(&BEFORE, &FREE, 0.1);
     // The saving of a movement can be computed before the units move back.

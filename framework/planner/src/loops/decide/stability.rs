@@ -39,7 +39,6 @@ pub struct Stability {
     above: bool,
     /// Change of the number of units of each rank, at the last decision at which a new distribution would have saved at least the threshold.
     shift: Vec<i64>,
-    /// True if units have moved since the last decision of the balancer.
     has_moved: bool,
 }
 
@@ -73,7 +72,6 @@ impl Stability {
     }
 }
 
-/// Returns true if two changes of the numbers of units have the same direction (a positive scalar product).
 fn is_same_way(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).map(|(&a, &b)| a as f64 * b as f64).sum::<f64>() > 0.0
 }

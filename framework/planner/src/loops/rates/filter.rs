@@ -66,7 +66,6 @@ pub struct TrendTable {
     pub states: Vec<Trend>,
 }
 
-/// Default table: for each state its name, the state after a rise, the state after a fall, and the weight of the history.
 const DEFAULT: [(&str, usize, usize, f64); 7] = [
     ("U1", 1, 4, 1.0),
     ("U2", 2, 4, 1.0),
@@ -124,8 +123,8 @@ impl Smoothing {
         }
     }
 
-    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table does
-    /// not have the state `state`, the next state is the first one.
+    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table has no
+    /// state `state`, the next state is the first one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),
@@ -156,12 +155,10 @@ impl Smoothing {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateFilter {
-    /// State of the trend table, and smoothed rate; `None` before the first rate.
     seen: Option<(usize, f64)>,
 }
 
 impl RateFilter {
-    /// Creates a filter whose first rate is the mean of several measured rates.
     pub(in crate::loops) fn begin(rate: f64) -> Self {
         RateFilter { seen: Some((0, rate)) }
     }
@@ -171,7 +168,7 @@ impl RateFilter {
         self.seen.map(|(_, rate)| rate)
     }
 
-    /// Returns the state of the trend table, which is always 0 without a table; `None` before the first rate.
+    /// Returns the number of the current state of the trend table, or 0 if smoothing uses no table; `None` before the first rate.
     pub fn state(&self) -> Option<usize> {
         self.seen.map(|(state, _)| state)
     }

@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the rate of the rank in units per second; `None` if it cannot be determined. A rank without units gives no rate.
+    /// Returns `None` if the time is too short to determine a rate, or if the rank neither did nor has units.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
         let has_reported = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
         has_reported.then(|| self.units / self.seconds)
@@ -57,11 +57,6 @@ pub enum Ahead {
 }
 
 impl Interaction<'_> {
-    /// Checks the reports of all `ranks` ranks; `last` is the time of the previous reports.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
-    /// decreased.
     pub(in crate::loops) fn check(&self, ranks: usize, last: Option<f64>) -> Result<()> {
         let &Interaction { now, reports, phase, cost, ahead } = self;
         if reports.len() != ranks {

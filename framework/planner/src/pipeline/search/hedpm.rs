@@ -30,7 +30,6 @@ pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) time: f64,
 }
 
-/// Planner HeDPM for one platform and one pipeline.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Hedpm<'a> {
     platform: &'a Platform,
@@ -96,7 +95,6 @@ impl<'a> Hedpm<'a> {
         (blocks, time)
     }
 
-    /// Runs Algorithm 4.1 with the fixed target time `objective`, or with the ideal time of the remaining stages and processors.
     pub(in crate::pipeline) fn pass(&self, objective: Option<f64>) -> Vec<Match> {
         let mut pass = Pass {
             hedpm: self,
@@ -147,7 +145,6 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-/// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
     /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
@@ -242,7 +239,6 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Returns the number of ranges of adjacent stages that would have no hosts if `stages` had hosts.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()

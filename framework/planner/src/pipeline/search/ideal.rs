@@ -23,7 +23,6 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums of work, output size, speed and link costs over all stages and processors, before any of them is assigned.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,

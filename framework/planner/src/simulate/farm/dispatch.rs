@@ -11,7 +11,7 @@ pub struct Dispatch<'a> {
     tasks: &'a Tasks,
     knowledge: Knowledge,
     dispatched: u64,
-    /// Time in seconds at the beginning of the simulated iteration.
+    /// Time in seconds at which the simulated iteration begins.
     clock: f64,
     slowness: &'a [f64],
 }

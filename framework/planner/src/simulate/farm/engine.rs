@@ -54,7 +54,6 @@ impl Run {
     }
 }
 
-/// Chunk that was sent to a worker.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     done: ChunkDone,

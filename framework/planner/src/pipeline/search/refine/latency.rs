@@ -1,4 +1,4 @@
-//! Placement of unreplicated blocks on processors where items wait least.
+//! Placement of unreplicated blocks of stages on the processors on which an item waits least for other items.
 //!
 //! In the model the placement of a short serial stage has almost no effect. A real processor, however, finishes its current item before it runs
 //! another block. On a slow processor that also runs long items, the whole stream repeatedly waits for these items: the items in flight accumulate
@@ -53,7 +53,6 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
     state
 }
 
-/// Returns for each processor the longest time of an item of any block except `b`; 0 without such a block.
 fn longest_items(state: &State, b: usize) -> Vec<f64> {
     let mut longest = vec![0.0; state.uses.len()];
     for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {
