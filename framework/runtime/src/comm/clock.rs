@@ -7,27 +7,22 @@ use std::time::{Duration, Instant};
 /// Clock of a rank. A clock is cheap to copy; the clocks of different ranks are not comparable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// Wall time since the creation of the clock.
     Wall(Instant),
-    /// Simulated time of this rank.
     #[cfg(feature = "mpi")]
     Simulated,
 }
 
 impl Clock {
-    /// Creates a wall clock that starts now.
     pub(crate) fn wall() -> Self {
         Clock::Wall(Instant::now())
     }
 
-    /// Creates a clock for tests that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
         // A wall clock whose start is in the future shows zero, because elapsed time is never negative.
         Clock::Wall(Instant::now() + Duration::from_secs(86_400))
     }
 
-    /// Returns the time since the start of this clock.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         match self {

@@ -27,7 +27,7 @@ struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection of placeable tasks, from the tasks of `order`; files that other tasks write already exist.
+    /// Creates the collection for the tasks of `order`. Files that other tasks write count as written.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {
@@ -62,7 +62,6 @@ impl<'a> Ready<'a> {
         self.relieving.push((gain, Reverse(self.place[task]), task));
     }
 
-    /// Returns the ready task that comes first in the caller's order.
     fn next(&mut self) -> Option<usize> {
         while let Some(&Reverse((_, task))) = self.in_order.peek() {
             if !self.placed[task] {
@@ -83,7 +82,6 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Lets all tasks that did not fit on any processor be tried again.
     fn retry_stuck(&mut self) {
         for task in std::mem::take(&mut self.stuck) {
             self.add_relieving(task);

@@ -65,7 +65,6 @@ pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, p
     verification
 }
 
-/// Checks the makespan and the peak memories that the plan states against those that the verifier computed.
 fn check_summary(plan: &Plan, verification: &mut Verification) {
     if !near(plan.makespan, verification.makespan, verification.makespan) {
         let message =
