@@ -35,7 +35,6 @@ impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
 }
 
 impl Part {
-    /// Returns the memory of `values` as bulk data of a message, without a copy.
     pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
         let values = match try_cast_vec::<P, u8>(values) {
             Ok(bytes) => return Part::Bytes(bytes.into()),
@@ -69,7 +68,6 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +76,6 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +84,6 @@ impl Part {
         }
     }
 
-    /// Returns the size of this bulk data in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }
