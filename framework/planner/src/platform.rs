@@ -244,8 +244,8 @@ impl Platform {
         &self.speeds
     }
 
-    /// Returns the link from node `from` to node `to` also for `from` = `to`, because means over all links include the link of a node to itself. A
-    /// node is a processor or the outside world.
+    /// Returns the link from node `from` to node `to`; a node is a processor or the outside world. `from` and `to` may be equal, because means over
+    /// all links include the link of a node to itself.
     ///
     /// # Panics
     /// Panics if a node is greater than [`ext`](Platform::ext).

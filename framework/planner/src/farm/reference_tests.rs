@@ -1,4 +1,4 @@
-//! Tests of the farm model and of the chunk policies against values that were computed independently.
+//! Tests of the farm model and of the policies for chunk sizes, against values that were computed independently.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,8 @@ fn sizes(mut next: impl FnMut(usize) -> Option<u64>, workers: usize) -> Vec<f64>
     (0..).map_while(|i| next(i % workers)).map(|size| size as f64).collect()
 }
 
-/// Returns a chunker that knows the mean and the standard deviation of task times from an earlier iteration, in which each worker had two tasks.
+/// Returns a chunker (chooser of chunk sizes) that knows the mean and the standard deviation of task times from an earlier iteration, in which each
+/// worker had two tasks.
 fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Chunker {
     let ids: Vec<usize> = (0..workers).collect();
     let mut chunker = Chunker::new(chunking);

@@ -1,4 +1,5 @@
-//! Tests which late chunks are copied to which idle workers, also in a simulated farm in which a rank becomes slow near the end.
+//! Tests of second copies: which late chunks of tasks are sent to which idle workers, also in a simulated farm in which a rank becomes slow near the
+//! end.
 
 use std::collections::{BTreeMap, VecDeque};
 

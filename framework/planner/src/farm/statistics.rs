@@ -82,7 +82,7 @@ impl TaskStatistics {
         self.speeds.get(worker).copied().unwrap_or(1.0)
     }
 
-    /// Begins a new iteration of the farm.
+    /// Begins the task times of a new iteration of the farm.
     pub fn begin(&mut self) {
         for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);

@@ -18,14 +18,15 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Action, Reason};
 
-/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass (all units of the loop once). If a rank
-/// shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is several times as
-/// slow, units move after [`FEW`] reports.
+/// Minimum saving of a movement of units (loop iterations) while ranks have sent only a few reports, as a fraction of the time of a pass (all units
+/// once). If a rank shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is
+/// several times as slow, units move after [`FEW`] reports.
 const UNSURE: f64 = 0.4;
-/// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
+/// Minimum number of reports of each rank to the balancer before any units of the loop move, if the options require several. The first report alone
+/// is often slow without any load.
 const FEW: u32 = 2;
 
-/// Numbers of units and seconds, summed over the first reports of a rank (as many as the options require).
+/// Sums over the first reports of a rank (as many as the options require): units of the loop that it did, and seconds that it computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -89,7 +90,7 @@ pub struct LoopBalancer {
     free: Option<f64>,
 }
 
-/// Movement of units that was decided and is not complete.
+/// Movement of units (loop iterations) between ranks that was decided and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
     /// Number of units that the busiest rank sends and receives.
@@ -147,7 +148,7 @@ impl LoopBalancer {
         self.period.scheduling()
     }
 
-    /// Sets the minimum number of units of each rank ([`least`](LoopOptions::least)).
+    /// Sets the minimum number of units (loop iterations) of each rank ([`least`](LoopOptions::least)).
     pub fn set_least(&mut self, units: u64) {
         self.options.least = units;
     }
@@ -165,8 +166,7 @@ impl LoopBalancer {
     }
 
     /// Records moves of units between ranks that the caller decided itself: the balancer waits until the caller reports that they were
-    /// [made](LoopBalancer::moved) or
-    /// [abandoned](LoopBalancer::abandoned).
+    /// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
@@ -226,7 +226,8 @@ impl LoopBalancer {
         Ok(decision)
     }
 
-    /// Records that the decided moves were complete at time `now` and took `seconds`. Without a pending decision the call has no effect.
+    /// Records that the decided moves of units between ranks were complete at time `now` and took `seconds`. Without a pending decision the call has
+    /// no effect.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
         self.costs.add(units, seconds);

@@ -1,4 +1,4 @@
-//! Tests of a loop balancer, decision by decision.
+//! Tests of single decisions of a loop balancer, which moves units (loop iterations) between ranks.
 
 use proptest::prelude::*;
 

@@ -18,7 +18,7 @@ pub struct Move {
     pub units: u64,
 }
 
-/// Pairs of ranks between which units may move.
+/// Pairs of ranks between which units (loop iterations) may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
@@ -30,7 +30,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Computes the moves from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
+    /// Computes the moves of units from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
     ///
     /// # Errors
     /// See [`direct_moves`] and [`neighbour_moves`].
@@ -42,8 +42,8 @@ impl Reach {
     }
 }
 
-/// Computes the moves from the distribution `current` to `target` if any rank may send to any other: at most P − 1 messages for P ranks, and no more
-/// units than necessary, in O(P log P).
+/// Computes the moves of units from the distribution `current` to `target` if any rank may send to any other: at most P − 1 messages for P ranks, and
+/// no more units than necessary, in O(P log P).
 ///
 /// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper gives the
 /// complexity only; the algorithm is a reconstruction.
@@ -82,8 +82,8 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     Ok(moves)
 }
 
-/// Computes the moves from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1 messages for P ranks, and no
-/// more units across a border between two ranks than necessary, in O(P).
+/// Computes the moves of units from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1 messages for P
+/// ranks, and no more units across a border between two ranks than necessary, in O(P).
 ///
 /// A rank may have to receive units before it can send them; [`rounds`](super::rounds) orders the moves.
 ///

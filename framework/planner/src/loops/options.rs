@@ -28,7 +28,7 @@ use crate::range::{self, AMOUNT, POSITIVE};
 pub struct LoopOptions {
     /// False if units never move, although the balancer still evaluates the reports of the ranks and returns the savings that it finds.
     pub enabled: bool,
-    /// Pairs of ranks between which units may move.
+    /// Pairs of ranks between which units (loop iterations) may move.
     pub reach: Reach,
     /// Smoothing of the measured rates of the ranks.
     pub smoothing: Smoothing,
@@ -49,7 +49,7 @@ pub struct LoopOptions {
     /// ranks. With this option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of
     /// the next movement is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
     pub realised_gain: bool,
-    /// Minimum number of units of each rank, if there are enough units.
+    /// Minimum number of units (loop iterations) of each rank, if there are enough units.
     pub least: u64,
     /// Expected cost of a movement of units before the first movement has been measured. The default is 0, which permits the first movement, and with
     /// it a measurement of the cost.

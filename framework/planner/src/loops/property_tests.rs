@@ -19,7 +19,6 @@ fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     })
 }
 
-/// Returns the units of each rank after moves that are made at the same time; panics if a rank sends more units than it had before.
 fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
     let mut next = held.to_vec();
     for m in round {

@@ -1,4 +1,4 @@
-//! Order of the moves of units, if a rank must receive units before it can send them on.
+//! Order of the moves of units (loop iterations), if a rank must receive units before it can send them on.
 
 use std::ops::Range;
 

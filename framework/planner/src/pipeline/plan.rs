@@ -106,7 +106,7 @@ pub struct Plan {
     pub parents: Vec<(Algorithm, f64)>,
     /// Number of mappings that the search evaluated.
     pub evaluations: usize,
-    /// False if the stop flag ended the search before its budget was used.
+    /// False if the stop flag ended the search before its budget of evaluations was used.
     pub complete: bool,
 }
 

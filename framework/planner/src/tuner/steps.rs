@@ -146,7 +146,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// Resets the numbers of consecutive comparisons in which gain and profit of a candidate were large enough.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }

@@ -69,7 +69,7 @@ pub enum Planner {
     LocalSearch,
 }
 
-/// Result of one planner, with or without a plan.
+/// Result of one planner of workflows: the makespan of its plan, or its error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// Planner that was called.

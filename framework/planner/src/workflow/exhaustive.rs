@@ -38,7 +38,6 @@ pub(super) struct Search<'a> {
     /// For each task, a lower bound of the seconds from its end to the end of the run, if the following tasks run on the fastest processors with
     /// enough memory.
     after: Vec<f64>,
-    /// Sum of the speeds of all processors, in work units per second.
     speed: f64,
     /// Number of placements of tasks that the search may still try.
     pub(super) left: usize,

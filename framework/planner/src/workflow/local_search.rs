@@ -181,7 +181,7 @@ mod tests {
             place_as_assigned(&mut timeline, sequence, processor_of).unwrap();
             timeline.into_plan()
         };
-        // Task 1 is on another processor and waits for the file of task 0 until 5 s.
+        // Task 1 is on another processor than task 0, and waits for the file of task 0 until 5 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 1, 0], &[0, 1, 2])), [1, 0]);
         // Task 1 is on the same processor as task 2, and waits for its end at 6 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 0, 0], &[0, 2, 1])), [1, 2, 0]);

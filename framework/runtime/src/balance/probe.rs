@@ -55,7 +55,8 @@ pub(crate) struct Probed {
 }
 
 impl Probed {
-    /// Returns the speeds and links that are given for the ranks. Links without a given bandwidth have the bandwidth `otherwise`.
+    /// Returns the speeds and links of the ranks from the user's description of the job's platform. Links that it does not describe have the
+    /// bandwidth `otherwise`.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the planner refuses a number.
@@ -67,8 +68,8 @@ impl Probed {
         equal.corrected_by(given)
     }
 
-    /// Replaces measured speeds and bandwidths by given ones. Given speeds are those of ranks while all ranks compute, so each rank then counts as
-    /// having its whole core.
+    /// Replaces measured speeds and bandwidths by those that the user's description of the job's platform gives. Given speeds are those of ranks
+    /// while all ranks compute, so each rank then counts as having its whole core.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the planner refuses a number.

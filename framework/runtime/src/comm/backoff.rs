@@ -48,7 +48,7 @@ impl Backoff {
         self.sleep = FIRST_SLEEP;
     }
 
-    /// Waits once. A message, or the compute thread of this rank, ends the sleep early if the transport supports it.
+    /// Sleeps once, or polls without sleeping. A message, or the compute thread of this rank, ends the sleep early if the transport supports it.
     pub(crate) fn wait(&mut self, transport: &mut dyn Transport, clock: Clock) -> Result<()> {
         if clock.is_simulated() {
             // A simulated rank waits for a message without a limit: polling does not advance simulated time, and the simulator itself reports a

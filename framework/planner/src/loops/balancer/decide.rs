@@ -1,4 +1,4 @@
-//! Decisions of a loop balancer from the smoothed rates of the ranks: whether units move, and which.
+//! Decisions of a loop balancer from the smoothed rates of the ranks: whether units (loop iterations) move, and which.
 
 use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;

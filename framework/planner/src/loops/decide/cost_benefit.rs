@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Number of past movements of units to which costs are fitted.
+/// Number of past movements of units (loop iterations) to which costs are fitted.
 const MEMORY: usize = 16;
 
-/// Seconds of a movement: `fixed + per_unit × units`, with the number of units that the [busiest](crate::loops::busiest) rank sends and receives.
+/// Seconds of a movement of units (loop iterations) between ranks: `fixed + per_unit × units`, with the number of units that the
+/// [busiest](crate::loops::busiest) rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MovementCosts {
-    /// Seconds of a movement that do not depend on the number of units.
+    /// Seconds of a movement of units that do not depend on the number of units.
     pub fixed: f64,
     /// Additional seconds for each unit that the busiest rank sends and receives.
     pub per_unit: f64,
@@ -57,8 +58,8 @@ pub struct MovementFit {
 }
 
 impl MovementFit {
-    /// Records a movement of `seconds` in which the busiest rank sent and received `units`. A movement without units or without a valid time is
-    /// ignored.
+    /// Records a movement of units that took `seconds`, in which the busiest rank sent and received `units` units. A movement without units or
+    /// without a valid time is ignored.
     pub fn add(&mut self, units: u64, seconds: f64) {
         let Some(seconds) = range::amount(seconds).filter(|_| units > 0) else { return };
         if self.first.is_none() {
@@ -71,7 +72,7 @@ impl MovementFit {
         self.seen.push_back((units, seconds));
     }
 
-    /// Returns the fitted costs; `None` before the first movement.
+    /// Returns the fitted costs of a movement of units; `None` before the first movement.
     pub fn costs(&self) -> Option<MovementCosts> {
         let proportional = || {
             let first = self.first.iter().filter(|_| self.seen.is_empty());

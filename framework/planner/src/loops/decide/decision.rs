@@ -16,11 +16,11 @@ use crate::tuner::{Action, Reason};
 pub struct LoopDecision {
     /// Time of the ranks' reports and of the decision, in seconds on the clock that the caller uses.
     pub now: f64,
-    /// Number of units that each rank has.
+    /// Number of units (loop iterations) that each rank has.
     pub held: Vec<u64>,
     /// Smoothed rate of each rank (units/s); empty while a rate is unknown.
     pub rates: Vec<f64>,
-    /// Number of units that each rank should have according to its rate; equal to `held` while rates are unknown.
+    /// Number of units (loop iterations) that each rank should have according to its rate; equal to `held` while rates are unknown.
     pub target: Vec<u64>,
     /// Seconds of a pass (all units once) with the current distribution; `None` if the pass would not end, or rates are unknown.
     pub current_time: Option<f64>,
@@ -44,7 +44,7 @@ pub struct LoopDecision {
     /// Action to take: move units, or keep the distribution for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
-    /// Moves of units to make; empty if the distribution is kept.
+    /// Moves of units between ranks to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
     /// Time in seconds that should lie between two reports of a rank to the balancer.
     pub period: f64,

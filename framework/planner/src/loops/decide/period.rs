@@ -1,4 +1,4 @@
-//! Balancing period: the time between reports of ranks.
+//! Balancing period: the time between two reports of a loop's ranks to the balancer.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Options for the lower limits of the balancing period, the time between reports of ranks.
+/// Options for the lower limits of the balancing period, the time between two reports of a loop's ranks to the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
@@ -65,7 +65,7 @@ impl PeriodOptions {
 pub struct PeriodLimits {
     /// Shortest period with which reports to the balancer take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period that is at least as long as the time that movements of units take per period on average.
+    /// Shortest period that is at least as long as the time that movements of units between ranks take in it on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,

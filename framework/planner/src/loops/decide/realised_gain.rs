@@ -1,4 +1,4 @@
-//! Measured savings of movements of units, and of movements that were considered but not made.
+//! Measured savings of movements of units (loop iterations) between ranks, also of movements that were considered but not made.
 
 use std::collections::VecDeque;
 

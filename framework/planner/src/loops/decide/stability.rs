@@ -1,4 +1,4 @@
-//! Expected time until the rates of the ranks change.
+//! Estimate of the time until the rates (units of a loop per second) of the ranks change.
 
 use std::collections::VecDeque;
 

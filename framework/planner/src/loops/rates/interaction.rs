@@ -12,11 +12,11 @@ pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 /// Report of a rank to the balancer about its work since its previous report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Number of units that the rank has done; fractions of units count.
+    /// Number of units (loop iterations) that the rank has done; fractions of units count.
     pub units: f64,
     /// Seconds that the rank took to compute these units. Waiting for other ranks does not count, waiting for the processor does.
     pub seconds: f64,
-    /// Number of units that the rank has now.
+    /// Number of units (loop iterations) that the rank has now.
     pub held: u64,
 }
 

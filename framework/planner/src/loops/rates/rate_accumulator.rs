@@ -1,11 +1,12 @@
-//! Accumulation of short reports of a rank until they determine a rate.
+//! Accumulation of short reports of a rank to the loop balancer, until together they determine the rank's rate.
 
 use super::interaction::Report;
 use crate::range;
 
-/// Minimum computing time of a rank before its rate is reported, as a fraction of the time in which the turns of processes average out.
+/// Minimum computing time of a rank before its rate is reported, as a fraction of the time in which the turns of processes on a shared core average
+/// out.
 const ENOUGH: f64 = 0.5;
-/// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes average out.
+/// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes on a shared core average out.
 const PATIENCE: f64 = 10.0;
 
 /// When one rank has no units left, the balancer asks the other ranks for reports only if the pass (all units of the loop once) lasts for at least

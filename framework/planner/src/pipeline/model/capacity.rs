@@ -34,7 +34,7 @@ const SETTLED: f64 = 1e-4;
 /// Minimum weight (share of common processors) of a replicated block that hardly needs these processors.
 const LEAST_WEIGHT: f64 = 1e-6;
 
-/// Computes production times of mappings, and reuses its working memory between mappings.
+/// Computes production times (seconds between two finished items) of mappings of stages to processors.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
@@ -46,7 +46,7 @@ pub(in crate::pipeline) struct Capacity {
     last_on: Vec<usize>,
     /// Weight of each block, to which its share of common processors is proportional.
     weight: Vec<f64>,
-    /// Seconds per item that each block needs, given the other load of its hosts.
+    /// Seconds per item that each block of stages needs, given the other load of its processors.
     block_times: Vec<f64>,
     order: Vec<(f64, f64)>,
 }
@@ -97,7 +97,6 @@ impl Capacity {
         }
     }
 
-    /// Computes the seconds per item of blocks that may share processors, and returns the production time.
     pub(in crate::pipeline) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => self.round_robin(blocks),
@@ -321,7 +320,7 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_shared_processors() {
-        // Two processors run both a block of 1 s and a block of 3 s per item. They do these 4 s of work in 2 s.
+        // Two processors run both a block of stages that takes 1 s and one that takes 3 s per item. They do these 4 s of work in 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
         // A third processor runs the block of 3 s as well, so that the 4 s of work per item are divided evenly among three processors.

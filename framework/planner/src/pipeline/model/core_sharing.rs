@@ -160,7 +160,6 @@ impl CoreSharing {
         }
     }
 
-    /// Adds up the core seconds that each group needs per item, with the shares of the items that the hosts receive at production time `pace`.
     fn add_needs(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>], pace: f64) {
         self.need.fill(0.0);
         for (b, block) in slowed(blocks, &self.times).into_iter().enumerate() {

@@ -19,14 +19,14 @@ use crate::platform::Platform;
 /// Number of equal steps into which Algorithm 4.2 divides its interval of target times. It tries both ends, so there is one more target time.
 const SWEEP: usize = 20;
 
-/// Match of stages with processors: the result of one iteration of Algorithm 4.1.
+/// Match of stages with processors: the result of one iteration of Algorithm 4.1 of the HeDPM paper.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
     /// Ideal time per item (or fixed target time) with which the time of these stages was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// Time per item of these stages on these hosts, computed with mean links to neighbouring stages without hosts.
+    /// Time per item of the matched stages on the matched processors, computed with mean links to neighbouring stages that have no processor yet.
     pub(in crate::pipeline) time: f64,
 }
 
@@ -62,7 +62,8 @@ impl<'a> Hedpm<'a> {
         }
     }
 
-    /// Returns every mapping that Algorithm 4.2 evaluates, with its production time. The mapping of the first pass of Algorithm 4.1 comes first.
+    /// Returns every mapping that Algorithm 4.2 of the HeDPM paper evaluates, with its production time. The mapping of the first pass of Algorithm
+    /// 4.1 comes first.
     pub(in crate::pipeline) fn sweep(&self) -> Vec<(Vec<Block>, f64)> {
         let first = self.pass(None);
         let mut found = vec![self.judged(&first)];

@@ -104,7 +104,7 @@ impl LinkSum {
     }
 
     fn mean(&self) -> Link {
-        // The mean is clamped, because rounding errors can move it out of the accepted range.
+        // The mean of the bandwidths is clamped, because rounding errors can move it out of the accepted range.
         let setup = range::amount_or_nearest(self.setup / self.count);
         let bandwidth = if self.infinite > 0.0 {
             f64::INFINITY

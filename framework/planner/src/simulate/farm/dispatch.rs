@@ -1,4 +1,4 @@
-//! Dispatcher of a simulated farm that uses a chunker, like a running farm.
+//! Dispatcher of a simulated farm that chooses the sizes of chunks with a chunker, like a running farm.
 
 use super::engine::{Dispatcher, Farm, Run};
 use super::tasks::Tasks;

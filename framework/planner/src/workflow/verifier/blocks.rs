@@ -1,4 +1,4 @@
-//! Check of a workflow plan of blocks, with its makespan and peak memory.
+//! Check of a workflow plan in which each processor runs one block of tasks, with its makespan and peak memory.
 
 use super::steps::{Stairs, add_step};
 use super::verification::{Rule, Verification, near};

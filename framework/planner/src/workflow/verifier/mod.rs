@@ -23,7 +23,7 @@ use super::graph::Workflow;
 use super::plan::{Execution, Plan};
 use super::situation::Situation;
 
-/// Checks a workflow plan against all rules.
+/// Checks that a workflow plan violates no rule of valid plans.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor, Rule, TaskMemory, Workflow, heft, verify};

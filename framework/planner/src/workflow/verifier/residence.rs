@@ -22,7 +22,7 @@ struct Change {
 /// same time.
 struct Changes<'a> {
     plan: &'a Plan,
-    /// For each task, its position in the order of its processor.
+    /// For each task, its position among the tasks of its processor.
     place: Vec<usize>,
     memory: Vec<Vec<Change>>,
     buffer: Vec<Vec<(f64, i128)>>,

@@ -43,7 +43,7 @@ pub(crate) struct Endpoint {
     clock: Clock,
     run: u32,
     early: VecDeque<Arrival>,
-    /// Failure detector: for each rank, the time without a message from the rank.
+    /// Failure detector: for each rank, the time since its last message.
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,

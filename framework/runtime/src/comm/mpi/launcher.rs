@@ -9,13 +9,13 @@ pub(crate) struct LauncherFacts {
 }
 
 pub(super) const OPEN_MPI: &str = "Open MPI's mpirun";
-/// MPICH's `mpiexec` (Hydra), or another launcher that uses PMI.
+/// Name, in messages, of MPICH's `mpiexec` (Hydra), or of another launcher that uses PMI.
 pub(super) const PMI: &str = "MPICH's mpiexec";
-/// Slurm's `srun` with a PMI plug-in.
+/// Name, in messages, of Slurm's `srun` with a PMI plug-in.
 pub(super) const SRUN_PMI: &str = "srun --mpi";
-/// Slurm's `srun` without a plug-in.
+/// Name, in messages, of Slurm's `srun` without a PMI plug-in.
 pub(super) const SRUN: &str = "srun";
-/// Another launcher with a PMIx server.
+/// Name, in messages, of any other launcher with a PMIx server.
 pub(super) const PMIX: &str = "a PMIx launcher";
 pub(super) const SMPI: &str = "SimGrid's smpirun";
 

@@ -158,7 +158,6 @@ pub(super) fn keep_freed(keep: bool) -> bool {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn tune_allocator() {}
 
-/// Does nothing: the allocators of other systems are not configured.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn keep_freed(_keep: bool) -> bool {
     false

@@ -203,7 +203,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Under the simulator the setting is ignored, because all simulated ranks share one process and its allocator.
+        // Under the simulator, the setting for freed memory is ignored, because all simulated ranks share one process and its allocator.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }

@@ -7,7 +7,7 @@ use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Maximum number of stages that one move shifts from a block to its neighbour.
+/// Maximum number of stages that one move shifts from a block of stages to its neighbour.
 const LONGEST_SHIFT: usize = 12;
 
 /// Kinds of moves of the local search, those with the fewest evaluations first.

@@ -27,7 +27,7 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
 
 type Kind = fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool;
 
-/// Kinds of random changes. Each function writes a change of block `b` into the edit, and returns false if there is none.
+/// Kinds of random changes of a mapping. Each function writes a change of the block of stages `b` into an edit, and returns false if there is none.
 const KINDS: [Kind; 5] = [move_border, exchange_host, move_host, merge, split];
 
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {

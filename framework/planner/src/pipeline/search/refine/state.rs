@@ -38,9 +38,9 @@ pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
     pub(in crate::pipeline) times: Vec<f64>,
-    /// Seconds per item of the block if its hosts had no other block.
+    /// Seconds per item of the block of stages, if its processors ran no other block.
     pub(in crate::pipeline) alone: f64,
-    /// Seconds per item of the block, given the load that other blocks put on its hosts.
+    /// Seconds per item of the block of stages, given the load that other blocks put on its processors.
     pub(in crate::pipeline) time: f64,
 }
 
@@ -82,9 +82,9 @@ impl<'a> Problem<'a> {
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) pieces: Vec<Piece>,
-    /// Number of blocks that each processor hosts.
+    /// Number of blocks of stages that each processor runs.
     pub(in crate::pipeline) uses: Vec<u32>,
-    /// Number of processors that host more than one block.
+    /// Number of processors that run more than one block of stages.
     crowded: usize,
     pub(in crate::pipeline) score: Score,
 }
@@ -255,7 +255,7 @@ impl<'a> Judge<'a> {
         self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
-    /// Returns the seconds that an item of block `b` would take if processor `p` were its only host.
+    /// Returns the seconds that an item would take in the block of stages `b` if processor `p` were its only host.
     pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
