@@ -16,7 +16,7 @@ pub trait Repeated {
     /// Returns true if the model has the measurements that are needed to compare numbers of workers.
     fn is_known(&self) -> bool;
 
-    /// Returns true if a longer time is acceptable for fewer workers.
+    /// Returns true if a longer time of an iteration or task is acceptable in return for fewer workers.
     fn trades_time(&self) -> bool;
 }
 

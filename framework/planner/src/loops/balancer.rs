@@ -22,11 +22,12 @@ use crate::tuner::{Action, Reason};
 /// once). If a rank shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is
 /// several times as slow, units move after [`FEW`] reports.
 const UNSURE: f64 = 0.4;
-/// Minimum number of reports of each rank to the balancer before any units of the loop move, if the options require several. The first report alone
-/// is often slow without any load.
+/// Minimum number of reports of each rank to the balancer before any units (loop iterations) move, if the options require several. The
+/// first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// Sums over the first reports of a rank (as many as the options require): units of the loop that it did, and seconds that it computed.
+/// Sums over the first reports of a rank (as many as the options require): units (loop iterations) that it did, and seconds that it
+/// computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -34,7 +35,8 @@ struct Start {
     seconds: f64,
 }
 
-/// Decides, whenever all ranks have reported to it (an *interaction*), whether units move, which units move, and when the next reports are due.
+/// Decides, whenever all ranks have reported to it (an *interaction*), whether units (loop iterations) move, which units move, and when the next
+/// reports are due.
 ///
 /// The steps are in this order (Fig. 21 of Siegell and Steenkiste 1997):
 ///
@@ -86,14 +88,15 @@ pub struct LoopBalancer {
     under_way: Option<UnderWay>,
     /// Time of the last reports of the ranks (s).
     last: Option<f64>,
-    /// Time from which on ranks have only computed: the time of the last reports, or of the end of the movement of units after them.
+    /// Time from which on ranks have only computed: the time of the last reports, or of the end of the movement of units (loop iterations) after
+    /// them.
     free: Option<f64>,
 }
 
 /// Movement of units (loop iterations) between ranks that was decided and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
-    /// Number of units that the busiest rank sends and receives.
+    /// Number of units (loop iterations) that the busiest rank sends and receives.
     units: u64,
     /// True if the new distribution of units stays after the current pass (all units of the loop once).
     lasts: bool,
@@ -153,26 +156,26 @@ impl LoopBalancer {
         self.options.least = units;
     }
 
-    /// Discards the measured rates of the ranks, because the program now does the work of a unit in another way. The measured costs and savings of
-    /// movements are kept.
+    /// Discards the measured rates of the ranks, because the program now does the work of a unit (loop iteration) in another way. The measured costs
+    /// and savings of movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// Prevents all further movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
+    /// Prevents all further movements of units (loop iterations), as if the option [`enabled`](LoopOptions::enabled) were false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }
 
-    /// Records moves of units between ranks that the caller decided itself: the balancer waits until the caller reports that they were
-    /// [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned).
+    /// Records moves of units (loop iterations) between ranks that the caller decided itself: the balancer waits until the caller reports that they
+    /// were [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
-    /// Evaluates the reports that all ranks have sent at one time (an interaction), and decides on moves of units between ranks, in O(P log P) for P
-    /// ranks.
+    /// Evaluates the reports that all ranks have sent at one time (an interaction), and decides on moves of units (loop iterations) between ranks, in
+    /// O(P log P) for P ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
@@ -226,8 +229,8 @@ impl LoopBalancer {
         Ok(decision)
     }
 
-    /// Records that the decided moves of units between ranks were complete at time `now` and took `seconds`. Without a pending decision the call has
-    /// no effect.
+    /// Records that the decided moves of units (loop iterations) between ranks were complete at time `now` and took `seconds`. Without a pending
+    /// decision the call has no effect.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
         self.costs.add(units, seconds);
@@ -239,7 +242,7 @@ impl LoopBalancer {
         }
     }
 
-    /// Records that the decided moves will not be made, so that each rank keeps its units.
+    /// Records that the decided moves will not be made, so that each rank keeps its units (loop iterations).
     pub fn abandoned(&mut self) {
         self.under_way = None;
         self.realised_gain.abandoned();
@@ -254,7 +257,8 @@ impl LoopBalancer {
             return;
         }
         let reports = start.reports;
-        // The first report of a rank is affected by cold caches, so its units and seconds are discarded when the second report arrives.
+        // The first report of a rank is affected by cold caches, so its units (loop iterations) and seconds are discarded when the second report
+        // arrives.
         let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
@@ -262,7 +266,7 @@ impl LoopBalancer {
     }
 
     fn reports(&self, held: &[u64]) -> u32 {
-        // Ranks without units are skipped, because they send no reports.
+        // Ranks without units (loop iterations) are skipped, because they send no reports.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
         reporting.map(|(start, _)| start.reports).min().unwrap_or(self.settling())
     }

@@ -35,14 +35,14 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
-        // A rank gets at most the units that are left, because rounding errors could otherwise assign more units than there are.
+        // A rank gets at most the units (loop iterations) that are left, because rounding errors could otherwise assign more units than there are.
         shares[rank] = (quota.floor() as u64).min(left - assigned);
         assigned += shares[rank];
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // The number of units that remain after rounding down is smaller than the number of ranks, unless there are more units than a floating-point
-    // number can count exactly.
+    // The number of units (loop iterations) that remain after rounding down is smaller than the number of ranks, unless there are more units than a
+    // floating-point number can count exactly.
     let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
@@ -50,8 +50,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     shares
 }
 
-/// Returns the ranks whose share by their rates is at least `least`, and the number of units that they divide. The minimum shares of the other
-/// ranks reduce this number, which may put more ranks below the minimum.
+/// Returns the ranks whose share by their rates is at least `least`, and the number of units (loop iterations) that they divide. The minimum shares
+/// of the other ranks reduce this number, which may put more ranks below the minimum.
 fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     let mut above: Vec<usize> = (0..rates.len()).collect();
     loop {
@@ -59,7 +59,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest rank always takes part in the division of the units, because rounding could otherwise leave all ranks below the minimum share.
+        // The fastest rank always takes part in the division of the units (loop iterations), because rounding could otherwise leave all ranks below
+        // the minimum share.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {

@@ -10,11 +10,11 @@ use crate::error::Result;
 /// Transfer of units (iterations of a loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Rank that sends the units.
+    /// Rank that sends the units (loop iterations).
     pub from: usize,
-    /// Rank that receives the units.
+    /// Rank that receives the units (loop iterations).
     pub to: usize,
-    /// Number of units to transfer, at least 1.
+    /// Number of units (loop iterations) to transfer, at least 1.
     pub units: u64,
 }
 
@@ -25,12 +25,12 @@ pub enum Reach {
     /// Any two ranks, for loops of independent units (DOALL).
     #[default]
     Anywhere,
-    /// A rank and the rank before or after it, so that each rank keeps a block of contiguous units, for DOACROSS loops.
+    /// A rank and the rank before or after it, so that each rank keeps a block of contiguous units (loop iterations), for DOACROSS loops.
     Neighbours,
 }
 
 impl Reach {
-    /// Computes the moves of units from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
+    /// Computes the moves of units (loop iterations) from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
     ///
     /// # Errors
     /// See [`direct_moves`] and [`neighbour_moves`].
@@ -42,8 +42,8 @@ impl Reach {
     }
 }
 
-/// Computes the moves of units from the distribution `current` to `target` if any rank may send to any other: at most P − 1 messages for P ranks, and
-/// no more units than necessary, in O(P log P).
+/// Computes the moves of units (loop iterations) from the distribution `current` to `target` if any rank may send to any other: at most P − 1
+/// messages for P ranks, and no more units than necessary, in O(P log P).
 ///
 /// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper gives the
 /// complexity only; the algorithm is a reconstruction.
@@ -82,8 +82,8 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     Ok(moves)
 }
 
-/// Computes the moves of units from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1 messages for P
-/// ranks, and no more units across a border between two ranks than necessary, in O(P).
+/// Computes the moves of units (loop iterations) from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1
+/// messages for P ranks, and no more units across a border between two ranks than necessary, in O(P).
 ///
 /// A rank may have to receive units before it can send them; [`rounds`](super::rounds) orders the moves.
 ///
@@ -137,8 +137,8 @@ pub(super) fn total(units: &[u64]) -> Result<u64> {
     }
 }
 
-/// Returns the number of units that the busiest rank sends and receives, on which the cost of a movement depends. Numbers beyond 64 bits are clamped
-/// to the largest number.
+/// Returns the number of units (loop iterations) that the busiest rank sends and receives, on which the cost of a movement depends. Numbers beyond 64
+/// bits are clamped to the largest number.
 ///
 /// ```
 /// use armature_planner::loops::{busiest, neighbour_moves};

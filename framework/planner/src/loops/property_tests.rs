@@ -1,5 +1,5 @@
-//! Tests of the distribution and movement of units, for any rates and units: no unit is lost, no rank sends units that it does not have, and no more
-//! units move than necessary.
+//! Tests of the distribution and movement of units (loop iterations), for any rates and units: no unit is lost, no rank sends units that it does not
+//! have, and no more units move than necessary.
 
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // No rank both sends and receives units, so no move must wait for another one: all moves fit into one round.
+        // No rank both sends and receives units (loop iterations), so no move must wait for another one: all moves fit into one round.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 

@@ -69,12 +69,12 @@ impl Mapping {
         Mapping { blocks: vec![Block::new(0..spec.len(), vec![processor])] }
     }
 
-    /// Returns the index of the block that contains `stage`.
+    /// Returns the index of the block of stages that contains `stage`.
     pub fn block_of(&self, stage: usize) -> Option<usize> {
         self.blocks.iter().position(|block| block.stages.contains(&stage))
     }
 
-    /// Returns true if any processor hosts more than one block.
+    /// Returns true if any processor runs more than one block of stages.
     pub fn shares_processors(&self) -> bool {
         let mut hosts: Vec<usize> =
             self.blocks.iter().flat_map(|block| block.hosts.iter().copied()).collect();

@@ -104,7 +104,7 @@ impl Probed {
     }
 }
 
-/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
+/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are being sent.
 #[derive(Debug)]
 pub(crate) struct Probe {
     run: u32,

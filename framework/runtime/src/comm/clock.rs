@@ -1,4 +1,4 @@
-//! Time and declared work: wall time on real ranks, simulated time under SimGrid.
+//! Clock of a rank (wall time, or simulated time under SimGrid), and the cost of work that a program declares for simulated runs.
 //!
 //! No other code of the runtime reads a clock, so that one program runs on real and on simulated ranks.
 

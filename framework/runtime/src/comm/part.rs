@@ -50,9 +50,8 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as values, without a copy; returns the bulk data itself if its alignment or size does not match `P`.
-    ///
-    /// The memory is moved if this part has no other owner, and copied if it is shared with a clone.
+    /// Returns the content of this bulk data as values; returns the bulk data itself if its alignment or size does not match `P`. The memory becomes
+    /// the vector without a copy if no clone shares it; otherwise the values are copied.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),

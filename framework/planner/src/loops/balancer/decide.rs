@@ -20,7 +20,8 @@ impl LoopBalancer {
     }
 
     fn is_above(&self, decision: &LoopDecision) -> bool {
-        // Even with a threshold of 0, units do not move without a gain. Otherwise the balancer would exchange equally good distributions.
+        // Even with a threshold of 0, units (loop iterations) do not move without a gain. Otherwise the balancer would exchange equally good
+        // distributions.
         decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
     }
 

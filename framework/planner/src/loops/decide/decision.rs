@@ -41,10 +41,10 @@ pub struct LoopDecision {
     pub cost: f64,
     /// Maximum ratio of the cost of moves to their expected saving; `None` if costs are ignored.
     pub margin: Option<f64>,
-    /// Action to take: move units, or keep the distribution for a reason.
+    /// Action to take: move units (loop iterations), or keep the distribution for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
-    /// Moves of units between ranks to make; empty if the distribution is kept.
+    /// Moves of units (loop iterations) between ranks to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
     /// Time in seconds that should lie between two reports of a rank to the balancer.
     pub period: f64,
@@ -53,7 +53,7 @@ pub struct LoopDecision {
 }
 
 impl LoopDecision {
-    /// Returns true if the decision is to move units.
+    /// Returns true if the decision is to move units (loop iterations).
     pub fn is_act(&self) -> bool {
         self.action == Action::Act
     }

@@ -1,4 +1,5 @@
-//! Parts of the decision whether units move between ranks: costs and savings of moves, stability of rates, balancing period, and measured savings.
+//! Parts of the decision whether units (loop iterations) move between ranks: costs and savings of moves, stability of rates, balancing period, and
+//! measured savings.
 
 pub(in crate::loops) mod cost_benefit;
 pub(in crate::loops) mod decision;

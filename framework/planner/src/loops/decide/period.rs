@@ -65,7 +65,7 @@ impl PeriodOptions {
 pub struct PeriodLimits {
     /// Shortest period with which reports to the balancer take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period that is at least as long as the time that movements of units between ranks take in it on average.
+    /// Shortest period that is at least as long as the time that movements of units (loop iterations) between ranks take in it on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,
@@ -95,7 +95,8 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
 
-/// Computes the balancing period (time between reports of a rank) from the cost of reports, and from cost and frequency of movements of units.
+/// Computes the balancing period (time between reports of a rank) from the cost of reports, and from cost and frequency of movements of units (loop
+/// iterations).
 ///
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
@@ -112,7 +113,7 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodChooser {
     options: PeriodOptions,
-    /// Last movements of units: time of completion, and duration in seconds.
+    /// Last movements of units (loop iterations): time of completion, and duration in seconds.
     movements: VecDeque<(f64, f64)>,
     target: f64,
 }
@@ -141,8 +142,8 @@ impl PeriodChooser {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
 
-    /// Records a movement of units between ranks that took `seconds` and was complete at time `now` (s). Numbers that are negative, above 1e60 or NaN
-    /// are ignored.
+    /// Records a movement of units (loop iterations) between ranks that took `seconds` and was complete at time `now` (s). Numbers that are negative,
+    /// above 1e60 or NaN are ignored.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if range::amount(now.abs()).is_none() || range::amount(seconds).is_none() {
             return;
@@ -162,8 +163,8 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Returns the mean time between recent movements of units, in seconds. The time since the last movement counts if it makes the mean longer;
-    /// otherwise a single movement would lengthen the period for ever. This rule is a reconstruction.
+    /// Returns the mean time between recent movements of units (loop iterations), in seconds. The time since the last movement counts if it makes the
+    /// mean longer; otherwise a single movement would lengthen the period for ever. This rule is a reconstruction.
     fn mean_gap(&self, now: f64) -> f64 {
         let (Some(&(first, _)), Some(&(last, _))) = (self.movements.front(), self.movements.back()) else {
             return 0.0;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Largest accepted rate: the largest number of units in the shortest time from which a rate is computed.
+/// Largest accepted rate: the largest number of units (loop iterations) in the shortest time from which a rate is computed.
 const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
 /// Smoothing of the measured rates r of a rank: the smoothed rate is `r' = (1 − h) r + h r'_before`, with the weight h of the history (the previous
@@ -30,7 +30,7 @@ pub enum Smoothing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// Name of the state, which messages show.
+    /// Name of the state, such as `U1`.
     pub name: String,
     /// Number of the next state after a rate that is not lower than the previous smoothed rate.
     pub rise: usize,
@@ -44,7 +44,8 @@ pub struct Trend {
 /// lower than the previous smoothed rate is a rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate.
 /// State 0 is that of the first rate.
 ///
-/// A fall has an effect sooner than a rise, because a rank with too many units delays all others, and a rank with too few units only itself.
+/// A fall has an effect sooner than a rise, because a rank with too many units (loop iterations) delays all others, and a rank with too few units
+/// only itself.
 ///
 /// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
 /// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and by

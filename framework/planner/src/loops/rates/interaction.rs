@@ -14,14 +14,15 @@ pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 pub struct Report {
     /// Number of units (loop iterations) that the rank has done; fractions of units count.
     pub units: f64,
-    /// Seconds that the rank took to compute these units. Waiting for other ranks does not count, waiting for the processor does.
+    /// Seconds that the rank took to compute these units (loop iterations). Waiting for other ranks does not count, waiting for the processor does.
     pub seconds: f64,
     /// Number of units (loop iterations) that the rank has now.
     pub held: u64,
 }
 
 impl Report {
-    /// Returns `None` if the time is too short to determine a rate, or if the rank neither did nor has units.
+    /// Returns the units (loop iterations) per second of the report; `None` if its time is too short to determine a rate, or if the rank neither did
+    /// nor has any units.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
         let has_reported = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
         has_reported.then(|| self.units / self.seconds)

@@ -18,7 +18,7 @@ pub const LEAST_PERIOD: f64 = 5e-3;
 /// Returns true if a report of a rank to the balancer covers enough time to determine the rate of a rank, although processes take turns on its core:
 /// `seconds` seconds of computing within `span` seconds since the previous report. `shortest` is [the time in which the turns average
 /// out](crate::loops::LoopBalancer::shortest_period); half of it is enough computing, because balancing periods consist of whole passes or blocks of
-/// units. A rank that mostly waits may never compute for that long, so a `span` of ten times `shortest` is enough too.
+/// units (loop iterations). A rank that mostly waits may never compute for that long, so a `span` of ten times `shortest` is enough too.
 pub fn has_averaged_out(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
 }
@@ -46,8 +46,8 @@ pub struct RateAccumulator {
 }
 
 impl RateAccumulator {
-    /// Adds `units` units done in `seconds` seconds of computing, within `span` seconds since the previous report of the rank. A report with a
-    /// number that is negative, above 1e60 or NaN is ignored.
+    /// Adds `units` units (loop iterations) done in `seconds` seconds of computing, within `span` seconds since the previous report of the rank. A
+    /// report with a number that is negative, above 1e60 or NaN is ignored.
     pub fn add(&mut self, units: f64, seconds: f64, span: f64) {
         if [units, seconds, span].iter().any(|value| range::amount(*value).is_none()) {
             return;
@@ -57,8 +57,8 @@ impl RateAccumulator {
         self.span += span;
     }
 
-    /// Returns the report for the balancer about a rank that has `held` units. `shortest` is the time in seconds in which the turns of processes on a
-    /// core average out.
+    /// Returns the report for the balancer about a rank that has `held` units (loop iterations). `shortest` is the time in seconds in which the turns
+    /// of processes on a core average out.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
         let RateAccumulator { units, seconds, span, has_reported } = *self;
         if has_reported && !has_averaged_out(seconds, span, shortest) {

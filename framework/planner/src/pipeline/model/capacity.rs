@@ -44,7 +44,7 @@ pub(in crate::pipeline) struct Capacity {
     weight_on: Vec<f64>,
     /// For each processor, the highest number of the replicated blocks on it, used to find blocks that share some of their processors, but not all.
     last_on: Vec<usize>,
-    /// Weight of each block, to which its share of common processors is proportional.
+    /// Weight of each block of stages, to which its share of common processors is proportional.
     weight: Vec<f64>,
     /// Seconds per item that each block of stages needs, given the other load of its processors.
     block_times: Vec<f64>,

@@ -21,9 +21,9 @@ use crate::platform::Platform;
 pub struct Prediction {
     /// Seconds between two consecutive items that leave the pipeline once it is full (T in the HeDPM paper).
     pub production_time: f64,
-    /// Prediction for each block of the mapping.
+    /// Prediction for each block of stages of the mapping.
     pub blocks: Vec<BlockPrediction>,
-    /// Index of the slowest block of the mapping, which determines the production time.
+    /// Index of the slowest block of stages of the mapping, which determines the production time.
     pub bottleneck: usize,
     /// For each processor of the platform, the fraction of the time in which it is busy (0 to 1).
     pub utilisation: Vec<f64>,

@@ -66,8 +66,8 @@ fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     group_of
 }
 
-/// Returns one processor of each group for the stages that cannot be replicated. Groups with the fewest pinned stages come first, so that each core
-/// has less work that only one rank can do.
+/// Returns one processor of each group that shares cores, for the stages that cannot be replicated. Groups with the fewest pinned stages come first,
+/// so that each core has less work that only one rank can do.
 fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
     let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
     let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();

@@ -35,7 +35,7 @@ impl<'a> Dispatch<'a> {
         farm.run(workers, self)
     }
 
-    /// Simulates the tasks as a stream of unknown length: the chunker is told its end only when the last task has been dispatched.
+    /// Simulates the tasks as a stream of unknown length: the chunker learns that the stream has ended only when the last task has been dispatched.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.dispatched = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);

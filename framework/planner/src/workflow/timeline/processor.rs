@@ -9,9 +9,10 @@ use super::moment::Moment;
 pub(super) struct Processor {
     /// End of the last task placed on the processor, in seconds.
     pub(super) ready: f64,
-    /// Bytes in memory of files whose reader has not been placed yet.
+    /// Bytes in memory of files whose reading task has not been placed on a processor.
     pub(super) waiting_bytes: u64,
-    /// Files in memory whose reader has not been placed yet, by size. Empty files are left out, because evicting them frees no memory.
+    /// Files in memory whose reading task has not been placed on a processor, by size. Empty files are left out, because evicting them frees no
+    /// memory.
     pub(super) waiting: BTreeSet<(u64, usize)>,
     pub(super) leaving_bytes: u64,
     /// Files in memory that are being sent to another processor, by the end of their transfer, which is after the end of the last task.

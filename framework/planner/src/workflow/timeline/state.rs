@@ -19,16 +19,16 @@ pub(in crate::workflow) struct Rules {
     pub(in crate::workflow) memory_blind: bool,
 }
 
-/// Memory or buffer that holds a file, after all tasks that have been placed.
+/// Memory or buffer that holds a file, after the tasks placed so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
-    /// The task that writes the file is not placed yet.
+    /// The task that writes the file has not been placed on a processor.
     Nowhere,
     Memory(usize),
     /// The file is in the buffer of the given processor. The second field is the index of its eviction, if the file was evicted after its writer was
     /// placed.
     Buffer(usize, Option<usize>),
-    /// The task that reads the file is placed. The file then occupies memory as part of the needs of this task.
+    /// The task that reads the file has been placed on a processor. The file then occupies memory as part of the needs of this task.
     Read,
 }
 

@@ -37,7 +37,7 @@ enum Phase {
     Ends,
 }
 
-/// Position of the event that a file leaves for another processor, among events at the same time: before the events of all tasks.
+/// Order number of the event that a file leaves for another processor, among events at the same time: it comes before the events of all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verification: &mut Verification) {

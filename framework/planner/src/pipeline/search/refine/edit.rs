@@ -10,7 +10,7 @@ pub(in crate::pipeline) struct Edit {
     hosts: Vec<usize>,
 }
 
-/// Range of blocks of the mapping, and the range of new blocks that replaces it.
+/// Range of blocks of stages of the mapping, and the range of new blocks that replaces it.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Cut {
     pub(in crate::pipeline) old: Range<usize>,

@@ -63,7 +63,7 @@ pub(in crate::pipeline) fn refine(
         // Every perturbation counts as an evaluation, so that the budget also ends the loop if no perturbation finds a permitted change.
         search.judge.effort += 1;
         let local = descend(&mut search, perturbed);
-        // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks.
+        // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks of stages.
         let (time, before) = (local.score.time, current.score.time);
         if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
             best = Some(local);
@@ -106,8 +106,8 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
 }
 
 fn focus_of(state: &State) -> Vec<usize> {
-    // A block counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to reduce the
-    // production time.
+    // A block of stages counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to
+    // reduce the production time.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();

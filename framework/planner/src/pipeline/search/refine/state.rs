@@ -15,7 +15,7 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 use crate::range::is_less;
 
-/// Quality of a mapping: first its production time, then a measure of the number of blocks that are about as slow.
+/// Quality of a mapping: first its production time, then a measure of the number of blocks of stages that are about as slow.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Score {
     pub(in crate::pipeline) time: f64,
@@ -97,7 +97,7 @@ const WORTH_ONE_MAPPING: usize = 128;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     source: Source,
-    /// Range of the block's times in `Judge::fresh`, if the times were computed again for this edit.
+    /// Range of the times of the block of stages in `Judge::fresh`, if the times were computed again for this edit.
     fresh: Option<(usize, usize)>,
 }
 
@@ -297,7 +297,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// Computes the times per item of the edit's new blocks, and of other blocks that have a new neighbour on either side.
+    /// Computes the times per item of the edit's new blocks of stages, and of other blocks that have a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
