@@ -45,8 +45,8 @@ impl Reach {
 /// Computes the moves of units (loop iterations) from the distribution `current` to `target` if any rank may send to any other: at most P − 1
 /// messages for P ranks, and no more units than necessary, in O(P log P).
 ///
-/// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper gives the
-/// complexity only; the algorithm is a reconstruction.
+/// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper of Siegell and
+/// Steenkiste gives the complexity only; the algorithm is a reconstruction.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.

@@ -42,14 +42,14 @@ pub struct LoopOptions {
     /// Minimum saving for a movement as a fraction of the current time of a pass, in which all units are done once (`tfract` in the paper of Siegell
     /// and Steenkiste); at least 0 and less than 1.
     pub threshold: f64,
-    /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
-    /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
+    /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper of Siegell and
+    /// Steenkiste says only that costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
     pub margin: Option<f64>,
-    /// True if the decision uses the measured savings of past movements of units (loop iterations) too. The paper weighs only predicted savings. If a
-    /// load appears and disappears about as fast as the balancer reacts, predicted savings alone move units again and again without a benefit,
-    /// especially on two ranks. With this option, later rates show how much each movement has saved, or would have saved if it was not made. The
-    /// predicted saving of the next movement is multiplied by the fraction that the last movements achieved, and its cost must not exceed the
-    /// product.
+    /// True if the decision uses the measured savings of past movements of units (loop iterations) too. The paper of Siegell and Steenkiste weighs
+    /// only predicted savings. If a load appears and disappears about as fast as the balancer reacts, predicted savings alone move units again and
+    /// again without a benefit, especially on two ranks. With this option, later rates show how much each movement has saved, or would have saved if
+    /// it was not made. The predicted saving of the next movement is multiplied by the fraction that the last movements achieved, and its cost must
+    /// not exceed the product.
     pub realised_gain: bool,
     /// Minimum number of units (loop iterations) of each rank, if there are enough units.
     pub least: u64,

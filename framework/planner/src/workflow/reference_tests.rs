@@ -215,7 +215,7 @@ fn order_must_contain_each_task_once_after_its_parents() {
     }
 }
 
-/// The example in figure 1 of the paper of 2024: four blocks on processors of speed 1 have a makespan of 12.
+/// The example in figure 1 of the paper of Kulagina et al. (2024): four blocks on processors of speed 1 have a makespan of 12.
 #[test]
 fn makespan_of_blocks_uses_bottom_weights() {
     let graph = workflow(

@@ -10,6 +10,6 @@ mod realised_gain_tests;
 pub(in crate::loops) mod stability;
 
 /// Number of recent values of which the median or mean counts: past movements, times between changes of rates, and comparisons of predicted with
-/// measured savings. The paper says only that recent ones count. With one or two values, a single outlier decides; with many, a loop that has changed
-/// is judged by old data.
+/// measured savings. The paper of Siegell and Steenkiste says only that recent ones count. With one or two values, a single outlier decides; with
+/// many, a loop that has changed is judged by old data.
 const RECENT: usize = 5;

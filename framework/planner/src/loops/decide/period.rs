@@ -15,8 +15,8 @@ use crate::range::{self, AMOUNT, POSITIVE};
 pub struct PeriodOptions {
     /// Maximum fraction of the run time that reports to the balancer may take; more than 0.
     pub interaction_share: f64,
-    /// Time quantum of the operating system: seconds for which a process runs while others wait. The paper's machines had 0.1 s; today it is a few
-    /// milliseconds.
+    /// Time quantum of the operating system: seconds for which a process runs while others wait. The machines in the paper of Siegell and Steenkiste
+    /// had 0.1 s; today it is a few milliseconds.
     pub quantum: f64,
     /// Minimum number of time quanta in a balancing period, so that the turns of processes average out; the paper of Siegell and Steenkiste
     /// recommends 5 to 10.
@@ -89,8 +89,9 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, the paper's `nexthook`: the number of
-/// phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
+/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, ``nexthook`` in the paper of Siegell and
+/// Steenkiste: the number of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a
+/// reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }

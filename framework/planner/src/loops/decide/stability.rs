@@ -12,8 +12,8 @@ use super::RECENT;
 /// threshold again after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. A decision
 /// at which the saving is still above the threshold is not a change. Otherwise, if no units (loop iterations) move, one change would count again and
 /// again, the estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes,
-/// or the time since the last change if that is longer. The paper mentions only the frequency of past changes; the rule is a reconstruction, and that
-/// moves in the same direction are not a change is an addition.
+/// or the time since the last change if that is longer. The paper of Siegell and Steenkiste mentions only the frequency of past changes; the rule is
+/// a reconstruction, and that moves in the same direction are not a change is an addition.
 ///
 /// ```
 /// use armature_planner::loops::Stability;
