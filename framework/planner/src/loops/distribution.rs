@@ -81,7 +81,7 @@ pub fn pass_time(units: &[u64], rates: &[f64]) -> f64 {
 }
 
 /// Returns the fraction of the time that a change from the distribution `current` of the units (loop iterations per rank) to `target` saves, `1 −
-/// t_new / t_cur` (``rfract`` in the paper of Siegell and Steenkiste); negative if the target takes longer.
+/// t_new / t_cur` (`rfract` in the paper of Siegell and Steenkiste); negative if the target takes longer.
 ///
 /// If ranks with a rate of 0 must keep a unit, both times are infinite. Fewer units on such ranks then save all of the time (1), more units give
 /// −1, and for equal numbers the other ranks are compared. This rule is a reconstruction.

@@ -89,7 +89,7 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, ``nexthook`` in the paper of Siegell and
+/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, `nexthook` in the paper of Siegell and
 /// Steenkiste: the number of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a
 /// reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
