@@ -70,22 +70,19 @@ pub use cores::SharedCores;
 pub use error::{Error, ErrorKind, Result};
 pub use platform::{Link, Platform};
 
-/// Chapter on planning of the book, included so that its example is compiled and run.
+/// Chapters of the book, included so that their examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/planning.md")]
 struct Planning;
 
-/// Chapter of the book on planning of farms, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/farm-planning.md")]
 struct FarmPlanning;
 
-/// Chapter of the book on planning of loops, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/loop-planning.md")]
 struct LoopPlanning;
 
-/// Chapter of the book on planning of workflows, included so that its examples are compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/workflow-planning.md")]
 struct WorkflowPlanning;

@@ -5,7 +5,6 @@ use std::fmt;
 /// Time in seconds, shown with three digits in s, ms, µs or ns.
 pub(crate) struct Seconds(pub(crate) f64);
 
-/// Number of significant digits with which a time is shown.
 const DIGITS: usize = 3;
 
 impl fmt::Display for Seconds {

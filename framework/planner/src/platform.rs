@@ -62,7 +62,6 @@ impl Link {
         self.setup + bytes / self.bandwidth
     }
 
-    /// Describes an error in bandwidth or set-up time; `None` if both are valid.
     pub(crate) fn fault(&self) -> Option<String> {
         let Link { bandwidth, setup } = *self;
         if !(range::is_positive(bandwidth) || bandwidth == f64::INFINITY) {
@@ -245,8 +244,8 @@ impl Platform {
         &self.speeds
     }
 
-    /// Returns the link from node `from` to node `to` as it was described, also for `from` = `to`. Means over all links include it. A node is a
-    /// processor or the outside world.
+    /// Returns the link from node `from` to node `to`; a node is a processor or the outside world. `from` and `to` may be equal, because means over
+    /// all links include the link of a node to itself.
     ///
     /// # Panics
     /// Panics if a node is greater than [`ext`](Platform::ext).

@@ -21,7 +21,6 @@ fn numbers(tokens: &str) -> Vec<f64> {
 }
 
 impl Case {
-    /// Parses the lines of a file of independently computed values, except for comments.
     pub(crate) fn all(data: &'static str) -> Vec<Case> {
         let lines = data.lines().filter(|line| !line.starts_with('#'));
         lines

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Event in a farm whose workers request chunks, finish them, die and join in any order.
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
@@ -32,7 +31,6 @@ fn policies() -> Vec<Chunking> {
     Chunking::all().chain([Chunking::fixed(7)]).collect()
 }
 
-/// Numbers of tasks that were dispatched and completed, and the outstanding chunks.
 #[derive(Default)]
 struct Books {
     out: Vec<VecDeque<u64>>,
@@ -121,7 +119,6 @@ proptest! {
                     books.play(&mut chunker, step, &mut knowledge);
                     prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
                 }
-                // All workers except worker 3 die, and worker 3 runs the remaining tasks.
                 for worker in [0, 1, 2, 4, 5] {
                     books.die(&mut chunker, worker);
                 }

@@ -1,4 +1,4 @@
-//! Tests of the farm model and of the chunk policies against values that were computed independently.
+//! Tests of the farm model and of the policies for chunk sizes, against values that were computed independently.
 
 use std::collections::BTreeSet;
 
@@ -49,12 +49,12 @@ impl Case {
     }
 }
 
-/// Returns the sizes of all chunks that the workers request in turn, while no results arrive.
 fn sizes(mut next: impl FnMut(usize) -> Option<u64>, workers: usize) -> Vec<f64> {
     (0..).map_while(|i| next(i % workers)).map(|size| size as f64).collect()
 }
 
-/// Returns a chunker that knows the mean and the standard deviation of task times from an earlier iteration, in which each worker had two tasks.
+/// Returns a chunker (chooser of chunk sizes) that knows the mean and the standard deviation of task times from an earlier iteration, in which each
+/// worker had two tasks.
 fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Chunker {
     let ids: Vec<usize> = (0..workers).collect();
     let mut chunker = Chunker::new(chunking);
@@ -69,7 +69,6 @@ fn informed(chunking: Chunking, workers: usize, mean: f64, deviation: f64) -> Ch
     chunker
 }
 
-/// Returns the pseudo-random times of `tasks` tasks in each of `rows` iterations, from 0.5 to 1.5 ms.
 fn lcg_tasks(rows: usize, tasks: usize) -> Vec<Vec<f64>> {
     let mut x: u64 = 12345;
     let mut next = || {
@@ -112,7 +111,6 @@ fn chunks(case: &Case, chunking: Chunking) -> Vec<f64> {
     sizes(|worker| chunker.next(worker, &knowledge), n)
 }
 
-/// Returns the chunk sizes of the policy FSC, or of DPF if `of_rest` is true. The fraction of the tasks in a batch is the `factor` of the test case.
 fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
     let (n, total) = (case.get("n") as usize, case.get("N") as u64);
     let workers: Vec<usize> = (0..n).collect();

@@ -1,13 +1,13 @@
-//! Second copies of the last chunks of a farm on idle workers.
+//! Second copies of late chunks (groups of tasks) of a farm on idle workers.
 
-/// A chunk without a result, as the master knows it.
+/// Chunk (group of tasks) whose results have not arrived, as the master knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldChunk {
-    /// Number of the chunk.
+    /// Number by which the master identifies the chunk.
     pub id: u64,
-    /// Rank that holds the chunk.
+    /// Rank to which the chunk was sent.
     pub worker: usize,
-    /// Number of the chunk's tasks without a result.
+    /// Number of tasks of the chunk whose results have not arrived.
     pub tasks: u64,
     /// Time since the rank could begin these tasks, in seconds; `None` if they wait for an earlier chunk of the rank.
     pub running_for: Option<f64>,
@@ -66,7 +66,6 @@ pub fn second_copies(
     copies
 }
 
-/// Returns the copyable chunks, each with the time in seconds until its expected end on its worker.
 fn remaining(held: &[HeldChunk], pace: impl Fn(usize) -> f64) -> Vec<(HeldChunk, f64)> {
     let mut ends: Vec<(usize, f64)> = Vec::new();
     let mut open = Vec::new();

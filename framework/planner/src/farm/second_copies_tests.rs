@@ -1,4 +1,5 @@
-//! Tests which late chunks are copied to which idle workers, also in a simulated farm in which a rank becomes slow near the end.
+//! Tests of second copies: which late chunks of tasks are sent to which idle workers, also in a simulated farm in which a rank becomes slow near the
+//! end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,7 +72,6 @@ struct Chunk {
 }
 
 impl World {
-    /// Returns the time at which `worker` ends `work` seconds of work (at full speed) that it begins at `start`.
     fn end(&self, worker: usize, start: f64, work: f64) -> f64 {
         let fast = if worker == 0 { (self.slow_from - start).clamp(0.0, work) } else { work };
         start + fast + 10.0 * (work - fast)
@@ -88,7 +88,6 @@ impl World {
         free.into_iter().fold(0.0, f64::max)
     }
 
-    /// Simulates the farm with a chunk policy, with or without second copies. Returns the time of the farm in seconds, and the number of copies.
     fn farm(&self, chunking: Chunking, with_copies: bool) -> (f64, usize) {
         let knowledge = Knowledge { ahead: 1, ..Knowledge::default() };
         let all: Vec<usize> = (0..self.workers).collect();

@@ -23,21 +23,17 @@ use crate::range;
 pub struct TaskStatistics {
     all: Running,
     workers: ByWorker<WorkerTimes>,
-    /// Relative speeds of workers that the caller knew before any measurement.
     #[serde(default)]
     speeds: ByWorker<f64>,
-    /// Sums over all chunks, from which the length of blocks of similar tasks ([`block`](TaskStatistics::block)) is computed.
     spread: Spread,
 }
 
-/// Statistics of the task times of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
-    /// Mean and variance of the times of single tasks over the whole run.
     pub(super) tasks: Running,
-    /// Number of tasks and their total seconds in the current iteration.
+    /// Number of tasks of the current iteration that the worker completed, and the sum of their times in seconds.
     pub(super) now: (u64, f64),
-    /// Number of tasks and their total seconds in the previous iteration.
+    /// Number of tasks of the previous iteration that the worker completed, and the sum of their times in seconds.
     pub(super) last: (u64, f64),
     /// Weighted sums over the worker's chunks k = 1, 2, …, in which later chunks count more: Σ k t_k for the times t_k of the chunks, and Σ k n_k for
     /// their numbers of tasks n_k.
@@ -45,11 +41,9 @@ pub(super) struct WorkerTimes {
     chunks: u64,
 }
 
-/// Sums over the chunks of which the results were reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Spread {
     chunks: u64,
-    /// Total number of tasks in the reported chunks.
     tasks: f64,
     /// Sum Σ T of the total times T of the chunks. The field `squares` is the sum Σ T²/k, where k is the number of tasks of the chunk.
     times: f64,
@@ -84,12 +78,11 @@ impl TaskStatistics {
         }
     }
 
-    /// Returns the expected speed of a worker.
     pub(super) fn expected_speed(&self, worker: usize) -> f64 {
         self.speeds.get(worker).copied().unwrap_or(1.0)
     }
 
-    /// Begins a new iteration of the farm.
+    /// Begins the task times of a new iteration of the farm.
     pub fn begin(&mut self) {
         for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);
@@ -115,7 +108,7 @@ impl TaskStatistics {
         self.workers.get(worker)
     }
 
-    /// Returns the number of reported chunks.
+    /// Returns the number of chunks whose completion workers have reported.
     pub fn chunks(&self) -> u64 {
         self.spread.chunks
     }

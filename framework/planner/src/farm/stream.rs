@@ -10,13 +10,13 @@ pub trait Repeated {
     /// Returns the seconds of an iteration or task with `n` workers, where `n` is at least 1.
     fn time(&self, n: usize) -> f64;
 
-    /// Returns the maximum number of workers in `range` for which the predicted time is valid, or the first number of `range`.
+    /// Returns the maximum number of workers in `range` for which [`time`](Repeated::time) is valid, or the first number of `range`.
     fn most_workers(&self, range: RangeInclusive<usize>) -> usize;
 
     /// Returns true if the model has the measurements that are needed to compare numbers of workers.
     fn is_known(&self) -> bool;
 
-    /// Returns true if a longer time is acceptable for fewer workers.
+    /// Returns true if a longer time of an iteration or task is acceptable in return for fewer workers.
     fn trades_time(&self) -> bool;
 }
 

@@ -79,7 +79,7 @@ pub struct CountOutcome {
 }
 
 impl CountOutcome {
-    /// Converts an outcome of the tuner, whose times are times of iterations multiplied by the square root of the number of workers.
+    /// Converts an outcome of the tuner, which compares times of iterations multiplied by the square root of the number of workers.
     fn new(outcome: &Outcome, (before, after): (usize, usize), trades: bool) -> Self {
         let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
         let (predicted_before, predicted_s) =
@@ -227,8 +227,6 @@ mod tests {
     use super::*;
     use crate::farm::{IterationModel, MessageCosts, Protocol};
 
-    /// Runs ten iterations, beginning with `workers` workers, with measurements that deviate by up to five per cent. Returns the last number of
-    /// workers.
     fn settle(mut workers: usize, model: &IterationModel) -> usize {
         let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
         let mut now = 0.0;

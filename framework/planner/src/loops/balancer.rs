@@ -18,14 +18,16 @@ use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Action, Reason};
 
-/// Minimum saving of a movement while ranks have sent only a few reports, as a fraction of the time of a pass (all units of the loop once). If a rank
-/// shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is several times as
-/// slow, units move after [`FEW`] reports.
+/// Minimum saving of a movement of units (loop iterations) while ranks have sent only a few reports, as a fraction of the time of a pass (all units
+/// once). If a rank shares its core with another program, a third of the time can be saved, and the balancer waits for more reports. If a rank is
+/// several times as slow, units move after [`FEW`] reports.
 const UNSURE: f64 = 0.4;
-/// Minimum number of reports of each rank before any movement, if the options require several. The first report alone is often slow without any load.
+/// Minimum number of reports of each rank to the balancer before any units (loop iterations) move, if the options require several. The
+/// first report alone is often slow without any load.
 const FEW: u32 = 2;
 
-/// Numbers of units and seconds, summed over the first reports of a rank (as many as the options require).
+/// Sums over the first reports of a rank (as many as the options require): units (loop iterations) that it did, and seconds that it
+/// computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Start {
     reports: u32,
@@ -33,7 +35,8 @@ struct Start {
     seconds: f64,
 }
 
-/// Decides, whenever all ranks have reported to it (an *interaction*), whether units move, which units move, and when the next reports are due.
+/// Decides, whenever all ranks have reported to it (an *interaction*), whether units (loop iterations) move, which units move, and when the next
+/// reports are due.
 ///
 /// The steps are in this order (Fig. 21 of Siegell and Steenkiste 1997):
 ///
@@ -82,24 +85,23 @@ pub struct LoopBalancer {
     costs: MovementFit,
     period: PeriodChooser,
     realised_gain: RealisedGain,
-    /// Movement of units that was decided and is not complete.
     under_way: Option<UnderWay>,
     /// Time of the last reports of the ranks (s).
     last: Option<f64>,
-    /// Time from which on ranks have only computed: the time of the last reports, or of the end of the movement of units after them.
+    /// Time from which on ranks have only computed: the time of the last reports, or of the end of the movement of units (loop iterations) after
+    /// them.
     free: Option<f64>,
 }
 
-/// Movement of units that was decided and is not complete.
+/// Movement of units (loop iterations) between ranks that was decided and is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct UnderWay {
-    /// Number of units that the busiest rank sends and receives.
+    /// Number of units (loop iterations) that the busiest rank sends and receives.
     units: u64,
     /// True if the new distribution of units stays after the current pass (all units of the loop once).
     lasts: bool,
 }
 
-/// Returns the change of each rank's number of units from the current to the target distribution.
 fn shift(decision: &LoopDecision) -> Vec<i64> {
     let more = |(&held, &target): (&u64, &u64)| {
         let units = i64::try_from(target.abs_diff(held)).unwrap_or(i64::MAX);
@@ -109,7 +111,7 @@ fn shift(decision: &LoopDecision) -> Vec<i64> {
 }
 
 impl LoopBalancer {
-    /// Creates a balancer for `ranks` ranks of unknown rates.
+    /// Creates a balancer for `ranks` ranks, whose rates (units per second) are not known yet.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than 2^20, and for the reasons of [`LoopOptions::validate`].
@@ -149,31 +151,31 @@ impl LoopBalancer {
         self.period.scheduling()
     }
 
-    /// Sets the minimum number of units of each rank ([`least`](LoopOptions::least)).
+    /// Sets the minimum number of units (loop iterations) of each rank ([`least`](LoopOptions::least)).
     pub fn set_least(&mut self, units: u64) {
         self.options.least = units;
     }
 
-    /// Discards the measured rates of the ranks, because the program now does the work of a unit in another way. The measured costs and savings of
-    /// movements are kept.
+    /// Discards the measured rates of the ranks, because the program now does the work of a unit (loop iteration) in another way. The measured costs
+    /// and savings of movements are kept.
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
     }
 
-    /// Prevents all further movements of units, as if the option [`enabled`](LoopOptions::enabled) were false.
+    /// Prevents all further movements of units (loop iterations), as if the option [`enabled`](LoopOptions::enabled) were false.
     pub fn stop(&mut self) {
         self.options.enabled = false;
     }
 
-    /// Records moves that the caller decided itself: the balancer waits until the caller reports that they were [made](LoopBalancer::moved) or
-    /// [abandoned](LoopBalancer::abandoned).
+    /// Records moves of units (loop iterations) between ranks that the caller decided itself: the balancer waits until the caller reports that they
+    /// were [made](LoopBalancer::moved) or [abandoned](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
         self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
-    /// Evaluates the reports that all ranks have sent at one time (an interaction), and decides on moves of units between ranks, in O(P log P) for P
-    /// ranks.
+    /// Evaluates the reports that all ranks have sent at one time (an interaction), and decides on moves of units (loop iterations) between ranks, in
+    /// O(P log P) for P ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
@@ -227,7 +229,8 @@ impl LoopBalancer {
         Ok(decision)
     }
 
-    /// Records that the decided moves were complete at time `now` and took `seconds`. Without a pending decision the call has no effect.
+    /// Records that the decided moves of units (loop iterations) between ranks were complete at time `now` and took `seconds`. Without a pending
+    /// decision the call has no effect.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
         self.costs.add(units, seconds);
@@ -239,7 +242,7 @@ impl LoopBalancer {
         }
     }
 
-    /// Records that the decided moves will not be made, so that the distribution is unchanged.
+    /// Records that the decided moves will not be made, so that each rank keeps its units (loop iterations).
     pub fn abandoned(&mut self) {
         self.under_way = None;
         self.realised_gain.abandoned();
@@ -254,16 +257,16 @@ impl LoopBalancer {
             return;
         }
         let reports = start.reports;
-        // The first report of a rank is affected by cold caches, so its units and seconds are discarded when the second report arrives.
+        // The first report of a rank is affected by cold caches, so its units (loop iterations) and seconds are discarded when the second report
+        // arrives.
         let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
     }
 
-    /// Returns the smallest number of first reports that any rank with units has sent.
     fn reports(&self, held: &[u64]) -> u32 {
-        // Ranks without units are skipped, because they send no reports.
+        // Ranks without units (loop iterations) are skipped, because they send no reports.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
         reporting.map(|(start, _)| start.reports).min().unwrap_or(self.settling())
     }
@@ -272,12 +275,10 @@ impl LoopBalancer {
         self.options.settling.unwrap_or(1)
     }
 
-    /// Returns true if all ranks with units have sent the required number of first reports.
     fn is_settled(&self, held: &[u64]) -> bool {
         self.reports(held) >= self.settling()
     }
 
-    /// Returns the current minimum saving of a movement, as a fraction of the time of a pass (all units of the loop once).
     fn threshold(&self, held: &[u64]) -> f64 {
         if self.is_settled(held) {
             self.options.threshold
@@ -288,7 +289,6 @@ impl LoopBalancer {
         }
     }
 
-    /// Returns the smoothed rates of all ranks; `None` if a rank with units has not been measured yet.
     fn rates(&self, held: &[u64]) -> Option<Vec<f64>> {
         let known: Vec<f64> = self.filters.iter().filter_map(RateFilter::rate).collect();
         if known.is_empty() || self.filters.iter().zip(held).any(|(f, &held)| held > 0 && f.rate().is_none())

@@ -1,11 +1,11 @@
-//! Tests of a loop balancer, decision by decision.
+//! Tests of single decisions of a loop balancer, which moves units (loop iterations) between ranks.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::tuner::{Action, Reason};
 
-/// Simulation of ranks that compute their units at given speeds, with a loop balancer that decides once a second.
+/// Simulation of ranks that compute their units (loop iterations) at given speeds, with a loop balancer that decides once a second.
 struct Bench {
     balancer: LoopBalancer,
     held: Vec<u64>,
@@ -36,7 +36,6 @@ impl Bench {
         self.decide_with(&self.reports(speeds), Ahead::Unknown)
     }
 
-    /// Carries out the moves of a decision, which takes `seconds` seconds.
     fn carry_out(&mut self, decision: &LoopDecision, seconds: f64) {
         assert!(decision.is_act(), "{decision}");
         for m in rounds(&self.held, &decision.moves).unwrap().into_iter().flatten() {
@@ -49,7 +48,6 @@ impl Bench {
     }
 }
 
-/// Returns options without smoothing, so that a single report determines the rate of a rank.
 fn raw() -> LoopOptions {
     LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
@@ -79,7 +77,8 @@ fn end_of_a_load_is_followed_only_by_few_ranks() {
 
 #[test]
 fn moves_are_rejected_only_if_far_too_expensive() {
-    // Returns the second decision of the balancer: a load slows rank 0, and stops 10 s later. Each movement of units takes `seconds`.
+    // Returns the second decision of the balancer: a load slows rank 0, and stops 10 s later. Each movement of units (loop iterations) takes
+    // `seconds`.
     let second_move = |seconds: f64, margin: Option<f64>| {
         let mut bench = Bench::new(&[1000; 4], LoopOptions { margin, ..raw() });
         let first = bench.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -89,7 +88,7 @@ fn moves_are_rejected_only_if_far_too_expensive() {
         bench.look(&[100.0; 4])
     };
     let cheap = second_move(1.0, Some(2.0));
-    // Rates stayed unchanged for 10 s and are expected to stay for another 10 s; moving the units saves 12.5 % of this time.
+    // Rates stayed unchanged for 10 s and are expected to stay for another 10 s; moving the units (loop iterations) saves 12.5 % of this time.
     assert_eq!(cheap.horizon, Some(10.0));
     assert!((cheap.benefit() - 1.25).abs() < 0.01 && (cheap.cost - 1.0).abs() < 0.01, "{cheap}");
     assert!(cheap.is_act());
@@ -109,13 +108,13 @@ fn persistent_imbalance_counts_as_one_change() {
     let first = bench.look(&loaded);
     bench.carry_out(&first, 10.0);
     bench.now += 8.0;
-    // The load has stopped. To move the units back costs 10 s. It is rejected at first, because it saves only 12.5 % of the 19 s for which the rates
-    // are expected to stay.
+    // The load has stopped. To move the units (loop iterations) back costs 10 s. It is rejected at first, because it saves only 12.5 % of the 19 s
+    // for which the rates are expected to stay.
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");
     assert_eq!(looks[0].action, KEEP(Reason::NotWorthCost));
-    // The longer the rates do not change, the longer they are expected to stay, until moving the units back pays.
+    // The longer the rates do not change, the longer they are expected to stay, until moving the units (loop iterations) back pays.
     let turned = looks.iter().position(LoopDecision::is_act).unwrap();
     let horizon = looks[turned].horizon.unwrap();
     assert!((horizon - turned as f64).abs() < 1e-9, "{}", looks[turned]);
@@ -135,7 +134,7 @@ fn no_decision_while_units_move() {
     assert!(meanwhile.moves.is_empty() && meanwhile.phases == 2);
     bench.carry_out(&first, 0.2);
     assert_eq!(bench.look(&loaded).action, KEEP(Reason::Same));
-    // Rates of a rank are also smoothed while units move: after two reports of 50 units/s, the rate is 75 units/s.
+    // Rates of a rank are also smoothed while units (loop iterations) move: after two reports of 50 units/s, the rate is 75 units/s.
     let mut smoothed = Bench::new(&[500, 1500, 1000, 1000], LoopOptions::default());
     assert!(smoothed.look(&[100.0; 4]).is_act());
     smoothed.look(&[100.0, 100.0, 100.0, 50.0]);
@@ -175,7 +174,7 @@ fn rest_of_a_pass_moves_only_if_it_pays_off() {
     let mut rest = |left: u64, ahead: Ahead| {
         let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
         let decision = bench.decide_with(&reports, ahead);
-        // The decided moves are abandoned each time, so that the units stay and decisions are independent of each other.
+        // The decided moves are abandoned each time, so that the units (loop iterations) stay and decisions are independent of each other.
         bench.balancer.abandoned();
         decision
     };
@@ -222,7 +221,7 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     assert_eq!(Bench::new(&[0; 3], raw()).look(&[1.0; 3]).action, KEEP(Reason::NotSettled));
     let alone = Bench::new(&[7], raw()).look(&[5.0]);
     assert_eq!((alone.action, &alone.target[..]), (KEEP(Reason::Same), &[7][..]));
-    // Two units are on one of three ranks. The ranks without units count with the mean rate of the others.
+    // Two units (loop iterations) are on one of three ranks. The ranks without units count with the mean rate of the others.
     let mut bench = Bench::new(&[2, 0, 0], raw());
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1] = Report::default();
@@ -230,7 +229,6 @@ fn loops_with_fewer_units_than_ranks_are_balanced() {
     let decision = bench.decide_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
-    // Rank 1 has a unit, but has not been measured yet.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();

@@ -1,11 +1,11 @@
-//! Distribution of units (iterations of a loop) over ranks, and the time that a new distribution would save.
+//! Distribution of units (iterations of a loop) over ranks, and the time that another distribution would save.
 
 use std::cmp::Ordering;
 
-/// Divides `units` in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders the lower rank is
-/// preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is ignored. Rates that
-/// are not positive and finite count as 0; if all do, the shares are equal. The paper does not describe rounding and minimum shares; they are
-/// reconstructions.
+/// Divides `units` (iterations of a loop) in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders
+/// the lower rank is preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is
+/// ignored. Rates that are not positive and finite count as 0; if all do, the shares are equal. The paper of Siegell and Steenkiste does not describe
+/// rounding and minimum shares; they are reconstructions.
 ///
 /// ```
 /// use armature_planner::loops::distribute;
@@ -22,7 +22,6 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     if largest == 0.0 {
         rates.fill(1.0);
     } else {
-        // Rates are scaled so that the largest is 1 and their sums are finite.
         rates.iter_mut().for_each(|rate| *rate /= largest);
     }
     let least = match least.checked_mul(rates.len() as u64) {
@@ -36,14 +35,14 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(above.len());
     for &rank in &above {
         let quota = left as f64 * rates[rank] / total;
-        // A rank gets at most the units that are left, because rounding errors could otherwise assign more units than there are.
+        // A rank gets at most the units (loop iterations) that are left, because rounding errors could otherwise assign more units than there are.
         shares[rank] = (quota.floor() as u64).min(left - assigned);
         assigned += shares[rank];
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    // The number of units that remain after rounding down is smaller than the number of ranks, unless there are more units than a floating-point
-    // number can count exactly.
+    // The number of units (loop iterations) that remain after rounding down is smaller than the number of ranks, unless there are more units than a
+    // floating-point number can count exactly.
     let (rest, ranks) = (left - assigned, remainders.len() as u64);
     for (&(_, rank), place) in remainders.iter().zip(0..) {
         shares[rank] += rest / ranks + u64::from(place < rest % ranks);
@@ -51,8 +50,8 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
     shares
 }
 
-/// Returns the ranks whose share by their rates is at least `least`, and the number of units that they divide. The minimum shares of the other
-/// ranks reduce this number, which may put more ranks below the minimum.
+/// Returns the ranks whose share by their rates is at least `least`, and the number of units (loop iterations) that they divide. The minimum shares
+/// of the other ranks reduce this number, which may put more ranks below the minimum.
 fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     let mut above: Vec<usize> = (0..rates.len()).collect();
     loop {
@@ -60,7 +59,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
         let total: f64 = above.iter().map(|&rank| rates[rank]).sum();
         let before = above.len();
         let has_enough = |&rank: &usize| left as f64 * rates[rank] / total >= least as f64;
-        // The fastest rank always takes part in the division of the units, because rounding could otherwise leave all ranks below the minimum share.
+        // The fastest rank always takes part in the division of the units (loop iterations), because rounding could otherwise leave all ranks below
+        // the minimum share.
         let fastest = above.iter().copied().max_by(|&a, &b| rates[a].total_cmp(&rates[b]).then(b.cmp(&a)));
         above.retain(|rank| Some(*rank) == fastest || has_enough(rank));
         if above.len() == before {
@@ -69,8 +69,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Returns the seconds of a pass: the time until the last rank has done each of its units once. The result is infinite if a rank with a rate of 0 has
-/// units. Ranks with a rate of NaN are ignored.
+/// Returns the seconds of a pass, that is, until every rank has done each of its units (loop iterations) once. The result is infinite if a rank with
+/// a rate of 0 has units. Ranks with a rate of NaN are ignored.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);
@@ -80,8 +80,8 @@ pub fn pass_time(units: &[u64], rates: &[f64]) -> f64 {
     units.iter().zip(rates).map(time).fold(0.0, f64::max)
 }
 
-/// Returns the fraction of the time that a change from `current` to `target` units saves, `1 − t_new / t_cur` (the paper's `rfract`); negative if
-/// the target takes longer.
+/// Returns the fraction of the time that a change from the distribution `current` of the units (loop iterations per rank) to `target` saves, `1 −
+/// t_new / t_cur` (`rfract` in the paper of Siegell and Steenkiste); negative if the target takes longer.
 ///
 /// If ranks with a rate of 0 must keep a unit, both times are infinite. Fewer units on such ranks then save all of the time (1), more units give
 /// −1, and for equal numbers the other ranks are compared. This rule is a reconstruction.

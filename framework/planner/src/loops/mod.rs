@@ -65,12 +65,10 @@ pub fn check_ranks(ranks: usize) -> Result<()> {
     }
 }
 
-/// Returns an error about a loop.
 fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::Loop, message))
 }
 
-/// Rounds to the nearest integer; a fraction of one half is rounded up.
 fn round_half_up(value: f64) -> u64 {
     (value + 0.5).floor() as u64
 }

@@ -10,27 +10,27 @@ use crate::error::Result;
 /// Transfer of units (iterations of a loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Rank that sends the units.
+    /// Rank that sends the units (loop iterations).
     pub from: usize,
-    /// Rank that receives the units.
+    /// Rank that receives the units (loop iterations).
     pub to: usize,
-    /// Number of units to transfer, at least 1.
+    /// Number of units (loop iterations) to transfer, at least 1.
     pub units: u64,
 }
 
-/// Pairs of ranks between which units may move.
+/// Pairs of ranks between which units (loop iterations) may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// Any two ranks, for loops of independent units (DOALL).
     #[default]
     Anywhere,
-    /// A rank and the rank before or after it, so that each rank keeps a block of contiguous units, for DOACROSS loops.
+    /// A rank and the rank before or after it, so that each rank keeps a block of contiguous units (loop iterations), for DOACROSS loops.
     Neighbours,
 }
 
 impl Reach {
-    /// Computes the moves from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
+    /// Computes the moves of units (loop iterations) from the distribution `current` to `target` with [`direct_moves`] or [`neighbour_moves`].
     ///
     /// # Errors
     /// See [`direct_moves`] and [`neighbour_moves`].
@@ -42,11 +42,11 @@ impl Reach {
     }
 }
 
-/// Computes the moves from the distribution `current` to `target` if any rank may send to any other: at most P − 1 messages for P ranks, and no more
-/// units than necessary, in O(P log P).
+/// Computes the moves of units (loop iterations) from the distribution `current` to `target` if any rank may send to any other: at most P − 1
+/// messages for P ranks, and no more units than necessary, in O(P log P).
 ///
-/// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper gives the
-/// complexity only; the algorithm is a reconstruction.
+/// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper of Siegell and
+/// Steenkiste gives the complexity only; the algorithm is a reconstruction.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.
@@ -68,7 +68,6 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
             deficit.push((rank, wants - has));
         }
     }
-    // The sort is stable, so among ranks with equal surplus the lower one stays first.
     surplus.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     deficit.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
     let mut moves = Vec::with_capacity(surplus.len() + deficit.len());
@@ -83,8 +82,8 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     Ok(moves)
 }
 
-/// Computes the moves from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1 messages for P ranks, and no
-/// more units across a border between two ranks than necessary, in O(P).
+/// Computes the moves of units (loop iterations) from the distribution `current` to `target` if ranks send to their neighbours only: at most P − 1
+/// messages for P ranks, and no more units across a border between two ranks than necessary, in O(P).
 ///
 /// A rank may have to receive units before it can send them; [`rounds`](super::rounds) orders the moves.
 ///
@@ -101,7 +100,6 @@ pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
 pub fn neighbour_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
     check(current, target)?;
     let mut moves = Vec::new();
-    // Sums of the current units and of the target units over the ranks up to the present one.
     let (mut has, mut wants) = (0_u64, 0_u64);
     for rank in 0..current.len().saturating_sub(1) {
         has += current[rank];
@@ -132,7 +130,6 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the total number of units, where `units` has the number of each rank.
 pub(super) fn total(units: &[u64]) -> Result<u64> {
     match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
         Some(total) => Ok(total),
@@ -140,8 +137,8 @@ pub(super) fn total(units: &[u64]) -> Result<u64> {
     }
 }
 
-/// Returns the number of units that the busiest rank sends and receives, on which the cost of a movement depends. Numbers beyond 64 bits are clamped
-/// to the largest number.
+/// Returns the number of units (loop iterations) that the busiest rank sends and receives, on which the cost of a movement depends. Numbers beyond 64
+/// bits are clamped to the largest number.
 ///
 /// ```
 /// use armature_planner::loops::{busiest, neighbour_moves};

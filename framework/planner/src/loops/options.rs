@@ -26,11 +26,12 @@ use crate::range::{self, AMOUNT, POSITIVE};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoopOptions {
-    /// False if units never move, although the balancer still evaluates the reports of the ranks and returns the savings that it finds.
+    /// False if units (loop iterations) never move, although the balancer still evaluates the reports of the ranks and returns the savings that it
+    /// finds.
     pub enabled: bool,
-    /// Pairs of ranks between which units may move.
+    /// Pairs of ranks between which units (loop iterations) may move.
     pub reach: Reach,
-    /// Smoothing of the measured rates of the ranks.
+    /// Smoothing of the measured rates of the ranks (units of the loop per second).
     pub smoothing: Smoothing,
     /// Number of first reports of a rank that are combined into its first rate; at least 1. The reports from the second on are combined, and only
     /// later reports are smoothed. Until all ranks have sent this number of reports, a movement must save two fifths of the time, and there is no
@@ -41,18 +42,19 @@ pub struct LoopOptions {
     /// Minimum saving for a movement as a fraction of the current time of a pass, in which all units are done once (`tfract` in the paper of Siegell
     /// and Steenkiste); at least 0 and less than 1.
     pub threshold: f64,
-    /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper says only that
-    /// costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
+    /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper of Siegell and
+    /// Steenkiste says only that costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
     pub margin: Option<f64>,
-    /// True if the measured savings of past movements count too. The paper weighs only predicted savings. If a load appears and disappears about as
-    /// fast as the balancer reacts, predicted savings alone move units again and again without a benefit, especially on two ranks. With this
-    /// option, later rates show how much each movement has saved, or would have saved if it was not made. The predicted saving of the next movement
-    /// is multiplied by the fraction that the last movements achieved, and its cost must not exceed the product.
+    /// True if the decision uses the measured savings of past movements of units (loop iterations) too. The paper of Siegell and Steenkiste weighs
+    /// only predicted savings. If a load appears and disappears about as fast as the balancer reacts, predicted savings alone move units again and
+    /// again without a benefit, especially on two ranks. With this option, later rates show how much each movement has saved, or would have saved if
+    /// it was not made. The predicted saving of the next movement is multiplied by the fraction that the last movements achieved, and its cost must
+    /// not exceed the product.
     pub realised_gain: bool,
-    /// Minimum number of units of each rank, if there are enough units.
+    /// Minimum number of units (loop iterations) of each rank, if there are enough units.
     pub least: u64,
-    /// Expected cost of a movement before the first movement. The default is 0, which permits the first movement, and with it a measurement of the
-    /// cost.
+    /// Expected cost of a movement of units (loop iterations) before the first movement has been measured. The default is 0, which permits the first
+    /// movement, and with it a measurement of the cost.
     pub costs: MovementCosts,
     /// Lower limits of the time between two reports of a rank to the balancer.
     pub period: PeriodOptions,
@@ -76,7 +78,7 @@ impl Default for LoopOptions {
 }
 
 impl LoopOptions {
-    /// Returns options with which a balancer evaluates the reports of ranks, but never moves units, for comparison with balancing.
+    /// Returns options with which a balancer evaluates the reports of ranks, but never moves units (loop iterations), for comparison with balancing.
     pub fn off() -> Self {
         LoopOptions { enabled: false, ..LoopOptions::default() }
     }

@@ -1,17 +1,15 @@
-//! Tests of the distribution and movement of units, for any rates and units: no unit is lost, no rank sends units that it does not have, and no more
-//! units move than necessary.
+//! Tests of the distribution and movement of units (loop iterations), for any rates and units: no unit is lost, no rank sends units that it does not
+//! have, and no more units move than necessary.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Generates rates of ranks, some of which are 0 or very different.
 fn rates() -> impl Strategy<Value = Vec<f64>> {
     let rate = prop_oneof![5 => 0.1..100.0, 1 => Just(0.0), 1 => Just(1.0), 1 => 1e-9..1e9];
     prop::collection::vec(rate, 1..20)
 }
 
-/// Generates the current numbers of units of some ranks, and their target numbers.
 fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     let held = prop::collection::vec(prop_oneof![3 => 0..60_u64, 1 => Just(0), 1 => 0..2000_u64], 1..20);
     (held, rates(), 0..3_u64).prop_map(|(held, mut rates, least)| {
@@ -21,7 +19,6 @@ fn change() -> impl Strategy<Value = (Vec<u64>, Vec<u64>)> {
     })
 }
 
-/// Returns the units of each rank after moves that are made at the same time; panics if a rank sends more units than it had before.
 fn after(held: &[u64], round: &[Move]) -> Vec<u64> {
     let mut next = held.to_vec();
     for m in round {
@@ -42,7 +39,6 @@ proptest! {
         prop_assert_eq!(&shares, &distribute(units, &rates, least));
         let enough = units >= least * rates.len() as u64;
         prop_assert!(!enough || shares.iter().all(|&share| share >= least), "{:?}", shares);
-        // A faster rank never has fewer units than a slower rank.
         for (a, ra) in shares.iter().zip(&rates) {
             for (b, rb) in shares.iter().zip(&rates) {
                 prop_assert!(!(ra > rb && a < b), "{:?}", shares);
@@ -67,7 +63,7 @@ proptest! {
         prop_assert_eq!(&after(&held, &moves), &target);
         let least: u64 = held.iter().zip(&target).map(|(has, wants)| has.saturating_sub(*wants)).sum();
         prop_assert_eq!(moves.iter().map(|m| m.units).sum::<u64>(), least);
-        // No rank both sends and receives units, so no move must wait for another one: all moves fit into one round.
+        // No rank both sends and receives units (loop iterations), so no move must wait for another one: all moves fit into one round.
         prop_assert!(rounds(&held, &moves).unwrap().len() <= 1);
     }
 
@@ -101,7 +97,6 @@ proptest! {
     #[test]
     fn block_moves_keep_blocks_contiguous((held, target) in change()) {
         let moves = neighbour_moves(&held, &target).unwrap();
-        // Returns the rank that holds each unit.
         let blocks = |held: &[u64]| -> Vec<usize> {
             held.iter().enumerate().flat_map(|(rank, &units)| std::iter::repeat_n(rank, units as usize)).collect()
         };

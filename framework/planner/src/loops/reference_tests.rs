@@ -144,8 +144,6 @@ fn nothing() -> LoopDecision {
     }
 }
 
-/// Compares smoothed rate, state and weight of the history with the reference values, for the default trend table and for an equal table that is
-/// passed as [`Smoothing::Table`].
 fn filter_table(case: &Case) {
     let table = TrendTable::default();
     for smoothing in [Smoothing::Trend, Smoothing::Table(table.clone())] {

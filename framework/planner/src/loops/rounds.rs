@@ -1,4 +1,4 @@
-//! Order of the moves of units, if a rank must receive units before it can send them on.
+//! Order of the moves of units (loop iterations), if a rank must receive units before it can send them on.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::invalid;
 use super::moves::{Move, total};
 use crate::error::Result;
 
-/// Splits moves of units into rounds in which no rank sends more units than it held at the beginning of the round.
+/// Splits moves of units (loop iterations) into rounds in which no rank sends more units than it held at the beginning of the round.
 ///
 /// In each round, in the order of the moves, a rank sends as many of its pending units as it holds. A move may be spread over several rounds. Units
 /// received in a round can be sent in the next one.
@@ -76,19 +76,19 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     Ok(rounds)
 }
 
-/// Range of contiguous units that moves from a rank to the rank before or after it.
+/// Range of contiguous units (loop iterations) that moves from a rank to the rank before or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMove {
-    /// Rank that sends the units.
+    /// Rank that sends the units (loop iterations).
     pub from: usize,
-    /// Rank that receives the units, a neighbour of the sender.
+    /// Rank that receives the units (loop iterations), a neighbour of the sender.
     pub to: usize,
-    /// Range of the numbers of the units that move.
+    /// Range of the numbers of the units (loop iterations) that move.
     pub units: Range<u64>,
 }
 
-/// Computes the ranges of the units that move, if each rank holds a block of contiguous units: rank 0 the first `current[0]` units, and so on. A rank
-/// sends from the end of its block that is adjacent to the receiver, so that all ranks hold blocks after each round.
+/// Computes the ranges of the units (loop iterations) that move, if each rank holds a block of contiguous units: rank 0 the first `current[0]` units,
+/// and so on. A rank sends from the end of its block that is adjacent to the receiver, so that all ranks hold blocks after each round.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are not neighbours, if two moves cross the same border, or
@@ -116,7 +116,6 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
         return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
     }
     let rounds = rounds(current, moves)?;
-    // For each rank i, `borders[i]` is the end of its block of units.
     let mut borders = current.to_vec();
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns options that require four reports of each rank before units move, like those of grid loops.
 fn four() -> LoopOptions {
     LoopOptions { settling: Some(4), ..LoopOptions::default() }
 }
@@ -10,7 +9,7 @@ fn four() -> LoopOptions {
 #[test]
 fn moderate_gain_requires_four_averaged_reports() {
     // Speeds of two ranks: while rank 0 has cold caches, later, and with a rank that is several times as slow. With the speeds `cold`, a
-    // redistribution of the units would save a seventh of the time.
+    // redistribution of the units (loop iterations) would save a seventh of the time.
     let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
     let mut bench = Bench::new(&[1000; 2], four());
     let first = bench.look(&cold);

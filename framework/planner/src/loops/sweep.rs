@@ -6,7 +6,7 @@ use super::{invalid, round_half_up};
 use crate::error::Result;
 use crate::range::{self, AMOUNT};
 
-/// Cost of a shift (a message of border values to the next rank): `fixed + per_element × elements` (equation 8 of Siegell and Steenkiste 1997).
+/// Seconds of a shift (a message with border values to the next rank): `fixed + per_element × elements` (equation 8 of Siegell and Steenkiste 1997).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShiftCost {
     /// Seconds that a message without elements to the next rank takes.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Dispatch of the items of a replicated block of stages to its hosts.
+/// Dispatch of the items of a replicated block of stages to the processors that run it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

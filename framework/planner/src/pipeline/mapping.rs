@@ -52,7 +52,7 @@ impl Block {
         Block { stages, hosts }
     }
 
-    /// Returns true if the block has replicas on several processors.
+    /// Returns true if several processors run replicas of the block's stages.
     pub fn is_replicated(&self) -> bool {
         self.hosts.len() > 1
     }
@@ -69,12 +69,12 @@ impl Mapping {
         Mapping { blocks: vec![Block::new(0..spec.len(), vec![processor])] }
     }
 
-    /// Returns the index of the block that contains `stage`.
+    /// Returns the index of the block of stages that contains `stage`.
     pub fn block_of(&self, stage: usize) -> Option<usize> {
         self.blocks.iter().position(|block| block.stages.contains(&stage))
     }
 
-    /// Returns true if any processor hosts more than one block.
+    /// Returns true if any processor runs more than one block of stages.
     pub fn shares_processors(&self) -> bool {
         let mut hosts: Vec<usize> =
             self.blocks.iter().flat_map(|block| block.hosts.iter().copied()).collect();
@@ -197,7 +197,6 @@ impl Mapping {
     }
 }
 
-/// Lists the stages of the pipeline, for error messages.
 fn stages_of(spec: &PipelineSpec) -> String {
     let names: Vec<String> = spec.stages.iter().map(|stage| shown(&stage.name)).collect();
     match names.is_empty() {

@@ -1,4 +1,4 @@
-//! Entry point of all planners of pipelines.
+//! Entry point of the planners of pipelines: `plan` finds a mapping of stages to processors with one of the planning algorithms.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,9 +48,9 @@ pub enum Algorithm {
 pub struct PlanOptions {
     /// Planning algorithm to use.
     pub algorithm: Algorithm,
-    /// Dispatch of items to the replicas of a block.
+    /// Dispatch of items to the processors that run replicas of the same stages.
     pub dispatch: Dispatch,
-    /// Relative difference from its ideal time up to which the planner HeDPM accepts the time of a block as equal.
+    /// Relative deviation up to which the planner HeDPM counts the time of a block (group of stages) as equal to the ideal time of a block.
     pub radius: f64,
     /// True if several stages may be replicated together as one block. The paper replicates single stages only.
     pub replicate_groups: bool,
@@ -106,7 +106,7 @@ pub struct Plan {
     pub parents: Vec<(Algorithm, f64)>,
     /// Number of mappings that the search evaluated.
     pub evaluations: usize,
-    /// False if the stop flag ended the search before its budget was used.
+    /// False if the stop flag ended the search before its budget of evaluations was used.
     pub complete: bool,
 }
 
@@ -178,7 +178,6 @@ fn tidied(blocks: Vec<Block>) -> Vec<Block> {
     tidy
 }
 
-/// Mapping that one planning algorithm found.
 struct Found {
     blocks: Vec<Block>,
     time: f64,
@@ -187,7 +186,6 @@ struct Found {
     complete: bool,
 }
 
-/// Arguments of one call of [`plan`], with data that is computed from them.
 struct Planner<'a> {
     platform: &'a Platform,
     spec: &'a PipelineSpec,
@@ -215,7 +213,6 @@ impl Planner<'_> {
         Ok(Found { evaluations, ..found })
     }
 
-    /// Returns the different mappings that the planner HeDPM finds with its series of target times.
     fn hedpm_sweep(&self) -> Vec<Vec<Block>> {
         let hedpm =
             Hedpm::new(self.platform, self.spec, self.costs, self.rules.dispatch, self.options.radius);
@@ -268,8 +265,8 @@ impl Planner<'_> {
         }
         let problem = Problem::new(self.spec, self.costs, self.rules);
         let refined = refine::refine(problem, &starts, budget, &self.stop);
-        // The refined mapping is evaluated again together with the start mappings, so that rounding errors cannot make the result worse than a start
-        // mapping.
+        // The mapping that the local search found is evaluated again together with the start mappings, so that rounding errors cannot make the result
+        // worse than a start mapping.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
         let flexible = flexible::instead_of((&found.blocks, found.time), self.spec, self.costs, self.rules);
         let (blocks, time) = flexible.unwrap_or((found.blocks, found.time));
@@ -282,7 +279,6 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns true if a valid mapping satisfies the rules of the options.
     fn allows(&self, mapping: &Mapping) -> bool {
         let Rules { dispatch, share, .. } = self.rules;
         let hosted: Vec<_> =
@@ -295,7 +291,6 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the processor with the highest speed.
 fn fastest(platform: &Platform) -> Option<usize> {
     let speeds = platform.speeds();
     (0..speeds.len()).reduce(|best, p| if speeds[p] > speeds[best] { p } else { best })

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT};
 
-/// A linear pipeline of N stages.
+/// Linear pipeline of N stages, as described to the planner.
 ///
 /// ```
 /// use armature_planner::pipeline::{PipelineSpec, StageSpec};
@@ -135,7 +135,6 @@ impl PipelineSpec {
         Ok(())
     }
 
-    /// Returns the bytes of an item before stage `k`, or after the last stage if `k` is the number of stages.
     pub(crate) fn bytes_into(&self, k: usize) -> f64 {
         if k == 0 { self.input } else { self.stages[k - 1].output }
     }

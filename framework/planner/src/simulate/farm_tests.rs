@@ -7,7 +7,6 @@ fn knowledge() -> Knowledge {
     Knowledge { messages: MessageCosts::new(1.0, 0.0), ..Knowledge::default() }
 }
 
-/// Simulates `tasks` tasks of 3 s each in chunks of one task.
 fn run(farm: Farm, knowledge: Knowledge, tasks: usize, workers: &[usize]) -> Run {
     let tasks = Tasks::new(&vec![3.0; tasks]);
     let mut chunker = Chunker::new(Chunking::fixed(1));

@@ -57,16 +57,16 @@ pub enum Action {
 pub enum Reason {
     /// The tuner is switched off: its option [`enabled`](super::TunerOptions::enabled) is false.
     Off,
-    /// An earlier change of the arrangement is not complete.
+    /// An earlier change of the arrangement (such as the mapping) is not complete.
     UnderWay,
     /// No other arrangement was proposed (there is no candidate), or the candidate is the current arrangement.
     Same,
-    /// The pause after the last change of the arrangement has not ended.
+    /// The pause after the last change of the arrangement (such as the mapping) has not ended.
     CoolingDown {
         /// Time on the tuner's clock at which the pause ends, in seconds.
         until: f64,
     },
-    /// Measurements are missing, unusable, or older than the last change of the arrangement.
+    /// Measurements are missing, unusable, or older than the last change of the arrangement (such as the mapping).
     NotSettled,
     /// The time per item that the candidate saves (its gain) is too small to be trusted after few measurements.
     Unsure,
@@ -107,7 +107,7 @@ pub struct Decision<A> {
     /// enough. If [`patience`](super::TunerOptions::patience) is set, a gain of half of the threshold counts too.
     #[serde(rename = "looks")]
     pub confirmations: u32,
-    /// Action to take: change to the candidate, or keep the current arrangement for a reason.
+    /// Action to take: change to the candidate, or keep the current arrangement (such as the mapping) for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
 }
@@ -118,8 +118,8 @@ impl<A> Decision<A> {
         self.action == Action::Act
     }
 
-    /// Returns, as text, the reason to keep the current arrangement, without the savings of the candidate; `None` if the stream changes to the
-    /// candidate.
+    /// Returns, as text, the reason to keep the current arrangement (such as the mapping), without the savings of the candidate; `None` if the stream
+    /// changes to the candidate.
     pub fn reason(&self) -> Option<String> {
         let Action::Keep(reason) = self.action else { return None };
         Some(match reason {
@@ -160,7 +160,6 @@ impl<A> Decision<A> {
     }
 }
 
-/// Formats the decision as a sentence with times and savings, without the descriptions of the current arrangement and the candidate.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {

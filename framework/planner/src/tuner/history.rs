@@ -21,8 +21,6 @@ impl<A: PartialEq> Left<A> {
         Left { entries: Vec::new() }
     }
 
-    /// Records that the stream changed away from `arrangement` at time `now`, when its predicted time per item was `time`. Entries older than
-    /// `memory` seconds are removed.
     pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64, memory: f64) {
         self.entries.retain(|entry| entry.arrangement != arrangement && now - entry.at < memory);
         self.entries.push(Entry { arrangement, at: now, time });
@@ -62,7 +60,6 @@ impl Recent {
         self.values.len() == self.most
     }
 
-    /// Returns the median of the values; for an even number of values it is the mean of the middle two. Returns `None` without values.
     pub(super) fn median(&self) -> Option<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use super::tests::{situation_at, to, tuner};
 use super::{Candidate, Decision, Situation, TunerOptions};
 
-/// Two hosts of one replicated stage. In arrangement number k, host 0 gets k tenths of the items.
+/// Two hosts that divide the items of one replicated stage; in arrangement number k, host 0 gets k tenths of the items.
 struct Machine {
     rng: StdRng,
     noise: f64,
@@ -20,7 +20,6 @@ impl Machine {
         0.010 * (part / speeds[0]).max((1.0 - part) / speeds[1])
     }
 
-    /// Returns the speeds of the hosts that are measured in a period, with noise.
     fn measured(&mut self) -> [f64; 2] {
         let (noise, rng) = (self.noise, &mut self.rng);
         self.speeds.map(|speed| speed * (1.0 + rng.random_range(-noise..=noise)))
@@ -68,12 +67,10 @@ fn run(
     (decisions, items)
 }
 
-/// Returns options that also accept gains of half of the threshold if they last for ten decisions in a row.
 fn patient() -> TunerOptions {
     TunerOptions { patience: Some(10), ..TunerOptions::default() }
 }
 
-/// Generates options that accept small lasting gains, and options that do not.
 fn options() -> impl Strategy<Value = TunerOptions> {
     prop_oneof![Just(TunerOptions::default()), Just(patient())]
 }

@@ -17,11 +17,14 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TunerOptions {
-    /// False if the tuner never changes the arrangement of the stream, but still evaluates candidates and reports its decisions.
+    /// False if the tuner never changes the arrangement of the stream (such as its mapping), but still evaluates candidates and reports its
+    /// decisions.
     pub enabled: bool,
-    /// Minimum saving of a change of the arrangement (its gain), as a fraction of the current time per item; at least 0 and less than 1.
+    /// Minimum saving of a change of the arrangement (such as the mapping), called its gain, as a fraction of the current time per item; at least 0
+    /// and less than 1.
     pub threshold: f64,
-    /// Minimum ratio of the seconds that a change of the arrangement is expected to save to the seconds that it costs; 0 or more.
+    /// Minimum ratio of the seconds that a change of the arrangement (such as the mapping) is expected to save to the seconds that it costs; 0 or
+    /// more.
     pub margin: f64,
     /// Number of consecutive looks (comparisons of a candidate with the current arrangement) in which the gain and the profit of a candidate must be
     /// large enough; at least 1.
@@ -32,9 +35,9 @@ pub struct TunerOptions {
     /// Number of consecutive looks (comparisons of a candidate with the current arrangement), at least 1, after which a gain of half of the threshold
     /// is enough for a change; with `None` it is never enough. The option does not apply to arrangements that the stream used earlier.
     pub patience: Option<u32>,
-    /// Minimum pause after a change of the arrangement, in seconds; 0 or more.
+    /// Minimum pause after a change of the arrangement (such as the mapping), in seconds; 0 or more.
     pub cool_down: f64,
-    /// Minimum pause after a change of the arrangement, as a multiple of the cost of the change; 0 or more.
+    /// Minimum pause after a change of the arrangement (such as the mapping), as a multiple of the cost of the change; 0 or more.
     pub cool_down_costs: f64,
     /// Factor by which the minimum gain is higher for a return to an arrangement (such as a mapping) that the stream used earlier; 1 or more.
     pub return_factor: f64,

@@ -1,4 +1,4 @@
-//! Measured effect of a change of the arrangement of a stream.
+//! Measured effect of a change of the arrangement of a stream (such as its mapping).
 
 use std::fmt;
 
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::number_format::{Percent, Seconds};
 
-/// Predicted and measured effect of a change of the arrangement of a stream. Measurements are taken where items leave the stream.
+/// Predicted and measured effect of a change of the arrangement of a stream (such as its mapping). Measurements are taken where items leave the
+/// stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time in seconds at which the change of the arrangement was decided.
+    /// Time in seconds at which the change of the arrangement (such as the mapping) was decided.
     pub decided: f64,
-    /// Time in seconds from which on the new arrangement was used.
+    /// Time in seconds from which on the new arrangement (such as a mapping) was used.
     #[serde(rename = "in_force")]
     pub effective_from: f64,
     /// Time in seconds at which the effect of the change was evaluated.
@@ -47,7 +48,6 @@ impl Outcome {
     }
 }
 
-/// Formats the outcome of the change as a sentence.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

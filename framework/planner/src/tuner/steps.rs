@@ -32,7 +32,7 @@ pub struct Tuner<A> {
     left: Left<A>,
     /// Measured seconds per item in each of the last measuring periods, since the stream changed to the current arrangement.
     measured: Recent,
-    /// Last change of the arrangement, while its outcome is not known.
+    /// Last change of the arrangement (such as the mapping), while its outcome is not known.
     awaited: Option<Change>,
     outcome: Option<Outcome>,
     /// Number of consecutive changes that achieved less than half of their predicted gain.
@@ -43,13 +43,12 @@ pub struct Tuner<A> {
 enum State {
     /// The arrangement (such as the mapping) with which the stream began is still in use.
     Fresh,
-    /// A change of the arrangement was decided and is not complete.
+    /// A change of the arrangement (such as the mapping) was decided and is not complete.
     UnderWay(Change),
-    /// The last change of the arrangement was complete at time `since`; the next one is possible from time `until` on.
+    /// The last change of the arrangement (such as the mapping) was complete at time `since`; the next one is possible from time `until` on.
     Changed { since: f64, until: f64 },
 }
 
-/// Change of the stream's arrangement (such as its mapping), with the predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Change {
     decided: f64,
@@ -116,8 +115,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         decision
     }
 
-    /// Records that the decided change of the arrangement was complete at time `now` and cost `cost` seconds. Without a pending decision, the call
-    /// records a change that the tuner did not decide.
+    /// Records that the decided change of the arrangement (such as the mapping) was complete at time `now` and cost `cost` seconds. Without a pending
+    /// decision, the call records a change that the tuner did not decide.
     pub fn acted(&mut self, now: f64, cost: f64) {
         self.awaited = match self.state {
             State::UnderWay(change) => Some(Change { effective_from: now, cost, ..change }),
@@ -126,7 +125,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.pause(now, cost);
     }
 
-    /// Records that the decided change of the arrangement was not made, and that the old arrangement is still used at time `now`.
+    /// Records that the decided change of the arrangement (such as the mapping) was not made, and that the old arrangement is still used at time
+    /// `now`.
     pub fn abandoned(&mut self, now: f64) {
         if let State::UnderWay(change) = self.state {
             self.setback();
@@ -139,7 +139,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.outcome.take()
     }
 
-    /// Starts the pause after a change that was complete at time `now`, and discards the measurements from before the change.
     fn pause(&mut self, now: f64, cost: f64) {
         let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
@@ -148,7 +147,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.forget();
     }
 
-    /// Resets the numbers of consecutive comparisons in which gain and profit of a candidate were large enough.
     fn forget(&mut self) {
         (self.seen, self.seen_small) = (0, 0);
     }
@@ -157,7 +155,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
     }
 
-    /// Returns true if the current arrangement was used for the whole last measuring period, so that the measurements are valid.
+    /// Returns true if the current arrangement (such as the mapping) was used for the whole last measuring period, so that the measurements are
+    /// valid.
     fn is_current(&self, situation: &Situation<A>) -> bool {
         match self.state {
             State::Fresh => true,
@@ -166,7 +165,6 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Records the measured time per item, and computes the outcome of the last change when there are enough measurements.
     fn observe(&mut self, situation: &Situation<A>) {
         let measured = situation.measured_time.filter(|time| is_positive(*time));
         let Some(measured) = measured.filter(|_| self.is_current(situation)) else { return };

@@ -1,4 +1,4 @@
-//! Tests of each rule of the tuner separately.
+//! Tests of each rule of the tuner, which decides whether a running stream changes its arrangement (such as its mapping).
 
 use super::{Action, Candidate, Decision, Reason, Situation, Tuner, TunerOptions};
 

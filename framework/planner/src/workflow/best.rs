@@ -1,4 +1,4 @@
-//! Entry point of all planners of workflows.
+//! Entry point of the planners of workflows: `plan` returns the best of their plans.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -69,7 +69,7 @@ pub enum Planner {
     LocalSearch,
 }
 
-/// Result of one planner, with or without a plan.
+/// Result of one planner of workflows: the makespan of its plan, or its error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     /// Planner that was called.
@@ -154,7 +154,6 @@ pub(super) fn plan_by_heuristics(
     improved(graph, cluster, options, list_schedules(graph, cluster, options))
 }
 
-/// Improves the best of the plans in `found` by local search, and returns the best plan.
 fn improved(
     graph: &Workflow,
     cluster: &Cluster,
@@ -230,12 +229,10 @@ fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
     found.as_ref().map(|(plan, _)| plan.makespan).map_err(Error::clone)
 }
 
-/// Returns the shortest makespan of the plans in `found`; infinite if there is no plan.
 fn shortest(found: &Found) -> f64 {
     found.iter().filter_map(|(_, found)| makespan(found).ok()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the best plan in `found` with its planner; of several equally good plans the first one.
 fn best<'a>(graph: &Workflow, found: &'a Found) -> Option<(Planner, &'a Certified)> {
     let shortest = shortest(found);
     let plans = found.iter().filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)));

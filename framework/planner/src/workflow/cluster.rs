@@ -65,7 +65,7 @@ impl Cluster {
     pub const DISK: f64 = 200e6;
 
     /// Creates a cluster of processors with one bandwidth for all links, in size units per second. The buffers for evicted files are infinitely fast,
-    /// as in the paper of 2025.
+    /// as in the paper of Kulagina et al. (2025).
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a name has more than 4096 bytes or a control character, a
@@ -161,7 +161,6 @@ impl Cluster {
         self.bandwidth
     }
 
-    /// Returns true if all links have the same bandwidth setting.
     pub(super) fn has_equal_links(&self) -> bool {
         self.links.is_empty()
     }

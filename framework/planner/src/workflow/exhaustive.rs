@@ -38,7 +38,6 @@ pub(super) struct Search<'a> {
     /// For each task, a lower bound of the seconds from its end to the end of the run, if the following tasks run on the fastest processors with
     /// enough memory.
     after: Vec<f64>,
-    /// Sum of the speeds of all processors, in work units per second.
     speed: f64,
     /// Number of placements of tasks that the search may still try.
     pub(super) left: usize,
@@ -46,16 +45,13 @@ pub(super) struct Search<'a> {
     best: Option<Timeline<'a>>,
 }
 
-/// Partial plan: the placements of some tasks.
 #[derive(Clone)]
 struct State<'a> {
     timeline: Timeline<'a>,
     is_placed: [bool; MOST_TASKS],
     /// Lower bound of the makespan of any completion of the partial plan.
     makespan: f64,
-    /// Sum of the works of the tasks that are not placed.
     work: f64,
-    /// For each processor, the time from which it is free.
     free: [f64; MOST_PROCESSORS],
 }
 

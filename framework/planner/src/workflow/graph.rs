@@ -60,7 +60,6 @@ pub struct Workflow {
     inputs: Vec<usize>,
     /// For each task, the index in the field `inputs` of its first input, followed by the end of the inputs of the last task.
     first_input: Vec<usize>,
-    /// For each task, the total size of its input files and of its output files.
     sizes: Vec<(u64, u64)>,
     order: Vec<usize>,
     has_one_value_a_task: bool,
@@ -252,7 +251,6 @@ impl Workflow {
     }
 }
 
-/// Returns for each task the total size of its input files and of its output files.
 fn sizes_of(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
     let mut sizes = vec![(0, 0); tasks];
     for edge in edges {
@@ -299,7 +297,6 @@ fn check_total(memories: &[u64], edges: &[Edge]) -> Result<()> {
     Ok(())
 }
 
-/// Sorts the edges by writer, then reader, and checks that they are valid.
 fn check_edges(edges: &mut [Edge], names: &[String]) -> Result<()> {
     for edge in &*edges {
         if let Some(unknown) = [edge.from, edge.to].into_iter().find(|&task| task >= names.len()) {
@@ -354,7 +351,6 @@ fn sorted(workflow: &Workflow) -> Result<Vec<usize>> {
 
 /// Describes a cycle among the tasks `missing`, whose input files can never all be written.
 fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
-    /// Maximum number of task names in the message about a cycle.
     const MOST_NAMES: usize = 8;
     let mut place = vec![None; workflow.len()];
     let mut path = Vec::new();

@@ -18,7 +18,6 @@ use crate::random::Random;
 /// Number of random changes in a round, which are evaluated in parallel: enough for the cores of a workstation. The number does not depend on the
 /// number of cores, because otherwise the resulting plan would depend on it too.
 const ROUND: usize = 16;
-/// Random change of a plan, with the seed from which it is drawn.
 #[derive(Clone, Copy)]
 enum Change {
     Move(u64),
@@ -163,7 +162,6 @@ mod tests {
     use crate::workflow::memory::TaskMemory;
     use crate::workflow::verifier::verify;
 
-    /// Returns a workflow in which task 0 writes a file of size 4 for task 1, and task 2 of work 5 is independent.
     fn pair_and_one() -> Workflow {
         let mut builder = Workflow::builder();
         for (name, work) in [("a", 1.0), ("b", 2.0), ("c", 5.0)] {
@@ -183,7 +181,7 @@ mod tests {
             place_as_assigned(&mut timeline, sequence, processor_of).unwrap();
             timeline.into_plan()
         };
-        // Task 1 is on another processor and waits for the file of task 0 until 5 s.
+        // Task 1 is on another processor than task 0, and waits for the file of task 0 until 5 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 1, 0], &[0, 1, 2])), [1, 0]);
         // Task 1 is on the same processor as task 2, and waits for its end at 6 s.
         assert_eq!(critical_path(&graph, &plan_of(&[0, 0, 0], &[0, 2, 1])), [1, 2, 0]);

@@ -79,7 +79,6 @@ struct Untimed<'a> {
 }
 
 impl Untimed<'_> {
-    /// Returns true if the remaining tasks can be run one after the other in some order, with any evictions of files.
     fn can_end(&self) -> bool {
         let graph = self.graph;
         let is_ready =

@@ -72,9 +72,9 @@ pub struct Plan {
     pub makespan: f64,
     /// Peak memory of each processor as predicted by the planner; the actual peak may be smaller.
     pub peak: Vec<u64>,
-    /// Files that are sent to another processor, in the order in which they were planned; empty in a plan of blocks.
+    /// Files that are sent to another processor, in the order in which they were planned; empty with [`Execution::Blocks`].
     pub transfers: Vec<Transfer>,
-    /// Files that are moved from memory to a buffer; empty in a plan of blocks.
+    /// Files that are moved from memory to a buffer; empty with [`Execution::Blocks`].
     pub evictions: Vec<Eviction>,
 }
 

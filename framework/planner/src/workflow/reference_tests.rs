@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Builds a workflow from tasks (work, memory) and edges (from, to, size).
 fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     let mut builder = Workflow::builder();
     for (task, &(work, memory)) in tasks.iter().enumerate() {
@@ -14,13 +13,11 @@ fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
     builder.build().unwrap()
 }
 
-/// Returns processors of speed 1 with the given (memory, buffer) sizes, and a bandwidth of 1.
 fn cluster(processors: &[(u64, u64)]) -> Cluster {
     let all: Vec<_> = processors.iter().map(|&(memory, buffer)| (1.0, memory, buffer)).collect();
     unequal(&all)
 }
 
-/// Returns processors with the given (speed, memory, buffer), and a bandwidth of 1.
 fn unequal(processors: &[(f64, u64, u64)]) -> Cluster {
     let processors = processors
         .iter()
@@ -218,7 +215,7 @@ fn order_must_contain_each_task_once_after_its_parents() {
     }
 }
 
-/// The example in figure 1 of the paper of 2024: four blocks on processors of speed 1 have a makespan of 12.
+/// The example in figure 1 of the paper of Kulagina et al. (2024): four blocks on processors of speed 1 have a makespan of 12.
 #[test]
 fn makespan_of_blocks_uses_bottom_weights() {
     let graph = workflow(

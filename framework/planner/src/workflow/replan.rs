@@ -55,7 +55,6 @@ pub fn retrace(graph: &Workflow, cluster: &Cluster, plan: &Plan, situation: &Sit
     Some(timeline.into_plan())
 }
 
-/// Places the tasks of `sequence` on the processors that `processor_of` assigns to them; `None` if a task does not fit.
 pub(super) fn place_as_assigned(
     timeline: &mut Timeline<'_>,
     sequence: &[usize],
@@ -123,7 +122,6 @@ pub fn replan(
     }
 }
 
-/// Returns the best of the plans, of several equally good ones the first, or the first error if there is no plan.
 fn first_best(graph: &Workflow, plans: Vec<Result<Plan>>) -> Result<Plan> {
     let shortest = plans.iter().flatten().map(|plan| plan.makespan).fold(f64::INFINITY, f64::min);
     let worth = |plan: &Plan| Worth::of(graph, plan);

@@ -1,4 +1,4 @@
-//! State of a workflow run.
+//! State of a workflow run: the progress of its tasks, and the memory or buffer that holds each file.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,6 @@ use super::plan::Plan;
 /// with equal makespans the one that moves fewer bytes is better.
 pub(super) const EQUALLY_LONG: f64 = 0.01;
 
-/// Criteria for the comparison of workflow plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Worth {
     pub(super) makespan: f64,

@@ -55,7 +55,6 @@ proptest! {
         });
     }
 
-    /// A platform accepts the estimated link after any traffic.
     #[test]
     fn link_estimates_are_always_accepted_by_a_platform(
         (bandwidth, setup) in (number(), number()),

@@ -71,7 +71,6 @@ fn knowledge() -> impl Strategy<Value = Knowledge> + Clone {
     )
 }
 
-/// Calls the methods of a chunker in the order of `steps`, and checks the size of each returned chunk.
 fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
     let mut chunker = Chunker::new(chunking);
     let mut newest = None;
@@ -125,7 +124,6 @@ proptest! {
         });
     }
 
-    /// Chunkers dispatch any number of tasks, whatever the times of the tasks are.
     #[test]
     fn any_number_of_tasks_is_dispatched(
         tasks in count(),

@@ -69,7 +69,6 @@ fn evaluate() -> impl Strategy<Value = Evaluation> + Clone {
     (mostly_amount(), prop::collection::vec(report, 3), others)
 }
 
-/// Returns the number of loop units that each rank has after the moves. Panics if a rank sends more units than it has.
 fn after(current: &[u64], moves: impl Iterator<Item = Move>) -> Vec<u64> {
     let mut held = current.to_vec();
     for m in moves {

@@ -62,7 +62,6 @@ pub(crate) fn mostly_amount() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => amount(), 1 => number()]
 }
 
-/// Generates mostly positive numbers that the planner's models accept.
 pub(crate) fn mostly_positive() -> impl Strategy<Value = f64> + Clone {
     prop_oneof![15 => positive(), 1 => number()]
 }
@@ -78,7 +77,6 @@ pub(crate) fn index() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 0..6_usize, 1 => select(vec![100, 1 << 20, 1 << 40, usize::MAX - 1, usize::MAX])]
 }
 
-/// Generates lists of up to five values, each drawn from the strategy `each`.
 pub(crate) fn some<S: Strategy + Clone>(each: S) -> impl Strategy<Value = Vec<S::Value>> + Clone
 where
     S::Value: Clone,

@@ -21,7 +21,6 @@ pub(crate) const FASTEST: f64 = 1e12;
 /// answer with [`answered`](LinkProbe::answered).
 #[derive(Clone, Debug)]
 pub(crate) struct LinkProbe {
-    /// Rank at the other end of the measured link, which answers.
     pub(crate) to: usize,
     questions: [Frame; 2],
     /// Numbers of probe messages whose answer has not arrived: of empty ones, which are sent first, and of those with content.
@@ -55,7 +54,6 @@ impl LinkProbe {
         self.next().map(|next| self.questions[next].clone())
     }
 
-    /// Records that the answer to the last probe message arrived at time `now`.
     pub(crate) fn answered(&mut self, now: Duration) {
         if let Some(next) = self.next() {
             self.left[next] -= 1;
@@ -73,7 +71,6 @@ impl LinkProbe {
         [empty / 2.0, (full - empty / 2.0).max(empty / 2.0)]
     }
 
-    /// Returns the latency and bandwidth of the measured link.
     pub(crate) fn link(&self) -> Link {
         let bytes = (self.questions[1].head.len() - FRAME_HEADER) as f64;
         let [setup, full] = self.one_way();

@@ -46,7 +46,6 @@ impl Speed {
     }
 }
 
-/// Measured speeds and links of the ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Probed {
     /// Speeds of the ranks, each as if the rank had a core to itself, and links between them.
@@ -56,7 +55,8 @@ pub(crate) struct Probed {
 }
 
 impl Probed {
-    /// Returns the speeds and links that are given for the ranks. Links without a given bandwidth have the bandwidth `otherwise`.
+    /// Returns the speeds and links of the ranks from the user's description of the job's platform. Links that it does not describe have the
+    /// bandwidth `otherwise`.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the planner refuses a number.
@@ -68,8 +68,8 @@ impl Probed {
         equal.corrected_by(given)
     }
 
-    /// Replaces measured speeds and bandwidths by given ones. Given speeds are those of ranks while all ranks compute, so that ranks do not lose time
-    /// to each other in addition.
+    /// Replaces measured speeds and bandwidths by those that the user's description of the job's platform gives. Given speeds are those of ranks
+    /// while all ranks compute, so each rank then counts as having its whole core.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the planner refuses a number.
@@ -104,10 +104,9 @@ impl Probed {
     }
 }
 
-/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are in flight.
+/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are being sent.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// Number of the run (pipeline, loop or workflow) to which the measurement belongs.
     run: u32,
     /// By rank: its measured speed, once it has answered. All ranks run the kernel (a fixed computation) at the same time, so that ranks that share a
     /// core are measured as slower.
@@ -122,7 +121,6 @@ pub(crate) struct Probe {
 pub(crate) enum Step {
     /// Wait until other ranks have answered the request for their speeds or the link probe.
     Wait,
-    /// Send this frame to the rank with this number at once.
     Send(usize, Frame),
     Done(Probed),
 }
@@ -221,7 +219,6 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
 }
 
-/// Returns a link with the lower bandwidth and the longer setup time of the two given links.
 pub(crate) fn farther(x: Link, y: Link) -> Link {
     Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }

@@ -42,14 +42,13 @@ impl Backoff {
         self.first = if yes { FIRST_SLEEP_WHILE_COMPUTING } else { FIRST_SLEEP };
     }
 
-    /// Makes the next wait short again, because the rank has made progress.
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.idle_since = None;
         self.sleep = FIRST_SLEEP;
     }
 
-    /// Waits once. A message, or the compute thread of this rank, ends the sleep early if the transport supports it.
+    /// Sleeps once, or polls without sleeping. A message, or the compute thread of this rank, ends the sleep early if the transport supports it.
     pub(crate) fn wait(&mut self, transport: &mut dyn Transport, clock: Clock) -> Result<()> {
         if clock.is_simulated() {
             // A simulated rank waits for a message without a limit: polling does not advance simulated time, and the simulator itself reports a
@@ -87,7 +86,6 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the lengths in microseconds of all sleeps of one wait that does not spin (poll without sleeping).
     fn sleeps(backoff: &mut Backoff) -> Vec<u128> {
         backoff.reset();
         (0..8).filter_map(|_| backoff.next(MS, false)).map(|sleep| sleep.as_micros()).collect()

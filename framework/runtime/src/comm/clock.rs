@@ -1,4 +1,4 @@
-//! Time and declared work: wall time on real ranks, simulated time under SimGrid.
+//! Clock of a rank (wall time, or simulated time under SimGrid), and the cost of work that a program declares for simulated runs.
 //!
 //! No other code of the runtime reads a clock, so that one program runs on real and on simulated ranks.
 
@@ -7,27 +7,22 @@ use std::time::{Duration, Instant};
 /// Clock of a rank. A clock is cheap to copy; the clocks of different ranks are not comparable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// Wall time since the creation of the clock.
     Wall(Instant),
-    /// Simulated time of this rank.
     #[cfg(feature = "mpi")]
     Simulated,
 }
 
 impl Clock {
-    /// Creates a wall clock that starts now.
     pub(crate) fn wall() -> Self {
         Clock::Wall(Instant::now())
     }
 
-    /// Creates a clock for tests that always shows zero.
     #[cfg(test)]
     pub(crate) fn stopped() -> Self {
         // A wall clock whose start is in the future shows zero, because elapsed time is never negative.
         Clock::Wall(Instant::now() + Duration::from_secs(86_400))
     }
 
-    /// Returns the time since the start of this clock.
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         match self {

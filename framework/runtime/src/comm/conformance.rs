@@ -76,7 +76,6 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.transport.send(to, frame).expect("send");
     }
 
-    /// Polls the transport once, and waits for a moment if no frame has arrived.
     fn step(&mut self) {
         match self.transport.poll().expect("poll") {
             Some((from, frame)) => self.arrived[from].push_back(frame),

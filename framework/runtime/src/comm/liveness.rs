@@ -25,7 +25,6 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// Starts the failure detector at `now`, for one of `size` ranks that sleeps for at most `longest_sleep` while it waits.
     pub(crate) fn new(size: usize, now: Duration, longest_sleep: Duration) -> Self {
         let record_message = vec![Duration::ZERO; size];
         Liveness { gap: GAP.max(longest_sleep * 4), last_poll: now, polled: Duration::ZERO, record_message }
@@ -38,7 +37,6 @@ impl Liveness {
         self.polled
     }
 
-    /// Records that a message from `rank` has arrived.
     #[inline]
     pub(crate) fn record_message(&mut self, rank: usize) {
         self.record_message[rank] = self.polled;

@@ -26,11 +26,9 @@ pub(crate) struct World {
     groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
 }
 
-/// A group of ranks that is being created.
 #[derive(Debug)]
 struct NewGroup {
     world: Arc<World>,
-    /// Number of ranks that have not joined the new group.
     missing: usize,
 }
 
@@ -72,7 +70,6 @@ impl World {
         })
     }
 
-    /// Returns the failure that ended the local job, if a rank has failed.
     pub(crate) fn failure(&self) -> Option<Error> {
         if self.poisoned.load(Ordering::Acquire) {
             return lock(&self.poison).clone();

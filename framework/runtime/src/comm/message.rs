@@ -18,10 +18,8 @@ pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
     /// Name of the protocol to which the tags belong, after the words "expected a message of".
     const OF: &'static str;
 
-    /// Returns the byte that encodes the tag in a message.
     fn byte(self) -> u8;
 
-    /// Returns the tag that this byte encodes, or `None` if the enum has no such tag.
     fn from_byte(byte: u8) -> Option<Self>;
 }
 
@@ -240,22 +238,15 @@ pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 /// Offset of the tag in the header of a frame, in bytes.
 pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
-/// Returns the header of a message with the given tag, in the run (farm, pipeline, loop, workflow or collective operation) with number `run`.
 #[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
-/// A message that can be encoded and sent.
 pub(crate) trait Encode {
-    /// Encodes the message for the run with number `run`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message cannot be encoded.
     fn encode(self, run: u32) -> Result<Frame>;
 }
 
-/// A frame contains an encoded message already and is sent unchanged.
 impl Encode for Frame {
     fn encode(self, _: u32) -> Result<Frame> {
         Ok(self)
@@ -337,7 +328,6 @@ pub(crate) fn frame(
     Ok(Frame { head: head.into(), parts })
 }
 
-/// Returns a message of the run with number `run` whose content is encoded by serde.
 pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> Result<Frame> {
     let room = if size_of::<T>() == 0 { 0 } else { 64 };
     frame(run, tag, room, |head, _| wire::append(content, head))
@@ -348,14 +338,12 @@ pub(crate) fn encode<T: Serialize>(run: u32, tag: impl Tagged, content: &T) -> R
 pub(crate) struct Body {
     pub(crate) from: usize,
     code: u8,
-    /// Describes the tag for error messages.
     describe: fn(u8) -> String,
     pub(crate) head: Bytes,
     pub(crate) parts: Vec<Part>,
 }
 
 impl Body {
-    /// Returns the content of a received message whose tag is one of the enum `T`.
     pub(crate) fn of<T: Tagged>(message: Message, _: T) -> Self {
         let describe = |code| T::from_byte(code).map_or(String::new(), |tag| format!("{tag:?} of {}", T::OF));
         let Message { from, code, body: head, parts } = message;
@@ -372,7 +360,6 @@ impl Body {
         self.end().map(|()| value)
     }
 
-    /// Decodes a header of `size` bytes from the start of the content.
     pub(crate) fn header<H>(&mut self, size: usize, read: impl FnOnce(&[u8]) -> Option<H>) -> Result<H> {
         let header = read(&self.head)
             .ok_or_else(|| self.error(format!("expected at least {size} bytes, got {}", self.head.len())))?;
@@ -380,7 +367,6 @@ impl Body {
         Ok(header)
     }
 
-    /// Decodes `count` consecutive headers of `size` bytes from the start of the content.
     pub(crate) fn list<H, F: Fn(&[u8]) -> Option<H>>(
         &mut self,
         count: usize,
@@ -400,12 +386,10 @@ impl Body {
         Body { head, parts, ..*self }
     }
 
-    /// Returns the part of the content that has not been decoded yet.
     pub(crate) fn rest(&mut self) -> (Bytes, Vec<Part>) {
         (take(&mut self.head), take(&mut self.parts))
     }
 
-    /// Checks that the whole content of the message has been decoded.
     pub(crate) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.is_empty() {
             return Ok(());
@@ -413,14 +397,12 @@ impl Body {
         Err(self.error(format!("{} bytes and {} parts too many", self.head.len(), self.parts.len())))
     }
 
-    /// Returns the error that the content of the message is damaged, with the reason.
     pub(crate) fn error(&self, why: impl Display) -> Error {
         let text = format!("rank {} sent a damaged {}: {why}", self.from, (self.describe)(self.code));
         Error::new(ErrorKind::Wire, text)
     }
 }
 
-/// Returns the error that rank `from` sent a message with `tag` instead of the message `expected`.
 pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} of {}, expected {expected}", T::OF))
 }
@@ -429,7 +411,6 @@ pub(crate) fn unexpected<T: Tagged>(from: usize, tag: T, expected: &str) -> Erro
 #[derive(Serialize, Deserialize)]
 pub(super) struct FailureMessage {
     pub(super) message: String,
-    /// True if a restart of the job may succeed.
     pub(super) restart: bool,
 }
 
@@ -457,10 +438,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Returns the tag of the message as a value of the tag enum `T`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if `T` has no such tag.
     pub(crate) fn tag<T: Tagged>(&self) -> Result<T> {
         T::from_byte(self.code).ok_or_else(|| {
             let text = format!(
@@ -473,10 +450,6 @@ impl Message {
         })
     }
 
-    /// Returns the content of a message that must have the tag `expected`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Wire`] if the message has another tag.
     pub(crate) fn expect<T: Tagged>(self, expected: T) -> Result<Body> {
         match self.tag::<T>()? {
             tag if self.is(expected) => Ok(Body::of(self, tag)),
@@ -484,13 +457,11 @@ impl Message {
         }
     }
 
-    /// Returns true if the message has this tag.
     pub(crate) fn is(&self, tag: impl Tagged) -> bool {
         self.code == tag.byte()
     }
 }
 
-/// Returns the number of the run (farm, pipeline, loop, workflow or collective operation) to which a message belongs.
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
     FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
         let bytes = message.head.len();
@@ -506,7 +477,6 @@ pub(super) fn open(arrival: Arrival) -> Message {
     Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
 }
 
-/// Returns a message as if rank `from` had sent it, for tests.
 #[cfg(test)]
 pub(crate) fn received(from: usize, frame: Frame) -> Message {
     open(Arrival { from, frame })

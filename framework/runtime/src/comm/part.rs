@@ -35,7 +35,6 @@ impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
 }
 
 impl Part {
-    /// Returns the memory of `values` as bulk data of a message, without a copy.
     pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
         let values = match try_cast_vec::<P, u8>(values) {
             Ok(bytes) => return Part::Bytes(bytes.into()),
@@ -51,9 +50,8 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as values, without a copy; returns the bulk data itself if its alignment or size does not match `P`.
-    ///
-    /// The memory is moved if this part has no other owner, and copied if it is shared with a clone.
+    /// Returns the content of this bulk data as values; returns the bulk data itself if its alignment or size does not match `P`. The memory becomes
+    /// the vector without a copy if no clone shares it; otherwise the values are copied.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
@@ -69,7 +67,6 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as a buffer of bytes, without a copy.
     pub(crate) fn into_bytes(self) -> Bytes {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -78,7 +75,6 @@ impl Part {
         }
     }
 
-    /// Returns the memory of this bulk data as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Part::Bytes(bytes) => bytes,
@@ -87,7 +83,6 @@ impl Part {
         }
     }
 
-    /// Returns the size of this bulk data in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::job_status::place;
 
-/// Operating-system process of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     /// Machine and process namespace in which the process number is valid; empty if the machine is unknown.
@@ -18,7 +17,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Returns the operating-system process of the caller.
     pub(crate) fn own() -> Self {
         let number = std::process::id();
         match read_stat(number) {
@@ -62,7 +60,6 @@ pub(crate) fn is_alive(number: u32) -> bool {
     }
 }
 
-/// Returns the state and the start time of the process with this number, if it exists.
 fn read_stat(number: u32) -> io::Result<Option<(char, u64)>> {
     let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
         Ok(stat) => stat,

@@ -71,7 +71,6 @@ fn ends_process(is_running: bool, since_first: Option<Duration>) -> bool {
     !is_running || since_first.is_some_and(|since| since > SAME_REQUEST)
 }
 
-/// Returns the name of the first signal that asked the job to stop.
 #[inline]
 pub(crate) fn first() -> Option<&'static str> {
     match FIRST.load(Ordering::Relaxed) {

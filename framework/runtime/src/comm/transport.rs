@@ -27,12 +27,10 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame with small data only (its head), without separate large data.
     pub(crate) fn new(head: impl Into<Bytes>) -> Self {
         Frame { head: head.into(), parts: Vec::new() }
     }
 
-    /// Returns the size of the frame in bytes.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
     }
@@ -65,16 +63,13 @@ pub(crate) struct Group {
 
 /// Message layer as seen by one rank. The module documentation lists the guarantees.
 pub(crate) trait Transport {
-    /// Returns the number of this rank, from 0.
     fn rank(&self) -> usize;
 
-    /// Returns the number of ranks.
     fn size(&self) -> usize;
 
     /// Returns `local…`, or `mpi…` with the name and version of the MPI library, for logs and for tests that check which transport is in use.
     fn describe(&self) -> String;
 
-    /// Returns the properties of the ranks.
     fn capabilities(&self) -> Capabilities;
 
     /// Queues a frame for a rank, which may be this one, and returns at once.

@@ -22,7 +22,6 @@ impl Reminder {
         Reminder { next: FIRST_REMINDER }
     }
 
-    /// Returns true if a wait that has lasted for `waited` is due to be logged.
     pub(crate) fn is_due(&mut self, waited: Duration) -> bool {
         let due = waited >= self.next;
         if due {

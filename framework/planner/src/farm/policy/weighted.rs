@@ -1,4 +1,4 @@
-//! Chunk policy with batches in which faster workers get more tasks: AWF-B.
+//! Adaptive weighted factoring (AWF-B): a policy for the sizes of a farm's chunks, in which faster workers get more tasks of each batch.
 
 use super::view::{Policy, View};
 
@@ -9,7 +9,7 @@ use super::view::{Policy, View};
 pub(super) struct AwfB {
     /// Number of tasks in a chunk of the current batch for a worker of mean speed.
     even: u64,
-    /// Number of tasks of the current batch that are not dispatched.
+    /// Number of tasks of the current batch that have not been sent to a worker.
     batch: u64,
 }
 

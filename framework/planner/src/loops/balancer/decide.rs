@@ -1,4 +1,4 @@
-//! Decisions of a loop balancer from the smoothed rates of the ranks: whether units move, and which.
+//! Decisions of a loop balancer from the smoothed rates of the ranks: whether units (loop iterations) move, and which.
 
 use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;
@@ -10,7 +10,6 @@ use crate::loops::rates::interaction::Ahead;
 use crate::tuner::{Action, Reason};
 
 impl LoopBalancer {
-    /// Sets the target distribution of the units in `decision`, and the fraction of the time that it saves compared with the current distribution.
     fn share_out(&self, decision: &mut LoopDecision, rates: Vec<f64>) {
         decision.target = distribute(decision.held.iter().sum(), &rates, self.options.least);
         decision.gain = reduction(&decision.held, &decision.target, &rates);
@@ -20,9 +19,9 @@ impl LoopBalancer {
         decision.rates = rates;
     }
 
-    /// Returns true if the saving of the target distribution reaches the current minimum saving of a movement.
     fn is_above(&self, decision: &LoopDecision) -> bool {
-        // Even with a threshold of 0, units do not move without a gain. Otherwise the balancer would exchange equally good distributions.
+        // Even with a threshold of 0, units (loop iterations) do not move without a gain. Otherwise the balancer would exchange equally good
+        // distributions.
         decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
     }
 
@@ -41,7 +40,6 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Decides on moves between two passes (a pass is all units of the loop once), and records the numbers on which the decision is based.
     pub(super) fn decide(
         &mut self,
         decision: &mut LoopDecision,
@@ -80,7 +78,6 @@ impl LoopBalancer {
         Ok(())
     }
 
-    /// Computes the moves to the target distribution of the decision, and sets their cost.
     fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
         let moves = self.options.reach.moves(&decision.held, &decision.target)?;
         decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));

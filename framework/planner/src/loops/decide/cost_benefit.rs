@@ -1,4 +1,4 @@
-//! Cost of moving units between ranks, fitted to past movements.
+//! Cost of moving units (loop iterations) between ranks, fitted to past movements.
 
 use std::collections::VecDeque;
 
@@ -6,27 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::range;
 
-/// Number of past movements of units to which costs are fitted.
+/// Number of past movements of units (loop iterations) to which costs are fitted.
 const MEMORY: usize = 16;
 
-/// Seconds of a movement: `fixed + per_unit × units`, with the number of units that the [busiest](crate::loops::busiest) rank sends and receives.
+/// Seconds of a movement of units (loop iterations) between ranks: `fixed + per_unit × units`, with the number of units that the
+/// [busiest](crate::loops::busiest) rank sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MovementCosts {
-    /// Seconds of a movement that do not depend on the number of units.
+    /// Seconds of a movement of units (loop iterations) that do not depend on the number of units.
     pub fixed: f64,
-    /// Additional seconds for each unit that the busiest rank sends and receives.
+    /// Additional seconds for each unit (loop iteration) that the busiest rank sends and receives.
     pub per_unit: f64,
 }
 
 impl MovementCosts {
-    /// Returns the seconds of a movement in which the busiest rank sends and receives `units` units.
+    /// Returns the seconds of a movement in which the busiest rank sends and receives `units` units (loop iterations).
     pub fn time(&self, units: u64) -> f64 {
         self.fixed + self.per_unit * units as f64
     }
 }
 
-/// Fits [`MovementCosts`] to the last 16 movements of units.
+/// Fits [`MovementCosts`] to the last 16 movements of units (loop iterations).
 ///
 /// The first movement is used only until there is a second one, because it touches new memory and opens connections, and takes many times as long.
 /// This rule is an addition to the paper of Siegell and Steenkiste.
@@ -50,15 +51,15 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// First movement of units: the number of units that the busiest rank sent and received, and the seconds.
+    /// First movement of units (loop iterations): the number of units that the busiest rank sent and received, and the seconds.
     first: Option<(u64, f64)>,
-    /// Later movements of units: the number of units that the busiest rank sent and received, and the seconds.
+    /// Later movements of units (loop iterations): the number of units that the busiest rank sent and received, and the seconds.
     seen: VecDeque<(u64, f64)>,
 }
 
 impl MovementFit {
-    /// Records a movement of `seconds` in which the busiest rank sent and received `units`. A movement without units or without a valid time is
-    /// ignored.
+    /// Records a movement of units (loop iterations) that took `seconds`, in which the busiest rank sent and received `units` units. A movement
+    /// without units or without a valid time is ignored.
     pub fn add(&mut self, units: u64, seconds: f64) {
         let Some(seconds) = range::amount(seconds).filter(|_| units > 0) else { return };
         if self.first.is_none() {
@@ -71,7 +72,7 @@ impl MovementFit {
         self.seen.push_back((units, seconds));
     }
 
-    /// Returns the fitted costs; `None` before the first movement.
+    /// Returns the fitted costs of a movement of units (loop iterations); `None` before the first movement.
     pub fn costs(&self) -> Option<MovementCosts> {
         let proportional = || {
             let first = self.first.iter().filter(|_| self.seen.is_empty());
@@ -93,7 +94,6 @@ impl MovementFit {
     }
 }
 
-/// Returns the median of the values; for an even number of values it is the mean of the middle two.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);

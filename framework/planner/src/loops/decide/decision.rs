@@ -16,11 +16,11 @@ use crate::tuner::{Action, Reason};
 pub struct LoopDecision {
     /// Time of the ranks' reports and of the decision, in seconds on the clock that the caller uses.
     pub now: f64,
-    /// Number of units that each rank has.
+    /// Number of units (loop iterations) that each rank has.
     pub held: Vec<u64>,
     /// Smoothed rate of each rank (units/s); empty while a rate is unknown.
     pub rates: Vec<f64>,
-    /// Number of units that each rank should have according to its rate; equal to `held` while rates are unknown.
+    /// Number of units (loop iterations) that each rank should have according to its rate; equal to `held` while rates are unknown.
     pub target: Vec<u64>,
     /// Seconds of a pass (all units once) with the current distribution; `None` if the pass would not end, or rates are unknown.
     pub current_time: Option<f64>,
@@ -41,10 +41,10 @@ pub struct LoopDecision {
     pub cost: f64,
     /// Maximum ratio of the cost of moves to their expected saving; `None` if costs are ignored.
     pub margin: Option<f64>,
-    /// Action to take: move units, or keep the distribution for a reason.
+    /// Action to take: move units (loop iterations), or keep the distribution for a reason.
     #[serde(rename = "verdict")]
     pub action: Action,
-    /// Moves of units to make; empty if the distribution is kept.
+    /// Moves of units (loop iterations) between ranks to make; empty if the distribution is kept.
     pub moves: Vec<Move>,
     /// Time in seconds that should lie between two reports of a rank to the balancer.
     pub period: f64,
@@ -53,7 +53,7 @@ pub struct LoopDecision {
 }
 
 impl LoopDecision {
-    /// Returns true if the decision is to move units.
+    /// Returns true if the decision is to move units (loop iterations).
     pub fn is_act(&self) -> bool {
         self.action == Action::Act
     }
@@ -75,7 +75,6 @@ impl LoopDecision {
     }
 }
 
-/// Formats the decision as a sentence, without the numbers of units of the ranks.
 impl fmt::Display for LoopDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.action {

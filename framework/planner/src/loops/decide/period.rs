@@ -1,4 +1,4 @@
-//! Balancing period: the time between reports of ranks.
+//! Balancing period: the time between two reports of a loop's ranks to the balancer.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Options for the lower limits of the balancing period, the time between reports of ranks.
+/// Options for the lower limits of the balancing period, the time between two reports of a loop's ranks to the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeriodOptions {
     /// Maximum fraction of the run time that reports to the balancer may take; more than 0.
     pub interaction_share: f64,
-    /// Time quantum of the operating system: seconds for which a process runs while others wait. The paper's machines had 0.1 s; today it is a few
-    /// milliseconds.
+    /// Time quantum of the operating system: seconds for which a process runs while others wait. The machines in the paper of Siegell and Steenkiste
+    /// had 0.1 s; today it is a few milliseconds.
     pub quantum: f64,
     /// Minimum number of time quanta in a balancing period, so that the turns of processes average out; the paper of Siegell and Steenkiste
     /// recommends 5 to 10.
@@ -65,7 +65,7 @@ impl PeriodOptions {
 pub struct PeriodLimits {
     /// Shortest period with which reports to the balancer take no more than the permitted fraction of the run time.
     pub interaction: f64,
-    /// Shortest period that is at least as long as the time that movements of units take per period on average.
+    /// Shortest period that is at least as long as the time that movements of units (loop iterations) between ranks take in it on average.
     pub movement: f64,
     /// Shortest period in which the turns of processes on a core average out.
     pub scheduling: f64,
@@ -89,13 +89,15 @@ impl PeriodLimits {
     }
 }
 
-/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, the paper's `nexthook`: the number of
-/// phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a reconstruction.
+/// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, `nexthook` in the paper of Siegell and
+/// Steenkiste: the number of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a
+/// reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
 
-/// Computes the balancing period (time between reports of a rank) from the cost of reports, and from cost and frequency of movements of units.
+/// Computes the balancing period (time between reports of a rank) from the cost of reports, and from cost and frequency of movements of units (loop
+/// iterations).
 ///
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
@@ -112,7 +114,7 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodChooser {
     options: PeriodOptions,
-    /// Last movements of units: time of completion, and duration in seconds.
+    /// Last movements of units (loop iterations): time of completion, and duration in seconds.
     movements: VecDeque<(f64, f64)>,
     target: f64,
 }
@@ -133,17 +135,16 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Sets the time quantum of the operating system in seconds, which counts from the next update on.
     pub(in crate::loops) fn set_quantum(&mut self, seconds: f64) {
         self.options.quantum = seconds;
     }
 
-    /// Returns the seconds in which the turns of processes on a core average out ([`PeriodLimits::scheduling`]).
     pub(in crate::loops) fn scheduling(&self) -> f64 {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
 
-    /// Records a movement of `seconds` that was complete at `now`. Numbers that are negative, above 1e60 or NaN are ignored.
+    /// Records a movement of units (loop iterations) between ranks that took `seconds` and was complete at time `now` (s). Numbers that are negative,
+    /// above 1e60 or NaN are ignored.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if range::amount(now.abs()).is_none() || range::amount(seconds).is_none() {
             return;
@@ -163,8 +164,8 @@ impl PeriodChooser {
         self.target
     }
 
-    /// Returns the mean time between recent movements (s). The time since the last movement counts if it makes the mean longer; otherwise a single
-    /// movement would lengthen the period for ever. This rule is a reconstruction.
+    /// Returns the mean time between recent movements of units (loop iterations), in seconds. The time since the last movement counts if it makes the
+    /// mean longer; otherwise a single movement would lengthen the period for ever. This rule is a reconstruction.
     fn mean_gap(&self, now: f64) -> f64 {
         let (Some(&(first, _)), Some(&(last, _))) = (self.movements.front(), self.movements.back()) else {
             return 0.0;

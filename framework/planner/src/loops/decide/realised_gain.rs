@@ -1,4 +1,4 @@
-//! Measured savings of movements of units, and of movements that were considered but not made.
+//! Measured savings of movements of units (loop iterations) between ranks, also of movements that were considered but not made.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::RECENT;
 use crate::loops::distribution::{pass_time, reduction};
 
-/// Computes from later rates how much time the last movements of units have saved: the rates of the ranks give the time of a pass with the old
-/// distribution. Movements that were considered but not made are evaluated in the same way, as if they had been made.
+/// Computes from later rates how much time the last movements of units (loop iterations) have saved: the rates of the ranks give the time of a pass
+/// with the old distribution. Movements that were considered but not made are evaluated in the same way, as if they had been made.
 ///
 /// A *trial* is the comparison of a movement's predicted and measured saving, whether or not the movement is made. The trial lasts from the time at
 /// which the movement is carried out (or would be) until the time at which the next one would be carried out. This includes the time in which a load
@@ -28,9 +28,8 @@ pub(in crate::loops) struct Trial {
     before: Vec<u64>,
     after: Vec<u64>,
     gain: f64,
-    /// Seconds for which the gain of the movement is expected to last.
     horizon: Option<f64>,
-    /// True if units move; false for a movement that is considered but not made.
+    /// True if units (loop iterations) move; false for a movement that is considered but not made.
     is_made: bool,
     age: f64,
     saved: f64,
@@ -39,8 +38,6 @@ pub(in crate::loops) struct Trial {
 }
 
 impl Trial {
-    /// Creates the comparison of predicted and measured saving for a movement from the distribution `before` to `after`. The movement is predicted to
-    /// save the fraction `gain` of the time for `horizon` seconds.
     pub(in crate::loops) fn new(
         before: &[u64],
         after: &[u64],
@@ -56,13 +53,12 @@ impl Trial {
         self.gain * self.horizon.unwrap_or(self.age)
     }
 
-    /// Returns the seconds that the movement was predicted to save until now.
     fn promised_so_far(&self) -> f64 {
         self.gain * self.horizon.map_or(self.age, |horizon| horizon.min(self.age))
     }
 
-    /// Adds `seconds` in which the ranks had the units `held` and the given rates. Returns false if `held` is neither the distribution before nor
-    /// that after the movement.
+    /// Adds `seconds` in which the ranks had the units (loop iterations) `held` and the given rates. Returns false if `held` is neither the
+    /// distribution before nor that after the movement.
     fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) -> bool {
         if held != self.before && held != self.after {
             return false;
@@ -70,7 +66,7 @@ impl Trial {
         let time = |units: &[u64]| pass_time(units, rates);
         let passes = seconds / time(held);
         let saved = passes * (time(&self.before) - time(&self.after));
-        // The saving is infinite or NaN if a rank with units did nothing at all; these seconds are then ignored.
+        // The saving is infinite or NaN if a rank with units (loop iterations) did nothing at all; these seconds are then ignored.
         if saved.is_finite() {
             self.saved += saved;
             self.age += seconds;
@@ -80,7 +76,6 @@ impl Trial {
 }
 
 impl RealisedGain {
-    /// Adds the last `seconds`, in which the ranks had the units `held` and the given rates, to the measurement of the last movement.
     pub(in crate::loops) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()
             && trial.follow(seconds, held, rates)
@@ -96,8 +91,8 @@ impl RealisedGain {
         }
     }
 
-    /// Compares the distribution after the measured movement with `target`, the distribution that fits the smoothed rates. If `target` saves at least
-    /// the threshold, the measurement ends at the next reports of the ranks.
+    /// Compares the distribution after the movement whose saving is being measured with `target`, the distribution that fits the smoothed rates. If
+    /// `target` saves at least the threshold, the measurement ends at the next reports of the ranks.
     pub(in crate::loops) fn compare(&mut self, target: &[u64], rates: &[f64], threshold: f64) {
         if let Some(trial) = &mut self.running {
             let gain = reduction(&trial.after, target, rates);
@@ -105,10 +100,10 @@ impl RealisedGain {
         }
     }
 
-    /// Begins to compare the predicted and the measured saving of a movement that was decided, or that was considered but not made.
     pub(in crate::loops) fn begin(&mut self, trial: Trial) {
         if trial.is_made {
-            // If the movement whose saving is being measured was only considered, its measurement ends, because units really move now.
+            // If the movement whose saving is being measured was only considered, its measurement ends, because units (loop iterations) really move
+            // now.
             if let Some(before) = self.running.take_if(|running| !running.is_made) {
                 self.finish(&before);
             }
@@ -118,7 +113,6 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement of units was carried out.
     pub(in crate::loops) fn moved(&mut self) {
         if let Some(next) = self.next.take_if(|next| next.is_made) {
             if let Some(before) = self.running.take() {
@@ -128,7 +122,6 @@ impl RealisedGain {
         }
     }
 
-    /// Records that the decided movement of units will not be carried out.
     pub(in crate::loops) fn abandoned(&mut self) {
         self.next = None;
     }

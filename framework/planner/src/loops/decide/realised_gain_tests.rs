@@ -13,7 +13,8 @@ fn kept(realised_gain: &RealisedGain, saved: f64, promised: f64) {
     assert!((kept - saved / promised).abs() < 1e-9, "{kept} instead of {saved} / {promised}");
 }
 
-/// Returns the seconds per second that the distribution `AFTER` saves compared with `BEFORE`, while the ranks have the units `held`.
+/// Returns the seconds per second that the distribution `AFTER` saves compared with `BEFORE`, while the ranks have the units (loop iterations)
+/// `held`.
 fn saved(held: &[u64], rates: &[f64]) -> f64 {
     (pass_time(&BEFORE, rates) - pass_time(&AFTER, rates)) / pass_time(held, rates)
 }
@@ -22,16 +23,15 @@ fn saved(held: &[u64], rates: &[f64]) -> f64 {
 fn gain_is_measured_until_the_next_movement() {
     let mut realised_gain = RealisedGain::default();
     realised_gain.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
-    // Between the decision and the movement, the units are still distributed as before. This second does not count as measured.
+    // Between the decision and the movement, the units (loop iterations) are still distributed as before. This second does not count as measured.
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.moved();
     realised_gain.follow(4.0, &AFTER, &LOADED);
     realised_gain.compare(&AFTER, &LOADED, 0.1);
     assert_eq!(realised_gain.kept(), None, "nothing has ended");
-    // The load has ended, so that units could move back at the next decision.
     realised_gain.follow(1.0, &AFTER, &FREE);
     realised_gain.compare(&BEFORE, &FREE, 0.1);
-    // The saving of a movement can be computed before the units move back.
+    // The saving of a movement can be computed before the units (loop iterations) move back.
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + saved(&AFTER, &FREE), 3.3);
     realised_gain.follow(1.0, &AFTER, &FREE);
     kept(&realised_gain, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
@@ -57,7 +57,7 @@ fn gain_of_a_suppressed_movement_is_measured() {
     realised_gain.follow(1.0, &BEFORE, &LOADED);
     realised_gain.follow(8.0, &BEFORE, &LOADED);
     kept(&realised_gain, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
-    // If the units are distributed neither as before nor as after the measured movement, its measurement is discarded.
+    // If the units (loop iterations) are distributed neither as before nor as after the measured movement, its measurement is discarded.
     realised_gain.follow(1.0, &[50, 150], &LOADED);
     kept(&realised_gain, first, 3.3);
 }
@@ -106,7 +106,8 @@ fn looks(realised_gain: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<Loo
 
 #[test]
 fn fast_loads_are_followed_only_briefly() {
-    // A load is on for 3 s and off for 3 s. The movement of units away from it is carried out so late that it saves time for only one second.
+    // A load is on for 3 s and off for 3 s. The movement of units (loop iterations) away from it is carried out so late that it saves time for only
+    // one second.
     let fast = || (0..120).map(|i| i / 3 % 2 == 0);
     assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
     let (decisions, moves) = looks(true, fast());
@@ -120,10 +121,11 @@ fn lasting_loads_are_followed_after_fast_ones() {
     let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
     let after = &decisions[120..];
     let found = after.iter().position(|d| d.held == [667, 1333]);
-    // A third of each second is lost until the units move, because the load slows one rank. The time of the movement itself is much shorter.
+    // A third of each second is lost until the units (loop iterations) move, because the load slows one rank. The time of the movement itself is much
+    // shorter.
     let lost: f64 = after.iter().map(|d| d.gain).sum();
     assert!(found.is_some() && lost < 3.5, "{lost} s lost until {found:?}");
-    // If the load changes only every 40 s, units move at each change, with and without the option `realised_gain`.
+    // If the load changes only every 40 s, units (loop iterations) move at each change, with and without the option `realised_gain`.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
 }

@@ -1,4 +1,4 @@
-//! Expected time until the rates of the ranks change.
+//! Estimate of the time until the rates (units of a loop per second) of the ranks change.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use super::RECENT;
 ///
 /// A *change* is a decision of the balancer at which the saving of a new distribution rises above the threshold, or at which it is above the
 /// threshold again after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. A decision
-/// at which the saving is still above the threshold is not a change. Otherwise, if no units move, one change would count again and again, the
-/// estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes, or the time
-/// since the last change if that is longer. The paper mentions only the frequency of past changes; the rule is a reconstruction, and that moves in
-/// the same direction are not a change is an addition.
+/// at which the saving is still above the threshold is not a change. Otherwise, if no units (loop iterations) move, one change would count again and
+/// again, the estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes,
+/// or the time since the last change if that is longer. The paper of Siegell and Steenkiste mentions only the frequency of past changes; the rule is
+/// a reconstruction, and that moves in the same direction are not a change is an addition.
 ///
 /// ```
 /// use armature_planner::loops::Stability;
@@ -35,17 +35,17 @@ use super::RECENT;
 pub struct Stability {
     /// Times (s) of the last changes of the ranks' rates.
     changes: VecDeque<f64>,
-    /// True if a new distribution of units would have saved at least the threshold at the last decision of the balancer.
+    /// True if a new distribution of units (loop iterations) would have saved at least the threshold at the last decision of the balancer.
     above: bool,
-    /// Change of the number of units of each rank, at the last decision at which a new distribution would have saved at least the threshold.
+    /// Change of the number of units (loop iterations) of each rank, at the last decision at which a new distribution would have saved at least the
+    /// threshold.
     shift: Vec<i64>,
-    /// True if units have moved since the last decision of the balancer.
     has_moved: bool,
 }
 
 impl Stability {
     /// Records a decision of the balancer at time `now` (s). `shift` is `None` if the saving of a new distribution is below the threshold. Otherwise
-    /// it is the change of the number of units of each rank, or empty if the direction of the moves should be ignored.
+    /// it is the change of the number of units (loop iterations) of each rank, or empty if the direction of the moves should be ignored.
     pub fn observe(&mut self, now: f64, shift: Option<&[i64]>) {
         let has_moved = std::mem::take(&mut self.has_moved);
         if let Some(shift) = shift {
@@ -60,7 +60,7 @@ impl Stability {
         self.above = shift.is_some();
     }
 
-    /// Records that units were moved between ranks.
+    /// Records that units (loop iterations) were moved between ranks.
     pub fn moved(&mut self) {
         self.has_moved = true;
     }
@@ -73,7 +73,6 @@ impl Stability {
     }
 }
 
-/// Returns true if two changes of the numbers of units have the same direction (a positive scalar product).
 fn is_same_way(a: &[i64], b: &[i64]) -> bool {
     a.iter().zip(b).map(|(&a, &b)| a as f64 * b as f64).sum::<f64>() > 0.0
 }

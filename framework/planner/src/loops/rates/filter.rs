@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::loops::invalid;
 use crate::range;
 
-/// Largest accepted rate: the largest number of units in the shortest time from which a rate is computed.
+/// Largest accepted rate: the largest number of units (loop iterations) in the shortest time from which a rate is computed.
 const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
 /// Smoothing of the measured rates r of a rank: the smoothed rate is `r' = (1 − h) r + h r'_before`, with the weight h of the history (the previous
@@ -30,7 +30,7 @@ pub enum Smoothing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// Name of the state, which messages show.
+    /// Name of the state, such as `U1`.
     pub name: String,
     /// Number of the next state after a rate that is not lower than the previous smoothed rate.
     pub rise: usize,
@@ -44,7 +44,8 @@ pub struct Trend {
 /// lower than the previous smoothed rate is a rise, any other rate a fall. The rise or fall leads to the next state, whose h applies to this rate.
 /// State 0 is that of the first rate.
 ///
-/// A fall has an effect sooner than a rise, because a rank with too many units delays all others, and a rank with too few units only itself.
+/// A fall has an effect sooner than a rise, because a rank with too many units (loop iterations) delays all others, and a rank with too few units
+/// only itself.
 ///
 /// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
 /// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and by
@@ -66,7 +67,6 @@ pub struct TrendTable {
     pub states: Vec<Trend>,
 }
 
-/// Default table: for each state its name, the state after a rise, the state after a fall, and the weight of the history.
 const DEFAULT: [(&str, usize, usize, f64); 7] = [
     ("U1", 1, 4, 1.0),
     ("U2", 2, 4, 1.0),
@@ -124,8 +124,8 @@ impl Smoothing {
         }
     }
 
-    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table does
-    /// not have the state `state`, the next state is the first one.
+    /// Returns the next state after a rise or a fall of a rate, and the weight of the previous smoothed rate in this state. If a custom table has no
+    /// state `state`, the next state is the first one.
     fn step(&self, state: usize, is_rise: bool) -> (usize, f64) {
         match self {
             Smoothing::Raw => (0, 0.0),
@@ -156,12 +156,10 @@ impl Smoothing {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateFilter {
-    /// State of the trend table, and smoothed rate; `None` before the first rate.
     seen: Option<(usize, f64)>,
 }
 
 impl RateFilter {
-    /// Creates a filter whose first rate is the mean of several measured rates.
     pub(in crate::loops) fn begin(rate: f64) -> Self {
         RateFilter { seen: Some((0, rate)) }
     }
@@ -171,7 +169,7 @@ impl RateFilter {
         self.seen.map(|(_, rate)| rate)
     }
 
-    /// Returns the state of the trend table, which is always 0 without a table; `None` before the first rate.
+    /// Returns the number of the current state of the trend table, or 0 if smoothing uses no table; `None` before the first rate.
     pub fn state(&self) -> Option<usize> {
         self.seen.map(|(state, _)| state)
     }

@@ -12,16 +12,17 @@ pub(in crate::loops) const SHORTEST: f64 = 1e-9;
 /// Report of a rank to the balancer about its work since its previous report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Number of units that the rank has done; fractions of units count.
+    /// Number of units (loop iterations) that the rank has done; fractions of units count.
     pub units: f64,
-    /// Seconds that the rank took to compute these units. Waiting for other ranks does not count, waiting for the processor does.
+    /// Seconds that the rank took to compute these units (loop iterations). Waiting for other ranks does not count, waiting for the processor does.
     pub seconds: f64,
-    /// Number of units that the rank has now.
+    /// Number of units (loop iterations) that the rank has now.
     pub held: u64,
 }
 
 impl Report {
-    /// Returns the rate of the rank in units per second; `None` if it cannot be determined. A rank without units gives no rate.
+    /// Returns the units (loop iterations) per second of the report; `None` if its time is too short to determine a rate, or if the rank neither did
+    /// nor has any units.
     pub(in crate::loops) fn rate(&self) -> Option<f64> {
         let has_reported = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
         has_reported.then(|| self.units / self.seconds)
@@ -57,11 +58,6 @@ pub enum Ahead {
 }
 
 impl Interaction<'_> {
-    /// Checks the reports of all `ranks` ranks; `last` is the time of the previous reports.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not exactly one report of each rank, a number is negative or not finite, or the time
-    /// decreased.
     pub(in crate::loops) fn check(&self, ranks: usize, last: Option<f64>) -> Result<()> {
         let &Interaction { now, reports, phase, cost, ahead } = self;
         if reports.len() != ranks {

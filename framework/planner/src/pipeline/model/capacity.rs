@@ -1,4 +1,4 @@
-//! Production time of the blocks of a mapping, from the time of each block on each of its hosts.
+//! Production time (seconds between two finished items) of a pipeline, from the time of each block of stages on each of its processors.
 //!
 //! The hosts of a block are the processors that run it. For blocks without common hosts these are the formulas of the HeDPM paper: the slowest block
 //! determines the production time, and a block with time t on each of R processors takes `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on
@@ -21,7 +21,6 @@
 
 use crate::pipeline::dispatch::Dispatch;
 
-/// Block of stages with its hosts, and the seconds that an item takes on each host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Hosted<'a> {
     pub(in crate::pipeline) hosts: &'a [usize],
@@ -35,7 +34,7 @@ const SETTLED: f64 = 1e-4;
 /// Minimum weight (share of common processors) of a replicated block that hardly needs these processors.
 const LEAST_WEIGHT: f64 = 1e-6;
 
-/// Computes production times of mappings, and reuses its working memory between mappings.
+/// Computes production times (seconds between two finished items) of mappings of stages to processors.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Capacity {
     dispatch: Dispatch,
@@ -43,12 +42,11 @@ pub(in crate::pipeline) struct Capacity {
     load: Vec<f64>,
     /// Total weight of all replicated blocks on each processor. They divide the time that the other blocks of the processor leave.
     weight_on: Vec<f64>,
-    /// For each processor, the replicated block with the highest number that runs on it, with which blocks are found that have only some processors
-    /// in common.
+    /// For each processor, the highest number of the replicated blocks on it, used to find blocks that share some of their processors, but not all.
     last_on: Vec<usize>,
-    /// Weight of each block, to which its share of common processors is proportional.
+    /// Weight of each block of stages, to which its share of common processors is proportional.
     weight: Vec<f64>,
-    /// Seconds per item that each block needs, given the other load of its hosts.
+    /// Seconds per item that each block of stages needs, given the other load of its processors.
     block_times: Vec<f64>,
     order: Vec<(f64, f64)>,
 }
@@ -66,17 +64,15 @@ impl Capacity {
         }
     }
 
-    /// Returns the kind of dispatch of items to replicas.
     pub(in crate::pipeline) fn dispatch(&self) -> Dispatch {
         self.dispatch
     }
 
-    /// Returns the seconds per item of each block of the last mapping.
     pub(in crate::pipeline) fn block_times(&self) -> &[f64] {
         &self.block_times
     }
 
-    /// Returns the time per item of a replicated block of stages that shares no processor, from its `times` on each of its hosts.
+    /// Returns the time per item of a replicated block of stages that shares no processor; `times` has its seconds per item on each processor.
     pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => times.iter().fold(0.0, |a, &t| f64::max(a, t)) / times.len() as f64,
@@ -87,7 +83,7 @@ impl Capacity {
         }
     }
 
-    /// Raises the time per item of each block to at least `least` if one of its hosts belongs to the processors for which `slow` returns true.
+    /// Raises the time per item of a block of stages to at least `least` if one of its processors is slow.
     pub(in crate::pipeline) fn no_faster_than(
         &mut self,
         least: f64,
@@ -101,7 +97,6 @@ impl Capacity {
         }
     }
 
-    /// Computes the seconds per item of blocks that may share processors, and returns the production time.
     pub(in crate::pipeline) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => self.round_robin(blocks),
@@ -110,7 +105,6 @@ impl Capacity {
         self.block_times.iter().fold(0.0, |a, &t| f64::max(a, t))
     }
 
-    /// Returns true if two replicated blocks have some of their processors in common, but not all.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (b, block) in replicated() {
@@ -173,7 +167,6 @@ impl Capacity {
         }
     }
 
-    /// Adjusts the weights of replicated blocks (which determine their shares of common processors) until these blocks need equal times per item.
     fn balance(&mut self, blocks: &[Hosted<'_>]) {
         let slowest = |times: &[f64]| times.iter().fold(0.0, |a, &t| f64::max(a, t));
         let replicated = |block: &&Hosted<'_>| block.hosts.len() > 1;
@@ -206,7 +199,7 @@ impl Capacity {
         }
     }
 
-    /// Adds up on each processor the weights of its replicated blocks. A block's share of the processor is its weight divided by this sum.
+    /// Adds up the weights of the replicated blocks on each processor. A block's share of the processor is its weight divided by this sum.
     fn weigh(&mut self, blocks: &[Hosted<'_>]) {
         let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
         for (_, block) in replicated() {
@@ -220,8 +213,7 @@ impl Capacity {
     /// Returns the smallest production time T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`, where p are its
     /// processors, t(p) is its time per item on p, and u(p) the time of unreplicated blocks on p.
     fn keeps_up_at(&mut self, b: usize, block: Hosted<'_>) -> f64 {
-        // Sum of the item rates of the block's processors in the time that is left for the block, and the same sum weighted by the time of
-        // unreplicated blocks.
+        // Item rate of the block's processors in the time that unreplicated blocks leave, and the same sum weighted by the time of these blocks.
         let (mut rate, mut busy) = (0.0, 0.0);
         self.order.clear();
         for (&p, &time) in block.hosts.iter().zip(block.times) {
@@ -328,7 +320,7 @@ mod tests {
 
     #[test]
     fn replicated_blocks_divide_shared_processors() {
-        // Two processors run both a block of 1 s and a block of 3 s per item. They do these 4 s of work in 2 s.
+        // Two processors run both a block of stages that takes 1 s and one that takes 3 s per item. They do these 4 s of work in 2 s.
         let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
         assert_close(together(Dispatch::OnDemand, blocks), 2.0);
         // A third processor runs the block of 3 s as well, so that the 4 s of work per item are divided evenly among three processors.

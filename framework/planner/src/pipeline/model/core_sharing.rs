@@ -20,7 +20,6 @@ const ROUNDS: usize = 12;
 /// Relative excess of the needed core time over the available core time up to which the need counts as met.
 const CLOSE: f64 = 0.005;
 
-/// Groups of processors that share cores, with the factor by which each group is slowed down.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct CoreSharing {
     group_of: Vec<Option<usize>>,
@@ -28,7 +27,7 @@ pub(in crate::pipeline) struct CoreSharing {
     cores: Vec<f64>,
     /// Factor by which the processors of each group are slower in the last evaluated mapping.
     slower: Vec<f64>,
-    /// Core seconds per item that the processors of each group need together.
+    /// Core seconds per item of the pipeline that the processors of each group need together.
     need: Vec<f64>,
     /// Core seconds per item that each processor would use if it were sent all items that it can process.
     demands: Vec<Demand>,
@@ -36,7 +35,6 @@ pub(in crate::pipeline) struct CoreSharing {
     shares: Vec<f64>,
 }
 
-/// Core seconds that a processor could use per item, for two kinds of blocks of stages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     /// Core seconds per item for blocks of stages that no other processor hosts.
@@ -63,13 +61,12 @@ impl CoreSharing {
         }
     }
 
-    /// Returns the factor by which work on processor `p` is slowed down.
     pub(in crate::pipeline) fn slower(&self, p: usize) -> f64 {
         self.group_of[p].map_or(1.0, |g| self.slower[g])
     }
 
-    /// Returns the production time of blocks on processors that share cores. `pace` is the production time that the blocks would have if every
-    /// processor had its own core.
+    /// Returns the production time of blocks (groups of stages) on processors that share cores. `pace` is the production time that the blocks would
+    /// have if every processor had its own core.
     pub(in crate::pipeline) fn slow_down(
         &mut self,
         capacity: &mut Capacity,
@@ -154,7 +151,6 @@ impl CoreSharing {
         busy.map(keeps_up).fold(0.0, f64::max) / self.cores[group]
     }
 
-    /// Writes the slowed-down times of all blocks, one block after the other, into `times`.
     fn lay_out(&mut self, blocks: &[Hosted<'_>]) {
         self.times.clear();
         for block in blocks {
@@ -164,7 +160,6 @@ impl CoreSharing {
         }
     }
 
-    /// Adds up the core seconds that each group needs per item, with the shares of the items that the hosts receive at production time `pace`.
     fn add_needs(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>], pace: f64) {
         self.need.fill(0.0);
         for (b, block) in slowed(blocks, &self.times).into_iter().enumerate() {
@@ -179,7 +174,6 @@ impl CoreSharing {
     }
 }
 
-/// Returns the blocks with the times per item in `times` instead of their own.
 fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
     let mut rest = times;
     let with = |block: &Hosted<'a>| {
@@ -195,7 +189,6 @@ mod tests {
     use crate::pipeline::{Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time};
     use crate::{Link, Platform, SharedCores};
 
-    /// Returns processors of equal speed; the processors of each group share one core.
     fn platform(processors: usize, groups: &[&[usize]]) -> Platform {
         let on_one = |group: &&[usize]| SharedCores { processors: group.to_vec(), cores: 1.0 };
         Platform::uniform(processors, 1.0, Link::FREE)

@@ -6,7 +6,6 @@ use crate::cores::SharedCores;
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Work and transfer times of one platform and one pipeline, which all planners use.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Costs {
     nodes: usize,
@@ -20,9 +19,7 @@ pub(in crate::pipeline) struct Costs {
     /// For each node (processor or outside world), the mean set-up time and the inverse mean bandwidth of its links (c̄ and 1/B̄ in the HeDPM paper).
     /// The means are used while the processor of the previous or next stage is not chosen yet.
     mean_links: Vec<[f64; 2]>,
-    /// True if processors compute while they send and receive.
     overlap: bool,
-    /// Groups of processors that share cores.
     shared: Vec<SharedCores>,
 }
 
@@ -78,45 +75,37 @@ impl Costs {
         self.nodes - 1
     }
 
-    /// Returns the work units of a range of stages.
     pub(in crate::pipeline) fn work(&self, stages: &Range<usize>) -> f64 {
         self.work_before[stages.end] - self.work_before[stages.start]
     }
 
-    /// Returns the computing time in seconds of a range of stages on processor `p`.
     pub(in crate::pipeline) fn compute(&self, stages: &Range<usize>, p: usize) -> f64 {
         self.work(stages) * self.seconds_per_work[p]
     }
 
-    /// Returns the time in seconds of the transfer of an item, as it is before stage `k`, from node `from` to node `to`.
+    /// Returns the seconds in which an item, with its size before stage `k`, is sent from node `from` to node `to`.
     pub(in crate::pipeline) fn transfer(&self, from: usize, to: usize, k: usize) -> f64 {
         let [setup, per_byte] = self.links[from * self.nodes + to];
         setup + self.bytes[k] * per_byte
     }
 
-    /// Returns the mean time in seconds of the transfer of an item, as it is before stage `k`, between processor `p` and a processor that is not
-    /// chosen yet.
     pub(in crate::pipeline) fn mean_transfer(&self, p: usize, k: usize) -> f64 {
         self.mean_link_time(p, self.bytes[k])
     }
 
-    /// Returns the mean time in seconds of the transfer of `bytes` bytes between processor `p` and a processor that is not chosen yet.
     pub(in crate::pipeline) fn mean_link_time(&self, p: usize, bytes: f64) -> f64 {
         let [setup, per_byte] = self.mean_links[p];
         setup + bytes * per_byte
     }
 
-    /// Returns the seconds in which processor `p` receives an item, as it is before stage `k`, from the slowest of `senders`.
     pub(in crate::pipeline) fn receive(&self, senders: &[usize], p: usize, k: usize) -> f64 {
         senders.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(q, p, k)))
     }
 
-    /// Returns the seconds in which processor `p` sends an item, as it is before stage `k`, to the slowest of `receivers`.
     pub(in crate::pipeline) fn send(&self, p: usize, receivers: &[usize], k: usize) -> f64 {
         receivers.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(p, q, k)))
     }
 
-    /// Appends the seconds per item of a range of stages on each of `hosts` to `times`, including transfers from and to the given neighbours.
     pub(in crate::pipeline) fn push_times(
         &self,
         stages: &Range<usize>,

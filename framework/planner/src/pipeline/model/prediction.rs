@@ -1,4 +1,4 @@
-//! Model of the production time, with which the mappings of all planners are evaluated.
+//! Model of the production time, the seconds between two items that leave a pipeline.
 //!
 //! The time of a block of stages on a host is the sum of the transfer in, the work of its stages at the speed of the host, and the transfer out (Eqs.
 //! 2–4 of the HeDPM paper, with the real links between the real neighbours). If processors compute while they communicate
@@ -16,14 +16,14 @@ use crate::pipeline::mapping::{Block, Mapping};
 use crate::pipeline::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Predicted performance of a mapping.
+/// Predicted performance of a pipeline whose stages are mapped to processors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Seconds between two consecutive items that leave the pipeline once it is full (T in the HeDPM paper).
     pub production_time: f64,
-    /// Prediction for each block of the mapping.
+    /// Prediction for each block of stages of the mapping.
     pub blocks: Vec<BlockPrediction>,
-    /// Index of the slowest block of the mapping, which determines the production time.
+    /// Index of the slowest block of stages of the mapping, which determines the production time.
     pub bottleneck: usize,
     /// For each processor of the platform, the fraction of the time in which it is busy (0 to 1).
     pub utilisation: Vec<f64>,
@@ -79,7 +79,6 @@ pub fn production_time(
     Ok(predict(&Costs::new(platform, spec), mapping, dispatch))
 }
 
-/// Predicts the performance of a valid mapping.
 pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: Dispatch) -> Prediction {
     let item_times = item_times(costs, &mapping.blocks);
     let hosted: Vec<_> = mapping
@@ -107,7 +106,6 @@ pub(in crate::pipeline) fn predict(costs: &Costs, mapping: &Mapping, dispatch: D
     Prediction { production_time, blocks, bottleneck, utilisation }
 }
 
-/// Returns the production time of a valid mapping, without the other predictions.
 pub(in crate::pipeline) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =

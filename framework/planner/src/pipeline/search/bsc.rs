@@ -12,7 +12,7 @@ use crate::pipeline::model::costs::Costs;
 /// Number of bisections of the period (time between two items), after which the remaining interval is within rounding errors.
 const BISECTIONS: usize = 40;
 
-/// Returns the mapping with the shortest production time, evaluated with real links, and the number of periods tried.
+/// Returns the mapping with the shortest production time (evaluated with the real links of its processors), and the number of periods tried.
 pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
     // The best mapping of all stages to one processor gives an upper bound of the period.
     let whole = 0..costs.stages();
@@ -41,7 +41,7 @@ pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
     (best, BISECTIONS)
 }
 
-/// Returns the mapping that the greedy rule of BSC gives for one period, if there are enough processors.
+/// Assigns stages to processors by the greedy rule of BSC, so that no processor takes longer than `period` per item; `None` if processors run out.
 fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
     let stages = costs.stages();
     let mut free: Vec<usize> = (0..costs.processors()).collect();

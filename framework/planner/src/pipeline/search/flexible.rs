@@ -58,7 +58,6 @@ pub(in crate::pipeline) fn instead_of(
         .find_map(|(flexible, blocks)| (flexible <= (1.0 + SLOWER) * time).then_some((blocks, flexible)))
 }
 
-/// Returns for each processor the number of the group with which it shares cores. A processor that shares no core is alone in its group.
 fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     let mut group_of: Vec<usize> = (0..processors).map(|p| groups.len() + p).collect();
     for (g, group) in groups.iter().enumerate() {
@@ -67,8 +66,8 @@ fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     group_of
 }
 
-/// Returns one processor of each group for the stages that cannot be replicated. Groups with the fewest pinned stages come first, so that each core
-/// has less work that only one rank can do.
+/// Returns one processor of each group that shares cores, for the stages that cannot be replicated. Groups with the fewest pinned stages come first,
+/// so that each core has less work that only one rank can do.
 fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
     let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
     let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();
@@ -99,7 +98,6 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 8.0).serial().pinned(0))
     }
 
-    /// Returns processors with the given speeds; each pair shares the given number of cores.
     fn pairs(speeds: &[f64], cores: &[f64]) -> Platform {
         let group = |(g, &cores): (usize, &f64)| SharedCores { processors: vec![2 * g, 2 * g + 1], cores };
         let platform =

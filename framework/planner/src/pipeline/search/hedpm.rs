@@ -19,18 +19,17 @@ use crate::platform::Platform;
 /// Number of equal steps into which Algorithm 4.2 divides its interval of target times. It tries both ends, so there is one more target time.
 const SWEEP: usize = 20;
 
-/// Match of stages with processors: the result of one iteration of Algorithm 4.1.
+/// Match of stages with processors: the result of one iteration of Algorithm 4.1 of the HeDPM paper.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
     /// Ideal time per item (or fixed target time) with which the time of these stages was compared.
     pub(in crate::pipeline) ideal: f64,
-    /// Time per item of these stages on these hosts, computed with mean links to neighbouring stages without hosts.
+    /// Time per item of the matched stages on the matched processors, computed with mean links to neighbouring stages that have no processor yet.
     pub(in crate::pipeline) time: f64,
 }
 
-/// Planner HeDPM for one platform and one pipeline.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Hedpm<'a> {
     platform: &'a Platform,
@@ -63,7 +62,8 @@ impl<'a> Hedpm<'a> {
         }
     }
 
-    /// Returns every mapping that Algorithm 4.2 evaluates, with its production time. The mapping of the first pass of Algorithm 4.1 comes first.
+    /// Returns every mapping that Algorithm 4.2 of the HeDPM paper evaluates, with its production time. The mapping of the first pass of Algorithm
+    /// 4.1 comes first.
     pub(in crate::pipeline) fn sweep(&self) -> Vec<(Vec<Block>, f64)> {
         let first = self.pass(None);
         let mut found = vec![self.judged(&first)];
@@ -96,7 +96,6 @@ impl<'a> Hedpm<'a> {
         (blocks, time)
     }
 
-    /// Runs Algorithm 4.1 with the fixed target time `objective`, or with the ideal time of the remaining stages and processors.
     pub(in crate::pipeline) fn pass(&self, objective: Option<f64>) -> Vec<Match> {
         let mut pass = Pass {
             hedpm: self,
@@ -147,7 +146,6 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-/// State of one pass of Algorithm 4.1 of the HeDPM paper.
 struct Pass<'a> {
     hedpm: &'a Hedpm<'a>,
     /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
@@ -242,7 +240,6 @@ impl Pass<'_> {
         self.matches.push(found);
     }
 
-    /// Returns the number of ranges of adjacent stages that would have no hosts if `stages` had hosts.
     fn runs_without(&self, stages: &Range<usize>) -> usize {
         let open = |n: usize| self.matched[n].is_none() && !stages.contains(&n);
         (0..self.matched.len()).filter(|&n| open(n) && (n == 0 || !open(n - 1))).count()

@@ -23,7 +23,6 @@ pub(in crate::pipeline) struct Remaining<'a> {
 }
 
 impl<'a> Remaining<'a> {
-    /// Creates the sums of work, output size, speed and link costs over all stages and processors, before any of them is assigned.
     pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
         Remaining {
             platform,
@@ -105,7 +104,7 @@ impl LinkSum {
     }
 
     fn mean(&self) -> Link {
-        // The mean is clamped, because rounding errors can move it out of the accepted range.
+        // The mean of the bandwidths is clamped, because rounding errors can move it out of the accepted range.
         let setup = range::amount_or_nearest(self.setup / self.count);
         let bandwidth = if self.infinite > 0.0 {
             f64::INFINITY

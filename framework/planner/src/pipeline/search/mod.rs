@@ -1,4 +1,4 @@
-//! Planners of pipelines, each of which finds a mapping that the [model](super::model) evaluates.
+//! Planners of pipelines: algorithms that find a mapping of stages to processors.
 
 pub(in crate::pipeline) mod bsc;
 pub(in crate::pipeline) mod dpm;

@@ -19,7 +19,6 @@ pub(in crate::pipeline) fn repair(
     if rules.share { Some(split_out(spec, blocks)) } else { pinned_intervals(spec) }
 }
 
-/// Moves pinned stages out of their blocks, into separate blocks on their processors.
 fn split_out(spec: &PipelineSpec, blocks: Vec<Block>) -> Vec<Block> {
     let mut repaired: Vec<Block> = Vec::new();
     for block in blocks {

@@ -6,7 +6,6 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
-/// Returns the mapping of all stages to the one processor on which they are fastest.
 pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     let whole = |p: usize| vec![Block::new(0..costs.stages(), vec![p])];
     let mut best = (whole(0), f64::INFINITY);

@@ -2,12 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Optional flag that ends a search early when another thread sets it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Stop<'a>(Option<&'a AtomicBool>);
 
 impl<'a> Stop<'a> {
-    /// Creates the stop condition from a flag, if there is one.
     pub(in crate::pipeline) fn new(flag: Option<&'a AtomicBool>) -> Self {
         Stop(flag)
     }

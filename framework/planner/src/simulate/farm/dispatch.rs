@@ -1,4 +1,4 @@
-//! Dispatcher of a simulated farm that uses a chunker, like a running farm.
+//! Dispatcher of a simulated farm that chooses the sizes of chunks with a chunker, like a running farm.
 
 use super::engine::{Dispatcher, Farm, Run};
 use super::tasks::Tasks;
@@ -11,7 +11,7 @@ pub struct Dispatch<'a> {
     tasks: &'a Tasks,
     knowledge: Knowledge,
     dispatched: u64,
-    /// Time in seconds at the beginning of the simulated iteration.
+    /// Time in seconds at which the simulated iteration begins.
     clock: f64,
     slowness: &'a [f64],
 }
@@ -35,7 +35,7 @@ impl<'a> Dispatch<'a> {
         farm.run(workers, self)
     }
 
-    /// Simulates the tasks as a stream of unknown length: the chunker is told its end only when the last task has been dispatched.
+    /// Simulates the tasks as a stream of unknown length: the chunker learns that the stream has ended only when the last task has been dispatched.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
         self.dispatched = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);

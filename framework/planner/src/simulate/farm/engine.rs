@@ -13,7 +13,7 @@ pub trait Dispatcher {
     /// Computes a chunk of `tasks` tasks on `worker`, and returns the sum and the sum of squares of the times of its tasks. A negative sum or NaN
     /// counts as 0, a sum above 1e60 as 1e60.
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64);
-    /// Records that the results of a chunk arrived.
+    /// Records that the results of a chunk of tasks have arrived.
     fn done(&mut self, done: &ChunkDone);
 }
 
@@ -54,7 +54,6 @@ impl Run {
     }
 }
 
-/// Chunk that was sent to a worker.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     done: ChunkDone,

@@ -115,7 +115,6 @@ pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Pla
     timeline.into_plan()
 }
 
-/// Checks that an order contains each task once, and after the tasks from which it reads.
 pub(super) fn check_order(graph: &Workflow, order: &[usize]) -> Result<()> {
     let mut seen = vec![false; graph.len()];
     for &task in order {

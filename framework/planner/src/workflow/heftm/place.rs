@@ -25,7 +25,6 @@ pub(super) fn place_all(
     Ok(())
 }
 
-/// Returns the processor on which a task would end first; `None` if the task fits on no processor.
 pub(super) fn best_processor(
     timeline: &mut Timeline<'_>,
     cluster: &Cluster,
@@ -45,7 +44,6 @@ pub(super) fn best_processor(
     best.map(|(p, _)| p)
 }
 
-/// Returns the error for a task that fits no processor.
 pub(super) fn fits_nowhere(graph: &Workflow, cluster: &Cluster, task: usize) -> Error {
     let message = format!(
         "task {:?} fits no processor at its turn: it has {}; the largest of {} processors has {}, part of which may be taken \

@@ -18,16 +18,17 @@ struct Ready<'a> {
     /// For each task, the number of tasks from which it reads and which are not placed.
     missing: Vec<usize>,
     placed: Vec<bool>,
-    /// Ready tasks by their position in the caller's order. Placed tasks stay in the heap, and are skipped.
+    /// Tasks that can be placed next, by their position in the caller's order. Placed tasks are not removed from the heap, but skipped.
     in_order: BinaryHeap<Reverse<(usize, usize)>>,
-    /// Ready tasks by input size minus output size, then by position in the caller's order, so that tasks that free the most memory come first.
+    /// Tasks that can be placed next, sorted by input size minus output size (tasks that free the most memory come first), then by position in the
+    /// caller's order.
     relieving: BinaryHeap<(i128, Reverse<usize>, usize)>,
-    /// Ready tasks that did not fit on any processor when they were last tried.
+    /// Tasks that could be placed next, but did not fit on any processor when they were last tried.
     stuck: Vec<usize>,
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection of placeable tasks, from the tasks of `order`; files that other tasks write already exist.
+    /// Creates the collection for the tasks of `order`. Files that other tasks write count as written.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {
@@ -62,7 +63,6 @@ impl<'a> Ready<'a> {
         self.relieving.push((gain, Reverse(self.place[task]), task));
     }
 
-    /// Returns the ready task that comes first in the caller's order.
     fn next(&mut self) -> Option<usize> {
         while let Some(&Reverse((_, task))) = self.in_order.peek() {
             if !self.placed[task] {
@@ -73,7 +73,8 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Returns the ready task that frees the most memory. Each task is returned once, until another task has been placed.
+    /// Returns the task that frees the most memory among those that can be placed next. Each task is returned once, until another task has been
+    /// placed.
     fn next_relieving(&mut self) -> Option<usize> {
         while let Some((_, _, task)) = self.relieving.pop() {
             if !self.placed[task] {
@@ -83,7 +84,6 @@ impl<'a> Ready<'a> {
         None
     }
 
-    /// Lets all tasks that did not fit on any processor be tried again.
     fn retry_stuck(&mut self) {
         for task in std::mem::take(&mut self.stuck) {
             self.add_relieving(task);

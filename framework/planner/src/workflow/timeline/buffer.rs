@@ -13,19 +13,16 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Returns the largest number of bytes in the buffer at any time after `from`.
     fn most_from(&self, from: f64) -> u64 {
         let first = self.steps.partition_point(|&(at, _)| at.0 <= from);
         self.steps[first.saturating_sub(1)..].iter().map(|&(_, bytes)| bytes).max().unwrap_or(0)
     }
 
-    /// Returns true if `bytes` additional bytes fit into the buffer at all times after `from`.
     pub(super) fn fits(&self, from: f64, bytes: u64, capacity: u64) -> bool {
         let within = |held: u64| held.checked_add(bytes).is_some_and(|sum| sum <= capacity);
         within(self.bound) || within(self.most_from(from))
     }
 
-    /// Adds `bytes` bytes to the contents of the buffer from time `from` until time `to`, which may be infinite.
     pub(super) fn hold(&mut self, from: f64, to: f64, bytes: u64) {
         if bytes == 0 || from >= to {
             return;
@@ -37,7 +34,6 @@ impl Buffer {
         }
     }
 
-    /// Removes, from time `from` on, bytes that were added to the buffer without an end (until an infinite time).
     pub(super) fn release(&mut self, from: f64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -48,14 +44,12 @@ impl Buffer {
         }
     }
 
-    /// Returns the index range of the steps (time intervals of constant buffer use) between two times, after splitting the steps at both times.
     fn interval(&mut self, from: f64, to: f64) -> (usize, usize) {
         let first = self.step(from);
         let last = if to == f64::INFINITY { self.steps.len() } else { self.step(to) };
         (first, last)
     }
 
-    /// Returns the index of the step (interval of constant buffer use) that begins at time `at`, after adding it if necessary.
     fn step(&mut self, at: f64) -> usize {
         let next = self.steps.partition_point(|&(other, _)| other.0 < at);
         if self.steps.get(next).is_none_or(|&(other, _)| other.0 != at) {

@@ -117,7 +117,6 @@ impl Timeline<'_> {
         kept
     }
 
-    /// Adds `bytes` bytes to the buffer of processor `p` from time `from` on, if they fit. Returns true if they fit.
     fn buffer_takes(&self, candidate: &mut Candidate, p: usize, from: f64, bytes: u64) -> bool {
         let capacity = self.cluster.processors()[p].buffer;
         let sum = candidate.buffered + bytes;
@@ -164,7 +163,6 @@ impl Timeline<'_> {
         start
     }
 
-    /// Returns true if a file was evicted from the memory of processor `p`.
     fn is_evicted(&self, file: usize, p: usize) -> bool {
         matches!(self.files[file].place, Place::Buffer(place, Some(_)) if place == p)
     }

@@ -37,7 +37,6 @@ impl Timeline<'_> {
         Some(outcome)
     }
 
-    /// Carries out the evictions of files that the placement of `task` requires.
     fn move_out(&mut self, candidate: &Candidate, p: usize, task: usize) {
         let at = candidate.reserved;
         for &file in &candidate.evicted {
@@ -55,7 +54,6 @@ impl Timeline<'_> {
         }
     }
 
-    /// Sends a file to processor `p`, where the task that reads it starts at time `start`.
     fn send(&mut self, transfer: &Transfer, p: usize, start: f64) {
         let &Transfer { edge: file, start: sent, finish, to_buffer } = transfer;
         let size = self.size(file);

@@ -11,28 +11,24 @@ use crate::workflow::memory::TaskMemory;
 use crate::workflow::plan::{Eviction, Execution, Plan, Transfer};
 use crate::workflow::situation::{FilePlace, Progress, Situation};
 
-/// Rules for the placement of all tasks on a timeline.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::workflow) struct Rules {
-    /// Meaning of the number that the workflow gives as memory of a task.
     pub(in crate::workflow) task_memory: TaskMemory,
     /// True if a task can read an evicted file from the buffer of its processor.
     pub(in crate::workflow) read_back: bool,
-    /// True if the memory limits of the processors are ignored.
     pub(in crate::workflow) memory_blind: bool,
 }
 
-/// Memory or buffer that holds a file, after all tasks that have been placed.
+/// Memory or buffer that holds a file, after the tasks placed so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
-    /// The task that writes the file is not placed yet.
+    /// The task that writes the file has not been placed on a processor.
     Nowhere,
-    /// The file is in the memory of the processor with this number.
     Memory(usize),
     /// The file is in the buffer of the given processor. The second field is the index of its eviction, if the file was evicted after its writer was
     /// placed.
     Buffer(usize, Option<usize>),
-    /// The task that reads the file is placed. The file then occupies memory as part of the needs of this task.
+    /// The task that reads the file has been placed on a processor. The file then occupies memory as part of the needs of this task.
     Read,
 }
 
@@ -40,7 +36,6 @@ pub(super) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     pub(super) place: Place,
-    /// Time from which the file can be read or sent.
     pub(super) available: f64,
 }
 
@@ -72,7 +67,6 @@ pub(in crate::workflow) struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Creates a timeline on which no task is placed.
     pub(in crate::workflow) fn new(graph: &'a Workflow, cluster: &'a Cluster, rules: Rules) -> Self {
         let (tasks, count) = (graph.len(), cluster.len());
         Timeline {
@@ -176,7 +170,6 @@ impl<'a> Timeline<'a> {
         self.graph.edges()[file].size
     }
 
-    /// Returns true if no task is placed on processor `p`.
     pub(in crate::workflow) fn is_idle(&self, p: usize) -> bool {
         self.orders[p].is_empty()
     }
@@ -191,7 +184,6 @@ impl<'a> Timeline<'a> {
         self.copies.get(&(self.graph.edges()[file].from, p)).copied()
     }
 
-    /// Returns the processor in whose memory or buffer a file is.
     pub(super) fn place_of(&self, file: usize) -> Option<usize> {
         match self.files[file].place {
             Place::Memory(p) | Place::Buffer(p, _) => Some(p),

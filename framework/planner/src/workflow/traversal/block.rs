@@ -8,7 +8,6 @@ use crate::workflow::memory::{Crossing, MemoryModel};
 pub struct Block {
     /// Numbers of the block's tasks in the workflow, in ascending order.
     tasks: Vec<usize>,
-    /// Memory that each task needs while it runs, including all of its files.
     needs: Vec<u64>,
     /// Total size of the inputs of each task that occupy memory from the beginning of the block on.
     arriving: Vec<u64>,

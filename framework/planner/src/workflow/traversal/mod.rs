@@ -1,4 +1,4 @@
-//! Orders of the tasks of a block on one processor with small peak memory.
+//! Orders in which one processor runs a block of a workflow's tasks, so that its peak memory is small.
 //!
 //! The best of three simple orders is taken. The crate `armature-papers` has another order of tasks, which is optimal for series-parallel graphs.
 

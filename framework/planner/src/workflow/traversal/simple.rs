@@ -1,4 +1,4 @@
-//! Topological orders of the tasks of a block by simple rules.
+//! Topological orders of a block of a workflow's tasks by simple rules.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

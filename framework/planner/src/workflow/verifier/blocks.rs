@@ -1,4 +1,4 @@
-//! Check of a workflow plan of blocks, with its makespan and peak memory.
+//! Check of a workflow plan in which each processor runs one block of tasks, with its makespan and peak memory.
 
 use super::steps::{Stairs, add_step};
 use super::verification::{Rule, Verification, near};
@@ -33,7 +33,6 @@ pub(super) fn check(
     }
 }
 
-/// Returns the position of each task in its block.
 fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     let mut place = vec![0; graph.len()];
     for order in &plan.orders {
@@ -44,7 +43,6 @@ fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     place
 }
 
-/// Returns for each processor the bytes in its memory as a step function of time.
 pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Vec<Stairs> {
     let place = places(graph, plan);
     let of_one = |(p, order): (usize, &Vec<usize>)| {
@@ -77,7 +75,6 @@ fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)>
     files
 }
 
-/// Checks that each block begins when all messages to it have arrived, and that its tasks run one after the other.
 fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verification: &mut Verification) {
     let messages: Vec<_> = plan.orders.iter().map(|order| messages(graph, plan, order)).collect();
     let mut missing = vec![0; cluster.len()];
@@ -124,7 +121,6 @@ fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verification: &
     }
 }
 
-/// Checks that the memory of a processor suffices for its block: for the needs of each task plus the other files in memory.
 fn check_memory(
     graph: &Workflow,
     cluster: &Cluster,

@@ -15,7 +15,7 @@ pub(super) struct Case<'a> {
     pub(super) situation: &'a Situation,
 }
 
-/// Origin of a file: its first place in the plan, as processor, time, and true if it is in the buffer.
+/// Origin of a file: the first processor that holds it in a plan, the time in seconds from which on, and true if it is in the buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) processor: usize,

@@ -23,7 +23,7 @@ use super::graph::Workflow;
 use super::plan::{Execution, Plan};
 use super::situation::Situation;
 
-/// Checks a workflow plan against all rules.
+/// Checks that a workflow plan violates no rule of valid plans.
 ///
 /// ```
 /// use armature_planner::workflow::{Cluster, Processor, Rule, TaskMemory, Workflow, heft, verify};
@@ -65,7 +65,6 @@ pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, p
     verification
 }
 
-/// Checks the makespan and the peak memories that the plan states against those that the verifier computed.
 fn check_summary(plan: &Plan, verification: &mut Verification) {
     if !near(plan.makespan, verification.makespan, verification.makespan) {
         let message =

@@ -11,7 +11,6 @@ use crate::workflow::plan::{Eviction, Plan, Transfer};
 /// Point in time of a plan: the seconds, and the position in the order of the processor's events at these seconds.
 type When = (f64, usize);
 
-/// Change of the number of bytes in the memory of a processor.
 struct Change {
     at: When,
     bytes: i128,
@@ -23,7 +22,7 @@ struct Change {
 /// same time.
 struct Changes<'a> {
     plan: &'a Plan,
-    /// For each task, its position in the order of its processor.
+    /// For each task, its position among the tasks of its processor.
     place: Vec<usize>,
     memory: Vec<Vec<Change>>,
     buffer: Vec<Vec<(f64, i128)>>,
@@ -38,7 +37,7 @@ enum Phase {
     Ends,
 }
 
-/// Position of the event that a file leaves for another processor, among events at the same time: before the events of all tasks.
+/// Order number of the event that a file leaves for another processor, among events at the same time: it comes before the events of all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
@@ -50,7 +49,6 @@ pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
     }
 }
 
-/// Returns for each processor the bytes in its memory as a step function of time.
 pub(super) fn staircase(case: Case<'_>, verification: &mut Verification) -> Vec<Stairs> {
     let of_one = |mut changes: Vec<Change>| {
         in_order(&mut changes);
@@ -130,7 +128,6 @@ impl<'a> Changes<'a> {
         LEAVES + 1 + self.place[task] * phases + phase as usize
     }
 
-    /// Returns the point in time at which a file appears at its origin (its first place in the plan).
     fn appears(&self, edge: &Edge, origin: Origin) -> When {
         // On the processor of its writer the file appears after the writer has ended. A file of a task that ran before replanning may be on another
         // processor; there it appears before the events of all tasks.
@@ -184,7 +181,6 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Adds bytes to the memory of processor `p` from one point in time until another.
     fn memory(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from < to {
             let change = |at, bytes| Change { at, bytes, task: None };
@@ -192,7 +188,6 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Adds bytes to the buffer of processor `p` from one time until another.
     fn buffer(&mut self, p: usize, from: When, to: When, bytes: i128) {
         if from.0 < to.0 {
             self.buffer[p].extend([(from.0, bytes), (to.0, -bytes)]);

@@ -47,8 +47,6 @@ mod tests {
     use crate::workflow::generate::{Family, paper_cluster};
     use crate::workflow::{Level, TaskMemory, heftm, verify};
 
-    /// At no time does a plan hold more memory than the peak that the verifier computes. All memory is free in the end, and the times of the steps
-    /// increase.
     #[test]
     fn memory_steps_reach_the_peak_and_end_at_zero() {
         let workflow = Family::Montage.build(200, 1).unwrap();

@@ -3,7 +3,6 @@
 /// Steps of the memory use of a processor: a time in seconds, and the bytes in memory from that time on.
 pub(super) type Stairs = Vec<(f64, u64)>;
 
-/// Appends a step to the memory use of a processor: `held` bytes from time `at` on.
 pub(super) fn add_step(stairs: &mut Stairs, at: f64, held: u64) {
     match stairs.last_mut() {
         Some(last) if last.0 >= at => last.1 = held,

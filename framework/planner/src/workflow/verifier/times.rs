@@ -196,7 +196,6 @@ fn check_channels(case: Case<'_>, is_copy: &[bool], verification: &mut Verificat
     }
 }
 
-/// Returns the name of a file between two tasks, for messages.
 pub(super) fn file(graph: &Workflow, edge: usize) -> String {
     let edge = &graph.edges()[edge];
     format!("the file from {:?} to {:?}", graph.name(edge.from), graph.name(edge.to))

@@ -57,7 +57,6 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Creates the result of a check that has found no violation so far.
     pub(super) fn of(cluster: &Cluster, plan: &Plan) -> Self {
         Verification {
             execution: plan.execution,
@@ -101,7 +100,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Returns true if two times are equal except for rounding.
 pub(super) fn near(a: f64, b: f64, makespan: f64) -> bool {
     (a - b).abs() <= ROUNDING * makespan
 }

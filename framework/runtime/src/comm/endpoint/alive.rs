@@ -13,10 +13,6 @@ impl Endpoint {
         }
     }
 
-    /// Sends a heartbeat to `rank`.
-    ///
-    /// # Errors
-    /// The errors of the transport.
     pub(crate) fn send_heartbeat(&mut self, rank: usize) -> Result<()> {
         self.send(rank, Control::Heartbeat, &())
     }

@@ -1,16 +1,13 @@
 //! Counts of the messages that a rank has sent and received, and of the sent bytes.
 
-/// Number of messages and bytes sent to one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
 }
 
-/// Numbers of messages and bytes that a rank has sent and received.
 #[derive(Debug)]
 pub(super) struct Exchanged {
-    /// Number of messages and bytes that were sent to each rank.
     pub(super) sent: Vec<Sent>,
     /// Total number of sent and received messages.
     pub(super) messages: u64,
@@ -21,7 +18,6 @@ impl Exchanged {
         Exchanged { sent: vec![Sent::default(); ranks], messages: 0 }
     }
 
-    /// Counts a message of `bytes` bytes that is sent to rank `to`.
     #[inline]
     pub(super) fn leaves(&mut self, to: usize, bytes: usize) {
         let Some(sent) = self.sent.get_mut(to) else { return };

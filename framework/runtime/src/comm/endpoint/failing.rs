@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::may_restart;
 use crate::wire;
 
-/// Longest time that a rank stays after the job has failed, if its user code does not return. It must exceed the time after which the other ranks
-/// abort the job. A larger value delays the end of a job that no rank aborts.
+/// Longest time that the process of a rank continues after the job has failed, if its user code does not return. It must exceed the time after which
+/// the other ranks abort the job. A larger value delays the end of a job that no rank aborts.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time that a rank waits for the failure message of the rank whose error came first. It is less than [`GRACE`], and more than that rank needs to
 /// send the message.
@@ -121,7 +121,7 @@ impl Endpoint {
         Ok(is_done || self.transport.receivers().into_iter().all(|rank| self.has_left(rank)))
     }
 
-    /// Returns the ranks that have died, and the living ranks except this one that have not [confirmed](Control::Answer) a failure.
+    /// Returns the ranks that have died, and the living ranks except this one that have not [confirmed](Control::Answer) the failure of the job.
     pub(crate) fn unanswered(&self) -> (Vec<usize>, BTreeSet<usize>) {
         let others = (0..self.size()).filter(|&rank| rank != self.rank());
         let (dead, alive): (Vec<usize>, Vec<usize>) = others.partition(|&rank| self.has_left(rank));

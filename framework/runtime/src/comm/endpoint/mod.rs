@@ -43,12 +43,11 @@ pub(crate) struct Endpoint {
     clock: Clock,
     run: u32,
     early: VecDeque<Arrival>,
-    /// Failure detector: for each rank, the time without a message from the rank.
+    /// Failure detector: for each rank, the time since its last message.
     liveness: Liveness,
     spin: Duration,
     longest_sleep: Duration,
     cores: usize,
-    /// Failure of this rank or of another rank, which ends every further wait.
     failure: Option<Error>,
     /// Ranks that have confirmed the failure message of another rank ([`Answer`](Control::Answer)).
     answered: BTreeSet<usize>,
@@ -57,13 +56,12 @@ pub(crate) struct Endpoint {
     lost: Vec<usize>,
     /// Ranks that were taken for dead, but whose process is still present and finalises MPI together with the others.
     staying: BTreeSet<usize>,
-    /// Identity of this rank's operating system process, including its machine.
     own: Process,
     /// Processes of other ranks whose end this rank can observe.
     seen: BTreeMap<usize, Process>,
     exchanged: Exchanged,
     stops: StopRequests,
-    /// Time at which the batch system ends the job.
+    /// Time on this rank's clock at which the batch system ends the job; `None` if the job has no time limit.
     end: Option<Duration>,
     /// Journals and directories of checkpoints that runs of this job have used.
     claimed: BTreeSet<PathBuf>,
@@ -120,23 +118,14 @@ impl Endpoint {
         Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
     }
 
-    /// Records in the job status that all ranks have started and registered. Called on rank 0.
-    ///
-    /// # Errors
-    /// If the job status cannot be written.
     pub(crate) fn started(&mut self) -> Result<()> {
         self.job_status.started()
     }
 
-    /// Records in the job status that the job has finished.
-    ///
-    /// # Errors
-    /// If the job status cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.job_status.finish()
     }
 
-    /// Returns true on rank 0 if the number of completed tasks is due to be written to the job status at time `now`.
     #[inline]
     pub(crate) fn is_done_due(&self, now: Duration) -> bool {
         self.job_status.is_due(now)
@@ -179,12 +168,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns the ranks that died and that the job does not need, ascending.
     pub(crate) fn lost(&self) -> &[usize] {
         &self.lost
     }
 
-    /// Returns true if `rank` is taken for dead and the job continues without it.
     pub(crate) fn is_lost(&self, rank: usize) -> bool {
         self.lost.binary_search(&rank).is_ok()
     }
@@ -219,7 +206,6 @@ impl Endpoint {
         self.cores
     }
 
-    /// Returns the rank, the number of ranks and the number of usable cores, for the context of user code.
     pub(crate) fn place(&self) -> RankPlace {
         RankPlace { rank: self.rank(), ranks: self.size(), threads: self.cores.max(1) }
     }
@@ -229,7 +215,6 @@ impl Endpoint {
         self.spin = spin;
     }
 
-    /// Returns a new [`Backoff`] with the spin time and the longest sleep of this rank.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(self.spin, self.longest_sleep)
     }
@@ -242,7 +227,6 @@ impl Endpoint {
         self.run
     }
 
-    /// Returns the number of the current run (farm, pipeline, loop, workflow or collective operation).
     pub(crate) fn run(&self) -> u32 {
         self.run
     }
@@ -258,7 +242,6 @@ impl Endpoint {
         self.liveness.silence(rank)
     }
 
-    /// Resets the silence of `rank`, as if a message from it had just arrived.
     pub(crate) fn reset_silence(&mut self, rank: usize) {
         self.liveness.record_message(rank);
     }
@@ -272,14 +255,11 @@ impl Endpoint {
         self.capabilities().processes
     }
 
-    /// Sends a message that consists of `tag` and `content`, as a message of the current run (farm, pipeline, loop, workflow or collective
-    /// operation).
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let frame = encode(self.run, tag, content)?;
         self.send_ready(to, frame)
     }
 
-    /// Sends a message of the current run (farm, pipeline, loop, workflow or collective operation).
     #[inline]
     pub(crate) fn send_ready(&mut self, to: usize, message: impl Encode) -> Result<()> {
         let frame = message.encode(self.run)?;
@@ -287,12 +267,10 @@ impl Endpoint {
         self.transport.send(to, frame)
     }
 
-    /// Returns the number of messages and bytes sent through this endpoint, by receiver.
     pub(crate) fn sent(&self) -> &[Sent] {
         &self.exchanged.sent
     }
 
-    /// Returns the number of messages sent and received through this endpoint.
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.exchanged.messages

@@ -16,7 +16,6 @@ impl Endpoint {
         self.staying.insert(rank);
     }
 
-    /// Returns true if a rank that was taken for dead is known to be still present.
     pub(crate) fn is_staying(&self, rank: usize) -> bool {
         self.staying.contains(&rank)
     }

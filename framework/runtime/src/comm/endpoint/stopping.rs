@@ -34,7 +34,6 @@ impl Endpoint {
         Ok(is_requested)
     }
 
-    /// Returns true if the request to stop the job only asks for a stop at the next checkpoint or snapshot.
     pub(crate) fn stops_at_checkpoint(&self) -> bool {
         self.stops.at_checkpoint
     }
@@ -80,15 +79,10 @@ impl Endpoint {
         self.stops.stopped.insert(self.run, stopped.message().to_string());
     }
 
-    /// Returns true if the current run was stopped because of a request to stop the job.
     pub(crate) fn is_run_stopped(&self) -> bool {
         self.stops.stopped.contains_key(&self.run)
     }
 
-    /// Checks that the current run was not stopped by a request to stop the job.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Stopped`] if the run was stopped.
     pub(crate) fn check_run_stopped(&self) -> Result<()> {
         match self.stops.stopped.get(&self.run) {
             Some(text) => Err(Error::new(ErrorKind::Stopped, text)),
@@ -127,7 +121,6 @@ pub(crate) fn kept((done, total): (u64, Option<u64>), what: &str, place: Option<
     }
 }
 
-/// Formats a number with a comma between groups of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -6,7 +6,6 @@ use crate::comm::message::FailureMessage;
 use crate::wire;
 
 impl Endpoint {
-    /// Polls for messages without a pause from second `from` to second `to` after `start`. Returns the time of the last poll.
     pub(crate) fn poll_for_a_while(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
         for tenth in from * 10..=to * 10 {
             self.record_poll(start + Duration::from_millis(100 * tenth));

@@ -17,7 +17,7 @@ impl Endpoint {
         Some(left)
     }
 
-    /// Returns the time by which tasks have to end, on the clock of the rank, if the job has a time limit.
+    /// Returns the time, on this rank's clock, by which the last task has to end, so that its result is kept before the batch system ends the job.
     pub(crate) fn tasks_end_by(&self) -> Option<Duration> {
         Some(self.end?.saturating_sub(RESERVE))
     }

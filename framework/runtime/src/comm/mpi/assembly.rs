@@ -39,7 +39,6 @@ pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
-    /// Maximum number of posted receives of bulk data for one sender, [`POSTED`] or [`POSTED_SIMULATED`].
     most_posted: usize,
     /// Set under the simulator: a known pattern at the start of each buffer (see `sentinel.rs`) shows whether a receive is complete, and
     /// requests are not tested.
@@ -77,7 +76,6 @@ struct Sender {
     posted: usize,
 }
 
-/// A message that is being received.
 struct Arriving {
     pieces: Vec<Piece>,
     /// True while the envelope of the message is being received, if the envelope is itself sent as bulk data.
@@ -85,7 +83,6 @@ struct Arriving {
     /// Index of the piece of the message (its small data, or one of its large data) for which the next receive must be posted, and the offset in the
     /// piece.
     next: (usize, usize),
-    /// Number of receives for this message that are posted and not complete.
     outstanding: usize,
 }
 
@@ -270,7 +267,6 @@ impl Assembly {
         Ok(())
     }
 
-    /// Moves the complete messages from rank `from` to `ready`, in the order in which they were sent.
     fn deliver(&mut self, from: usize, ready: &mut Ready) {
         let sender = &mut self.senders[from];
         while sender.queue.front().is_some_and(|message| message.complete() && !message.far) {
@@ -344,7 +340,6 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Processes the receive with number `index`, which has received `bytes` bytes.
     pub(super) fn arrived(&mut self, index: usize, bytes: usize, ready: &mut Ready) -> Result<()> {
         self.requests.swap_remove(index);
         let owner = self.owners.swap_remove(index);
@@ -373,7 +368,6 @@ impl Assembly {
         &self.requests
     }
 
-    /// Returns true if no message has been received in part.
     pub(super) fn is_empty(&self) -> bool {
         self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
     }

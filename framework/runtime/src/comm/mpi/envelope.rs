@@ -27,7 +27,6 @@ const BULK: u64 = 1 << 63;
 /// Position of the two bits that encode the alignment [`Unit`] of bulk data, within the 64-bit number that states the length of the data.
 const UNIT_SHIFT: u32 = 61;
 
-/// Size in bytes of a number in an envelope.
 const WORD: usize = size_of::<u64>();
 
 /// Mask of the bits that hold the number of bytes, in the length of bulk data.
@@ -50,7 +49,6 @@ impl Unit {
         }
     }
 
-    /// Returns the bits that encode this unit (byte or word) in the 64-bit number that states the length of bulk data.
     fn code(self) -> u64 {
         (self as u64) << UNIT_SHIFT
     }
@@ -91,12 +89,10 @@ impl Number {
     }
 }
 
-/// Returns the MPI tag of a control message with this kind and number.
 pub(super) fn tag(kind: Kind, number: Number) -> i32 {
     (i32::from(number.0) << 2) | kind as i32
 }
 
-/// Returns the kind and the number of the control message that are encoded in an MPI tag.
 pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
     let kind = match tag & 3 {
         0 => Kind::Head,

@@ -3,25 +3,20 @@
 /// Facts about the launcher that started this process, from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LauncherFacts {
-    /// Name of the launcher, for error messages.
     pub(crate) launcher: &'static str,
-    /// Number of ranks that the launcher has started, if it is known.
     pub(crate) size: Option<usize>,
-    /// Rank of this process according to the launcher, if it is known.
     pub(crate) rank: Option<usize>,
 }
 
-/// Open MPI's `mpirun`.
 pub(super) const OPEN_MPI: &str = "Open MPI's mpirun";
-/// MPICH's `mpiexec` (Hydra), or another launcher that uses PMI.
+/// Name, in messages, of MPICH's `mpiexec` (Hydra), or of another launcher that uses PMI.
 pub(super) const PMI: &str = "MPICH's mpiexec";
-/// Slurm's `srun` with a PMI plug-in.
+/// Name, in messages, of Slurm's `srun` with a PMI plug-in.
 pub(super) const SRUN_PMI: &str = "srun --mpi";
-/// Slurm's `srun` without a plug-in.
+/// Name, in messages, of Slurm's `srun` without a PMI plug-in.
 pub(super) const SRUN: &str = "srun";
-/// Another launcher with a PMIx server.
+/// Name, in messages, of any other launcher with a PMIx server.
 pub(super) const PMIX: &str = "a PMIx launcher";
-/// SimGrid's `smpirun`.
 pub(super) const SMPI: &str = "SimGrid's smpirun";
 
 /// Returns the MPI launcher that has started this process, according to the environment (`lookup` of a variable) and to whether the process

@@ -10,7 +10,6 @@ use std::collections::TryReserveError;
 use super::envelope::Unit;
 use crate::comm::Part;
 
-/// Returns an empty buffer with capacity for `length` bytes of a message.
 pub(super) fn buffer(length: usize) -> Result<Vec<u8>, TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(length)?;
@@ -26,7 +25,6 @@ pub(super) enum Landing {
 }
 
 impl Landing {
-    /// Creates a receive buffer without capacity, as a vector of bytes or of words, according to `unit`.
     pub(super) fn empty(unit: Unit) -> Self {
         match unit {
             Unit::Byte => Landing::Bytes(Vec::new()),
@@ -44,7 +42,6 @@ impl Landing {
         }
     }
 
-    /// Returns the address of the start of the receive buffer.
     pub(super) fn start(&mut self) -> *mut u8 {
         match self {
             Landing::Bytes(bytes) => bytes.as_mut_ptr(),
@@ -161,7 +158,6 @@ pub(super) fn keep_freed(keep: bool) -> bool {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn tune_allocator() {}
 
-/// Does nothing: the allocators of other systems are not configured.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn keep_freed(_keep: bool) -> bool {
     false
@@ -171,7 +167,6 @@ pub(super) fn keep_freed(_keep: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Writes the bytes of `expected` into a receive buffer, takes them out as values, and compares the values.
     fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
         let bytes: &[u8] = bytemuck::cast_slice(expected);
         let mut landing = Landing::empty(unit);

@@ -55,7 +55,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// Number of polls between two tests of bulk data and sends while control messages (short messages and envelopes) arrive at every poll.
 const LOOK_AROUND: u32 = 16;
 
-/// Returns the MPI launcher that started this process, if there is one.
 pub(crate) fn launched() -> Option<LauncherFacts> {
     launcher::read(|name| std::env::var(name).ok(), simgrid::simulated())
 }
@@ -72,16 +71,13 @@ pub(crate) struct MpiTransport {
     slots: Slots,
     assembly: Assembly,
     outbox: Outbox,
-    /// For each rank, the number of the next message to it.
     numbers: Vec<Number>,
-    /// Number of messages sent so far, to all ranks together.
     sends: u64,
     ready: Ready,
     polls: u32,
     closed: bool,
     /// Guard of the thread that ends this process after a grace period, if [`leave_within`](Transport::leave_within) was called.
     exit: Option<ExitWithin>,
-    /// True if the launcher keeps the other ranks running when a rank ends.
     lets_ranks_end: bool,
     /// Makes the type not `Send`: only the thread that opened the transport may use it.
     not_send: PhantomData<*const ()>,
@@ -102,7 +98,6 @@ impl MpiTransport {
         MpiTransport::on(start::start(embedded)?, options, lets_ranks_end)
     }
 
-    /// Creates the transport on the communicators in `world`, and posts the first receives.
     fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
         let simulated = simgrid::simulated();
         Ok(MpiTransport {
@@ -208,7 +203,7 @@ impl Transport for MpiTransport {
     }
 
     fn keep_freed_memory(&mut self, keep: bool) {
-        // Under the simulator the setting is ignored, because all simulated ranks share one process and its allocator.
+        // Under the simulator, the setting for freed memory is ignored, because all simulated ranks share one process and its allocator.
         if !self.clock.is_simulated() {
             memory::keep_freed(keep);
         }

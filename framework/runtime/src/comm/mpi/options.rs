@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct MpiOptions {
     /// Maximum size in bytes of a message that is sent as one MPI message, if the message has no large data; receives of this size are posted ahead.
     pub(crate) slot_bytes: usize,
-    /// Number of receives of control messages that are posted ahead.
+    /// Number of receives of control messages (short messages, and envelopes of long ones) that are posted ahead.
     pub(crate) slots: usize,
     /// Maximum size in bytes of one MPI message with bulk data; larger data are sent in several MPI messages.
     pub(crate) split: usize,

@@ -83,7 +83,6 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the message of the receive that was posted first, if the receive is complete.
     #[inline]
     pub(super) fn first(&mut self) -> Result<Option<Control>> {
         if self.has_sentinels { self.filled() } else { self.test(0) }
@@ -178,13 +177,11 @@ impl Drop for Slots {
     }
 }
 
-/// Returns an empty MPI_Status for MPI to fill in.
 pub(super) fn empty_status() -> ffi::MPI_Status {
     // SAFETY: MPI_Status is a C struct of numbers, for which zeros are valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the number of bytes that a completed receive has written.
 pub(super) fn count(status: &ffi::MPI_Status) -> Result<usize> {
     let mut length: c_int = 0;
     // SAFETY: the pointers to the status and to the count are valid for the call.

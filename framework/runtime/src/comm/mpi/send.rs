@@ -20,7 +20,6 @@ const WINDOW: usize = 64;
 pub(super) struct Outbox {
     requests: Vec<ffi::MPI_Request>,
     sends: Vec<Send>,
-    /// Index of the first send that the next call of [`test_sends`](Outbox::test_sends) tests.
     cursor: usize,
     done: [c_int; WINDOW],
     at_once: AtOnce,
@@ -37,7 +36,6 @@ pub(super) enum AtOnce {
 
 struct Send {
     to: usize,
-    /// Number of the message to which the sent data belong.
     message: u64,
     data: Bytes,
 }
@@ -97,7 +95,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// Tests some of the sends and frees the buffers of those that are complete.
     pub(super) fn test_sends(&mut self) -> Result<()> {
         if self.requests.is_empty() {
             return Ok(());
@@ -137,7 +134,6 @@ impl Outbox {
         &self.requests
     }
 
-    /// Frees the buffer of the send with number `index`, which is complete.
     pub(super) fn remove(&mut self, index: usize) {
         self.requests.swap_remove(index);
         self.sends.swap_remove(index);
@@ -147,17 +143,14 @@ impl Outbox {
         self.requests.is_empty()
     }
 
-    /// Returns true if a part of the message with number `message` is still being sent.
     pub(super) fn holds(&self, message: u64) -> bool {
         self.sends.iter().any(|send| send.message == message)
     }
 
-    /// Returns the receivers of the sends in flight.
     pub(super) fn receivers(&self) -> BTreeSet<usize> {
         self.sends.iter().map(|send| send.to).collect()
     }
 
-    /// Returns a description of the sends that are not complete, by receiver, for an error message.
     pub(super) fn stuck(&self) -> String {
         let mut by_rank = std::collections::BTreeMap::<usize, (usize, usize)>::new();
         for send in &self.sends {

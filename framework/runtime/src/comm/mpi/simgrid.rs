@@ -81,7 +81,6 @@ fn symbol(_: &CStr) -> Option<*mut c_void> {
     None
 }
 
-/// Returns true if this process is a rank simulated by SimGrid.
 pub(crate) fn simulated() -> bool {
     simulator().is_some()
 }

@@ -115,7 +115,6 @@ impl World {
     }
 }
 
-/// Returns the rank of this process in a communicator, and the number of ranks.
 fn place(communicator: ffi::MPI_Comm, library: &str) -> Result<(usize, usize)> {
     let (mut rank, mut size): (c_int, c_int) = (0, 0);
     // SAFETY: MPI is initialised, the communicator exists, and the pointers are valid for the calls.

@@ -17,7 +17,6 @@ const MARK: &str = "conforming rank";
 /// Time after which an `mpirun` of a test counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// Returns the command of the launcher for `ranks` ranks of the library that this binary is linked to.
 fn launcher(ranks: usize) -> Command {
     let library = start::library();
     let from_environment = std::env::var("ARMATURE_TEST_MPIRUN").ok();
@@ -40,7 +39,6 @@ fn first_on_path(names: &[&str]) -> String {
     names.iter().find(found).expect("an MPI launcher on PATH").to_string()
 }
 
-/// Runs the ignored test `name` on `ranks` ranks. A run that exceeds the time limit of a test is ended and fails.
 fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
     let this = std::env::current_exe().expect("this binary");
     let test = format!("{}::{name}", module_path!().split_once("::").expect("a crate").1);

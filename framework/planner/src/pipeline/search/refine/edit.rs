@@ -1,8 +1,8 @@
-//! Edit: a change of a mapping, described so that it can be evaluated before it is applied.
+//! Edit: a change of a pipeline's mapping (of stages to processors), described so that it can be evaluated before it is applied.
 
 use std::ops::Range;
 
-/// Change of a mapping: ranges of its blocks, and the new blocks that replace them. Working memory is kept when an edit is cleared.
+/// Change of a mapping: ranges of its blocks of stages, and the new blocks that replace each range.
 #[derive(Clone, Debug, Default)]
 pub(in crate::pipeline) struct Edit {
     cuts: Vec<Cut>,
@@ -10,7 +10,7 @@ pub(in crate::pipeline) struct Edit {
     hosts: Vec<usize>,
 }
 
-/// Range of blocks of the mapping, and the range of new blocks that replaces it.
+/// Range of blocks of stages of the mapping, and the range of new blocks that replaces it.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Cut {
     pub(in crate::pipeline) old: Range<usize>,
@@ -24,7 +24,6 @@ struct NewBlock {
 }
 
 impl Edit {
-    /// Removes all replacements of blocks, so that the edit changes nothing.
     pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
         self.cuts.clear();
         self.blocks.clear();
@@ -39,7 +38,6 @@ impl Edit {
         self
     }
 
-    /// Adds a new block, which replaces the range of blocks that was removed last.
     pub(in crate::pipeline) fn block(
         &mut self,
         stages: Range<usize>,
@@ -54,7 +52,6 @@ impl Edit {
         self
     }
 
-    /// Returns the replaced ranges of blocks, from the first block of the mapping to the last.
     pub(in crate::pipeline) fn cuts(&mut self) -> &[Cut] {
         if !self.cuts.is_sorted_by_key(|cut| cut.old.start) {
             self.cuts.sort_unstable_by_key(|cut| cut.old.start);
@@ -62,18 +59,15 @@ impl Edit {
         &self.cuts
     }
 
-    /// Returns the numbers of all blocks of the mapping that the edit removes.
     pub(in crate::pipeline) fn old_blocks(&self) -> impl Iterator<Item = usize> {
         self.cuts.iter().flat_map(|cut| cut.old.clone())
     }
 
-    /// Returns the stages and the hosts of new block `i`.
     pub(in crate::pipeline) fn new_block(&self, i: usize) -> (&Range<usize>, &[usize]) {
         let block = &self.blocks[i];
         (&block.stages, &self.hosts[block.hosts.clone()])
     }
 
-    /// Returns the stages and the hosts of all new blocks.
     pub(in crate::pipeline) fn new_blocks(&self) -> impl Iterator<Item = (&Range<usize>, &[usize])> {
         (0..self.blocks.len()).map(|i| self.new_block(i))
     }

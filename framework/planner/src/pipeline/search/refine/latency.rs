@@ -1,4 +1,4 @@
-//! Placement of unreplicated blocks on processors where items wait least.
+//! Placement of unreplicated blocks of stages on the processors on which an item waits least for other items.
 //!
 //! In the model the placement of a short serial stage has almost no effect. A real processor, however, finishes its current item before it runs
 //! another block. On a slow processor that also runs long items, the whole stream repeatedly waits for these items: the items in flight accumulate
@@ -12,11 +12,12 @@ use crate::range::is_less;
 /// Waiting times of an item that are shorter than this multiple of the production time do not matter, because the pipeline has at least as many items
 /// in flight, which keep the other processors busy.
 const SHORT: f64 = 4.0;
-/// Maximum ratio of the new waiting time to the old one for which a block is moved; smaller improvements are within the error of item times.
+/// Maximum ratio of the new waiting time to the old one for which a block of stages is moved; smaller improvements are within the error of item
+/// times.
 const WORTH_MOVING: f64 = 0.9;
 
-/// Moves unreplicated blocks that share their host with other blocks to processors where an item finishes sooner, if the production time does not
-/// exceed `limit`.
+/// Moves unreplicated blocks of stages that share their processor with other blocks to processors where an item finishes sooner, if the production
+/// time does not exceed `limit`.
 pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, limit: f64) -> State {
     let mut edit = Edit::default();
     let mut places: Vec<(f64, usize)> = Vec::new();
@@ -53,7 +54,6 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
     state
 }
 
-/// Returns for each processor the longest time of an item of any block except `b`; 0 without such a block.
 fn longest_items(state: &State, b: usize) -> Vec<f64> {
     let mut longest = vec![0.0; state.uses.len()];
     for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {

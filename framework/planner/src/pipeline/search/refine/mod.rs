@@ -1,8 +1,9 @@
 //! Refined planner: local search from the mappings of the other planners.
 //!
 //! Each start mapping is improved step by step: the moves of each kind around the slowest blocks are evaluated ([`moves`]), and the best move is
-//! made, until no move is an improvement. The rest of the budget is used for random changes of the best mapping ([`perturbation`]), after each of
-//! which the mapping is improved in the same way. At the end unreplicated blocks are moved to processors where items wait least ([`latency`]).
+//! made, until no move is an improvement. The rest of the budget of evaluations is used for random changes of the best mapping ([`perturbation`]),
+//! after each of which the mapping is improved in the same way. At the end unreplicated blocks are moved to processors where items wait least
+//! ([`latency`]).
 
 mod edit;
 mod latency;
@@ -19,19 +20,16 @@ use search::Search;
 pub(in crate::pipeline) use state::Problem;
 use state::State;
 
-/// Result of the local search.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Refined {
     pub(in crate::pipeline) blocks: Vec<Block>,
     pub(in crate::pipeline) evaluations: usize,
-    /// False if the stop flag ended the search before its budget was spent.
     pub(in crate::pipeline) complete: bool,
 }
 
 /// Relative increase of the production time that is accepted for shorter waiting times of items. The increase is below the error of measured works
 /// and speeds. With a larger value, streams without long waiting times would be slower; with a smaller one, no waiting time could be shortened.
 const SLOWER_FOR_LATENCY: f64 = 0.02;
-/// Improves the given valid start mappings within a budget of evaluated mappings, and returns the best one.
 pub(in crate::pipeline) fn refine(
     problem: Problem<'_>,
     starts: &[Vec<Block>],
@@ -65,7 +63,7 @@ pub(in crate::pipeline) fn refine(
         // Every perturbation counts as an evaluation, so that the budget also ends the loop if no perturbation finds a permitted change.
         search.judge.effort += 1;
         let local = descend(&mut search, perturbed);
-        // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks.
+        // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks of stages.
         let (time, before) = (local.score.time, current.score.time);
         if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
             best = Some(local);
@@ -85,7 +83,6 @@ pub(in crate::pipeline) fn refine(
     }
 }
 
-/// Improves a mapping until no move is an improvement or the budget is spent.
 fn descend(search: &mut Search<'_>, mut state: State) -> State {
     let mut edit = Edit::default();
     let mut focus = focus_of(&state);
@@ -108,10 +105,9 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
     state
 }
 
-/// Returns the slowest blocks, and the blocks that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    // A block counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to reduce the
-    // production time.
+    // A block of stages counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to
+    // reduce the production time.
     let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();
@@ -134,7 +130,6 @@ mod tests {
     use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
     use crate::platform::{Link, Platform};
 
-    /// Returns the mapping that results from `improve`, as text, and the times of its blocks.
     fn improved(
         platform: &Platform,
         spec: &PipelineSpec,

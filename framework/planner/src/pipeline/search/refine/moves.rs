@@ -7,7 +7,7 @@ use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
 
-/// Maximum number of stages that one move shifts from a block to its neighbour.
+/// Maximum number of stages that one move shifts from a block of stages to its neighbour.
 const LONGEST_SHIFT: usize = 12;
 
 /// Kinds of moves of the local search, those with the fewest evaluations first.
@@ -22,7 +22,7 @@ pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
     free_by_merging,
 ];
 
-/// Function that offers all moves of one kind around a block to the search, until the budget is spent.
+/// Function that lets the search evaluate all moves of one kind that change a given block of stages, until the budget of evaluations is spent.
 pub(in crate::pipeline) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
 
 fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
@@ -31,17 +31,14 @@ fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit:
     }
 }
 
-/// Returns the hosts of block `b`.
 fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied()
 }
 
-/// Returns the hosts of block `b` except the host `removed`.
 fn hosts_without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
     hosts(state, b).filter(move |&p| p != removed)
 }
 
-/// Offers moves that shift stages between block `b` and a neighbouring block, in both directions.
 fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
     for left in borders {
@@ -60,8 +57,8 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     }
 }
 
-/// Offers moves that shift a stage from block `b` to the next block, and a stage from each further block to its next block, up to a block that keeps
-/// the additional stage.
+/// Lets the search evaluate moves that shift a stage from block `b` to the next block, and a stage from each further block to its next block, up to a
+/// block that keeps the additional stage.
 fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for end in b + 2..state.pieces.len() {
         edit.clear().cut(b..end + 1);
@@ -87,7 +84,6 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// Offers moves that add a host to block `b`: an unused processor, or one that also keeps its other blocks.
 fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     if search.may_replicate(stages) {
@@ -102,8 +98,6 @@ fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// Lets the search evaluate moves that add a host to block `b` (consecutive stages on the same hosts), also one that is removed from another block, or
-/// that remove a host from block `b`.
 fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     add_replicas(search, state, b, edit);
     let stages = &state.pieces[b].stages;
@@ -127,8 +121,8 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 return;
             }
             if search.rules().share {
-                // A move that leaves block `b` on a single host is offered as well, because the other blocks
-                // of the removed hosts may determine the production time.
+                // A move that leaves the block of stages `b` on a single host is evaluated as well, because the other blocks of the removed hosts may
+                // determine the production time.
                 edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
                 if !search.offer(state, edit) {
                     return;
@@ -138,9 +132,9 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
     }
 }
 
-/// Offers moves that add a host to block `b` and remove all hosts of `b` from other replicated blocks, or that let `b` and another block share all
-/// their hosts. In the intermediate steps the blocks would share some of their hosts, which is not permitted, so no sequence of single changes has
-/// the same effect.
+/// Lets the search evaluate moves that add a host to block `b` and remove all hosts of `b` from other replicated blocks, or that let `b` and another
+/// block share all their hosts. In the intermediate steps the blocks would share some of their hosts, which is not permitted, so no sequence of
+/// single changes has the same effect.
 fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     if !search.shares() || !search.may_replicate(&piece.stages) {
@@ -176,7 +170,6 @@ fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit)
     }
 }
 
-/// Offers moves that replace a host of block `b` by an unused processor, or exchange it with a host of another block.
 fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     for old in hosts(state, b) {
@@ -204,7 +197,6 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
     }
 }
 
-/// Offers moves that merge block `b` with one or both neighbours, on the hosts of one of the merged blocks, on all their hosts, or on a single host.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let count = state.pieces.len();
     let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
@@ -236,7 +228,6 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// Offers moves that split block `b` in two: one part moves to another processor, or the hosts are divided between the parts.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);
@@ -268,8 +259,8 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     }
 }
 
-/// Offers two moves: the stages of block `b` before stage `at`, or those from stage `at` on, move to processor `p`, which is removed from block
-/// `donor`. Returns false once the budget is spent.
+/// Lets the search evaluate two moves: the stages of block `b` before stage `at`, or those from stage `at` on, move to processor `p`, which is
+/// removed from block `donor`. Returns false once the budget of evaluations is spent.
 fn offer_halves(
     search: &mut Search<'_>,
     state: &State,
@@ -298,7 +289,6 @@ fn offer_halves(
     true
 }
 
-/// Offers moves that merge two other blocks, and use the processors that become free for block `b`.
 fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     let (start, end) = (piece.stages.start, piece.stages.end);

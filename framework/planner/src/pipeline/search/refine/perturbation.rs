@@ -8,7 +8,6 @@ use super::state::State;
 /// change is skipped.
 const ATTEMPTS: usize = 20;
 
-/// Returns the mapping after `changes` random changes.
 pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, changes: usize) -> State {
     let mut state = state.clone();
     let mut edit = Edit::default();
@@ -28,27 +27,23 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
 
 type Kind = fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool;
 
-/// Kinds of random changes. Each function writes a change of block `b` into the edit, and returns false if there is none.
+/// Kinds of random changes of a mapping. Each function writes a change of the block of stages `b` into an edit, and returns false if there is none.
 const KINDS: [Kind; 5] = [move_border, exchange_host, move_host, merge, split];
 
-/// Writes a random change into the edit; returns false if the selected kind of change is impossible.
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
     let b = search.sequence.below(state.pieces.len());
     edit.clear();
     KINDS[search.sequence.below(KINDS.len())](search, state, b, edit)
 }
 
-/// Returns the hosts of block `b` except the host `removed`.
 fn without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
     state.pieces[b].hosts.iter().copied().filter(move |&p| p != removed)
 }
 
-/// Returns a random host of block `b`.
 fn any_host(search: &mut Search<'_>, state: &State, b: usize) -> usize {
     state.pieces[b].hosts[search.sequence.below(state.pieces[b].hosts.len())]
 }
 
-/// Moves stages between block `b` and the next block.
 fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let piece = &state.pieces[b];
@@ -59,7 +54,6 @@ fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit
     true
 }
 
-/// Exchanges a host of block `b` with a host of another block, or replaces it by an unused processor.
 fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     let old = any_host(search, state, b);
@@ -72,7 +66,6 @@ fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     new != old
 }
 
-/// Moves a host of block `b` to another block, or removes it.
 fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let pieces = &state.pieces;
     if pieces[b].hosts.len() == 1 {
@@ -88,7 +81,6 @@ fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) 
     true
 }
 
-/// Merges block `b` with the next block.
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let Some(next) = state.pieces.get(b + 1) else { return false };
     let stages = state.pieces[b].stages.start..next.stages.end;
@@ -102,7 +94,6 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> b
     true
 }
 
-/// Splits block `b` in two.
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
     let piece = &state.pieces[b];
     if piece.stages.len() == 1 {

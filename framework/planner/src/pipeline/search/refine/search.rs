@@ -8,7 +8,6 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::search::stop::Stop;
 use crate::random::Random;
 
-/// Local search with its budget, and the best edit (change of the mapping) of the current step.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Search<'a> {
     pub(super) judge: Judge<'a>,
@@ -35,7 +34,7 @@ impl<'a> Search<'a> {
         self.judge.effort < self.limit && !self.stop.is_set()
     }
 
-    /// Evaluates one move and keeps it if it is the best of this step so far. Returns false once the budget is spent.
+    /// Evaluates one move and keeps it if it is the best of this step so far. Returns false once the budget of evaluations is spent.
     pub(super) fn offer(&mut self, state: &State, edit: &mut Edit) -> bool {
         if self.judge.effort >= self.limit {
             return false;

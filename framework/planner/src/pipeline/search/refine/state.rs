@@ -15,7 +15,7 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 use crate::range::is_less;
 
-/// Quality of a mapping: first its production time, then a measure of the number of blocks that are about as slow.
+/// Quality of a mapping: first its production time, then a measure of the number of blocks of stages that are about as slow.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pipeline) struct Score {
     pub(in crate::pipeline) time: f64,
@@ -33,20 +33,17 @@ impl Score {
     }
 }
 
-/// Block of stages with its hosts and times.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct Piece {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Seconds that an item takes on each host of the block.
     pub(in crate::pipeline) times: Vec<f64>,
-    /// Seconds per item of the block if its hosts had no other block.
+    /// Seconds per item of the block of stages, if its processors ran no other block.
     pub(in crate::pipeline) alone: f64,
-    /// Seconds per item of the block, given the load that other blocks put on its hosts.
+    /// Seconds per item of the block of stages, given the load that other blocks put on its processors.
     pub(in crate::pipeline) time: f64,
 }
 
-/// Pipeline, costs and rules, which all mappings of one search have in common.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Problem<'a> {
     pub(in crate::pipeline) spec: &'a PipelineSpec,
@@ -82,26 +79,25 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Mapping with the data that are needed to evaluate its edits.
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) pieces: Vec<Piece>,
-    /// Number of blocks that each processor hosts.
+    /// Number of blocks of stages that each processor runs.
     pub(in crate::pipeline) uses: Vec<u32>,
-    /// Number of processors that host more than one block.
+    /// Number of processors that run more than one block of stages.
     crowded: usize,
     pub(in crate::pipeline) score: Score,
 }
 
-/// Number of links and blocks that count as one mapping in `Judge::effort`: to compute their times takes about as long as to evaluate a mapping
-/// without shared processors.
+/// Number of times (of links or blocks of stages) whose computation counts as one evaluated mapping in the effort of the search, because it takes
+/// about as long.
 const WORTH_ONE_MAPPING: usize = 128;
 
 /// Block of the mapping that would result from an edit.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     source: Source,
-    /// Range of the block's times in `Judge::fresh`, if the times were computed again for this edit.
+    /// Range of the times of the block of stages in `Judge::fresh`, if the times were computed again for this edit.
     fresh: Option<(usize, usize)>,
 }
 
@@ -111,7 +107,6 @@ enum Source {
     New(usize),
 }
 
-/// Evaluates edits of mappings, and reuses its working memory.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Judge<'a> {
     pub(in crate::pipeline) problem: Problem<'a>,
@@ -120,7 +115,6 @@ pub(in crate::pipeline) struct Judge<'a> {
     fresh: Vec<f64>,
     seen: Vec<u64>,
     generation: u64,
-    /// Number of evaluated mappings.
     pub(in crate::pipeline) evaluations: usize,
     /// Number of evaluated mappings, weighted by the number of links between replicas, which is a measure of the computing time of the search.
     pub(in crate::pipeline) effort: usize,
@@ -142,7 +136,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Creates the search state of a valid mapping.
     pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
         let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
         self.state_of(pieces)
@@ -173,7 +166,6 @@ impl<'a> Judge<'a> {
         State { pieces, uses, crowded, score: Score { time, crowd } }
     }
 
-    /// Returns the search state after an edit of the mapping.
     pub(in crate::pipeline) fn apply(&mut self, state: &State, edit: &mut Edit) -> State {
         let mut blocks = Vec::with_capacity(state.pieces.len() + 2);
         let keep = |piece: &Piece| (piece.stages.clone(), piece.hosts.clone());
@@ -247,12 +239,10 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns true if the rules permit these stages on several processors.
     pub(in crate::pipeline) fn may_replicate(&self, stages: &Range<usize>) -> bool {
         self.problem.may_replicate(stages)
     }
 
-    /// Returns true if the rules permit an edit of the mapping, whatever its score.
     pub(in crate::pipeline) fn allows(&mut self, state: &State, edit: &mut Edit) -> bool {
         edit.new_blocks().all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
             && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
@@ -265,7 +255,7 @@ impl<'a> Judge<'a> {
         self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
-    /// Returns the seconds that an item of block `b` would take if processor `p` were its only host.
+    /// Returns the seconds that an item would take in the block of stages `b` if processor `p` were its only host.
     pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -276,7 +266,6 @@ impl<'a> Judge<'a> {
         self.fresh[0]
     }
 
-    /// Returns true if no host occurs twice in the list.
     fn distinct(&mut self, hosts: &[usize]) -> bool {
         self.generation += 1;
         hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.generation) != self.generation)
@@ -296,7 +285,6 @@ impl<'a> Judge<'a> {
         state.crowded
     }
 
-    /// Lists the blocks of the mapping that would result from the edit.
     fn lay_out(&mut self, state: &State, edit: &mut Edit) {
         self.entries.clear();
         let old = |i: usize| Entry { source: Source::Old(i), fresh: None };
@@ -309,7 +297,7 @@ impl<'a> Judge<'a> {
         self.entries.extend((next..state.pieces.len()).map(old));
     }
 
-    /// Computes the times per item of the edit's new blocks, and of other blocks that have a new neighbour on either side.
+    /// Computes the times per item of the edit's new blocks of stages, and of other blocks that have a new neighbour on either side.
     fn compute_times(&mut self, state: &State, edit: &Edit) {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
@@ -358,7 +346,6 @@ fn hosts<'b>(state: &'b State, edit: &'b Edit, source: Source) -> &'b [usize] {
     }
 }
 
-/// Returns the number of blocks on processor `p` that an edit removes.
 fn taken_out(state: &State, edit: &Edit, p: usize) -> u32 {
     edit.old_blocks().filter(|&b| state.pieces[b].hosts.contains(&p)).count() as u32
 }

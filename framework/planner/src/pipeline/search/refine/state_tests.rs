@@ -4,7 +4,6 @@ use super::*;
 use crate::pipeline::{Mapping, StageSpec};
 use crate::platform::{Link, Platform};
 
-/// The predicted time of an edit must equal the time of the mapping after the edit.
 #[test]
 fn incremental_times_equal_recomputed_times() {
     let mut spec = PipelineSpec::new(3.0);
