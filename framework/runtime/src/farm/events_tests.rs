@@ -8,7 +8,6 @@ use crate::error::BoxError;
 use crate::observe::{Event, read};
 use crate::session::{Config, run};
 
-/// Runs a farm of `tasks` tasks on four ranks, and returns all events that it wrote to the log.
 fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));

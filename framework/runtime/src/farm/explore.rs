@@ -35,7 +35,6 @@ impl<I> More<I> {
         self.tasks.push(task);
     }
 
-    /// Removes and returns the added tasks, in the order in which they were added.
     pub(super) fn take(&mut self) -> Vec<I> {
         std::mem::take(&mut self.tasks)
     }
@@ -51,7 +50,6 @@ impl<I> Extend<I> for More<I> {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part<I> {
     pub(super) task: I,
-    /// Number of the task in the worklist.
     number: u64,
     /// True if a rank may have died in a task from which this task descends: each task of such a subtree runs separately, so that the task that
     /// ends processes is found.
@@ -179,7 +177,6 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Worker of an exploration (tasks that create tasks). It searches the tree of tasks depth first, from the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,
@@ -200,7 +197,7 @@ where
         // rank may have died in any of them.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
-        // Tasks that were created and not run. The next task to run is the last one.
+        // Created tasks that have not run yet; the next task to run is the last one.
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();

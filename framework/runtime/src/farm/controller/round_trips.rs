@@ -27,12 +27,10 @@ impl RoundTrips {
         forget(&mut self.bulk);
     }
 
-    /// Returns the time that all round trips together have taken.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// Returns the shortest measured round trip, in seconds, of an empty message between rank 0 and a worker.
     pub(super) fn round(&self) -> Option<f64> {
         self.empty.iter().copied().reduce(f64::min)
     }
@@ -48,7 +46,6 @@ impl RoundTrips {
     }
 }
 
-/// Removes the oldest round trips if more than [`ROUND_TRIPS`] are kept.
 fn forget<T>(values: &mut VecDeque<T>) {
     while values.len() > ROUND_TRIPS {
         values.pop_front();
