@@ -1,4 +1,4 @@
-//! Options of a farm.
+//! Options of a farm, such as retries and limits, as set by its builder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the time without a message after which a worker that runs tasks on a separate thread counts as dead.
     pub(crate) fn silence(&self, config: &Config) -> Duration {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
     }

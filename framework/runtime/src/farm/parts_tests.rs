@@ -1,11 +1,10 @@
-//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators of tasks with
-//! any size hint.
+//! Tests that the sink receives the first results early, and that ranks run few more tasks after the sink has ended the run. The
+//! iterators of tasks give various size hints.
 
 use std::sync::{Condvar, Mutex};
 
 use super::*;
 
-/// Gate at which tasks wait until the sink has received a result.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -18,7 +17,6 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Waits until the gate is open, which is when the sink has received a result; panics after 60 s.
     fn pass(&self) {
         let wait = self.opened.wait_timeout_while(self.is_open.lock().unwrap(), LONG, |is_open| !*is_open);
         assert!(!wait.unwrap().1.timed_out(), "the sink has had nothing");

@@ -34,13 +34,10 @@ pub(crate) struct ResultJournal {
     /// Numbers of the journal records of the current set of tasks. Empty in an exploration (tasks that create tasks), where tasks and records are
     /// numbered differently.
     records: Range<u64>,
-    /// Number of the next record to be written.
     next: u64,
-    /// True while known results of an exploration (tasks that create tasks) are read from the journal.
     replaying: bool,
 }
 
-/// Kind of run that a journal records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A stream of tasks. Failed tasks are not recorded, so they are tried again.
@@ -52,7 +49,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the version of the layout of the records. It contains the version of armature, because the encoding of results depends on it.
+    /// Version of the layout of the records. It contains the version of armature, because the encoding of results depends on it.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -98,7 +95,7 @@ impl ResultJournal {
         Ok(ResultJournal { journal, known, records_of_deaths, clock, kind, records, next, replaying })
     }
 
-    /// Begins the next set of tasks of an iteration, and records its digest. Returns the tasks.
+    /// Begins the next set of tasks of an iteration, and records its digest.
     ///
     /// # Errors
     /// If the journal contains a different set of tasks here, or the tasks cannot be encoded.
@@ -121,19 +118,17 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Returns true if the journal records tasks that failed at every attempt, besides results.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }
 
-    /// Returns the first task from number `from` on whose result or failure is known.
     pub(crate) fn next_known(&self, from: u64) -> Option<u64> {
         let Range { start, end } = self.records;
         let from = start.saturating_add(from).min(end);
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Returns the number of tasks of the stream or of the current set whose results are in the journal and have not been taken from it yet.
+    /// Number of tasks of the stream or of the current set whose results are in the journal and have not been taken from it yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
@@ -147,7 +142,7 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Returns the number of results in the journal that were not taken: an earlier run has recorded them, and this run has not restored them.
+    /// Number of results that an earlier run has recorded and this run has not restored.
     pub(crate) fn untaken(&self) -> u64 {
         let mut results = self.known.len() as u64;
         // In iterations, a digest precedes the results of each set that has not begun.
@@ -161,12 +156,11 @@ impl ResultJournal {
         results
     }
 
-    /// Returns true while known results of an exploration (tasks that create tasks) are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
 
-    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were recorded.
+    /// Takes the next known result of an exploration (whose tasks create tasks), in the order in which results were recorded.
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
@@ -176,8 +170,8 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if no result of an exploration (tasks that create tasks) is left in the journal to be delivered, and the sink has received all
-    /// results so far (`is_idle` is true).
+    /// Ends the replay of an exploration once the journal has no further result and the sink has received all of them (`is_idle`).
+    /// Returns true if so.
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
@@ -193,8 +187,6 @@ impl ResultJournal {
         self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
-    /// Records the results of the tasks from number `first` on, and returns the results.
-    ///
     /// # Errors
     /// If a result cannot be encoded, or the file cannot be written. The error names the task.
     pub(crate) fn keep(&mut self, first: u64, results: Items, codec: &dyn Codec) -> Result<Items> {
@@ -227,12 +219,13 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts of tasks in which a rank may have died. In an exploration (tasks that create tasks), nothing is recorded.
+    /// Records the attempts of tasks in which a rank may have died.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
-        // Nothing is recorded for an exploration (tasks that create tasks), because the next run numbers its tasks differently.
+        // The next run of an exploration (whose tasks create tasks) numbers its tasks differently, so a record would name the wrong
+        // tasks.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
@@ -243,7 +236,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns a number that is not less than the number of each death in the journal, so that deaths in this run get higher numbers.
+    /// Lower bound for the numbers of new deaths, so that they are higher than those of all deaths in the journal.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
@@ -282,7 +275,6 @@ mod tests {
     use crate::wire::{Codec, Item};
 
     impl ResultJournal {
-        /// Removes and returns the result of a task like [`take`](ResultJournal::take), with the type of the result.
         pub(in super::super) fn take_typed<O: Item>(
             &mut self,
             task: u64,
