@@ -22,9 +22,8 @@ use crate::session::{Balance, Config};
 /// Instruction of rank 0 to all ranks of a loop: which units (rows or indices) move, and when ranks report their measurements next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
-    /// Numbers of units (rows or indices) that ranks send to other ranks; empty if nothing moves.
+    /// Movements of units (rows or indices) from rank to rank; empty if nothing moves.
     pub(super) moves: Vec<Move>,
-    /// Seconds until each rank reports its measurements again.
     pub(super) period: f64,
 }
 
@@ -39,7 +38,6 @@ pub(super) struct LoopController {
     real_time: bool,
     clock: Clock,
     events: EventLog,
-    /// State of each rank that has units, by rank number.
     ranks: Vec<RankState>,
     under_way: Option<Movement>,
     forced: Option<Random>,
@@ -53,9 +51,8 @@ pub(super) struct LoopController {
 /// Number of units (rows or indices) of a rank, and its measurements, both from its reports to rank 0.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// Number of units (rows or indices) that the rank held at its last report to rank 0.
+    /// Units (rows or indices) that the rank held at its last report to rank 0.
     held: u64,
-    /// True if the rank has reported its measurements since rank 0 last requested reports.
     has_reported: bool,
     /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units.
     sample: Sample,
@@ -64,7 +61,6 @@ struct RankState {
 }
 
 impl RankState {
-    /// Returns the rank's report for the balancer and begins a new sum of measurements.
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
@@ -75,7 +71,7 @@ impl RankState {
 
 /// Movement of units (rows or indices) between ranks that is in progress.
 struct Movement {
-    /// Number of units (rows or indices) that go to another rank in this movement.
+    /// Units (rows or indices) that go to another rank in this movement.
     units: u64,
     messages: u64,
     /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
@@ -162,7 +158,6 @@ impl LoopController {
         self.balancer
     }
 
-    /// Sets the minimum number of units (rows or indices) that each rank keeps when units move, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
@@ -174,7 +169,6 @@ impl LoopController {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Returns true if all ranks with units have reported measurements since rank 0 last requested reports.
     pub(super) fn is_due(&self) -> bool {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
@@ -226,11 +220,11 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// Passes the scheduler's quantum (time slice of a process) to the balancer: the largest of the ranks' estimates.
+    /// The balancer gets the largest of the ranks' estimates of the scheduler's quantum (time slice of a process).
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Sets the scheduler's quantum to zero in a simulator, where simulated hosts share their cores without time slices.
+            // Simulated hosts share their cores without time slices.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
@@ -253,8 +247,8 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Passes zero as the duration of a pass (`phase`) to the balancer, because reports are requested after a time and not after a number of
-        // passes.
+        // The balancer expects the duration of a pass; it is zero here, because reports are requested after a time and not after a
+        // number of passes.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -280,7 +274,8 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the measured cost of the movement of units in progress to the balancer, if all ranks have sent and received their units.
+    /// Reports the measured cost of the movement of units in progress to the balancer, if all ranks have sent and received their
+    /// units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -302,7 +297,8 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // A decision made while units were on their way between ranks is not logged, because it always keeps the distribution of units.
+        // A decision made while units were on their way between ranks always keeps the distribution of units, so the log leaves it
+        // out.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
@@ -323,12 +319,10 @@ impl LoopController {
         self.interactions
     }
 
-    /// Returns the number of movements of units (rows or indices) so far, including the one in progress.
     pub(super) fn movements(&self) -> u64 {
         self.movements + u64::from(self.under_way.is_some())
     }
 
-    /// Returns the reason for the last movement of units (rows or indices) between ranks.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
     }

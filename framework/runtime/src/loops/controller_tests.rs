@@ -5,7 +5,6 @@ use armature_planner::loops::LoopOptions;
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
-/// Returns a controller that decides about movements of units as soon as each rank has reported once.
 fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let config = Config::new();
@@ -16,7 +15,6 @@ fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     controller
 }
 
-/// Returns the measurements of a rank that has computed each of its `held` units once, in `seconds`.
 fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
     Sample {
         units: held as f64,
@@ -40,7 +38,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has sent the units that rank 0's directive moves to rank 1, but rank 1 has not received them yet.
+    // Rank 0 has sent units to rank 1, as the directive says, but rank 1 has not received them yet.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());

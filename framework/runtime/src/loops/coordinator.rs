@@ -21,7 +21,6 @@ pub(super) struct Coordinator {
     pub(super) first: Vec<u64>,
     start: Duration,
     pub(super) ended: Option<Duration>,
-    /// True if the job was asked to stop before all work is done.
     pub(super) stop_requested: bool,
     /// True if the run must stop early, when its next checkpoint is due.
     stops_at_checkpoint: bool,
@@ -32,13 +31,11 @@ pub(super) struct Coordinator {
 /// Distribution of units over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Number of units (rows or indices) of each rank at the end of the run.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }
 
 impl Coordinator {
-    /// Creates the coordinator of a run of the loop that begins now.
     pub(super) fn new(
         name: &str,
         controller: LoopController,
@@ -79,7 +76,7 @@ impl Coordinator {
         Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
-    /// Returns the number of the pass if a checkpoint with the units (rows or indices) as they are after `pass` passes is due.
+    /// Returns `pass` if a checkpoint is due that contains the units (rows or indices) as they are after `pass` passes.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.begin_if_due(pass, now))
     }
@@ -90,14 +87,13 @@ impl Coordinator {
         self.stop_requested |= !self.stops_at_checkpoint;
     }
 
-    /// Returns true if the run was asked to stop, and the time for that has come. Called at the end of a pass.
+    /// Must be called at the end of a pass. A requested stop may have to wait for the next checkpoint.
     pub(super) fn must_stop(&mut self, now: Duration) -> bool {
         let is_due = || self.snapshots.as_ref().is_some_and(|snapshots| snapshots.is_due(now));
         self.stop_requested |= self.stops_at_checkpoint && is_due();
         self.stop_requested
     }
 
-    /// Returns true if a checkpoint is being written.
     pub(super) fn is_saving(&self) -> bool {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }

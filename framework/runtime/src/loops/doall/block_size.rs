@@ -29,7 +29,7 @@ const WORTH: f64 = 0.03;
 /// Number of rounds of trials before the first choice of a block size. Each round tries every size once, so that a temporary slowdown of the machine
 /// affects all sizes. The fastest of the blocks of a size counts, because other programs can only slow a block down.
 const ROUNDS: u32 = 3;
-/// Number of blocks between the first choice of a block size and the next round of trials. It doubles with each choice.
+/// Number of blocks between the first choice of a block size and the next round of trials; doubled with each choice.
 const REVIEW: u64 = 64;
 
 /// Chooses the block size from the measured times of blocks.
@@ -39,7 +39,6 @@ const REVIEW: u64 = 64;
 /// rarely, to correct a choice that was made while the machine was slow.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
-    /// Block size (units per call of user code) that the user has set.
     set: Option<u64>,
     size: u64,
     /// Block sizes (units per call of user code) that were tried, in ascending order.
@@ -48,24 +47,21 @@ pub(super) struct BlockSize {
     trying: Option<usize>,
     /// Number of rounds of trials (each block size is tried once per round) that remain before the next choice of a block size.
     rounds: u32,
-    /// Number of blocks computed since the block size was last chosen, and number of blocks after which sizes are tried again.
+    /// Blocks computed since the block size was last chosen; `review` is the number of blocks after which sizes are tried again.
     done: u64,
     review: u64,
-    /// Block size (units per call of user code) that was chosen last.
     chosen: Option<u64>,
     /// Latest estimate of the seconds that a unit (row or index) takes; `None` before the first block.
     unit: Option<f64>,
     /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units, as estimated at the last choice of a block size.
     fixed: f64,
-    /// Largest number of units (rows or indices) that the rank has ever had left to compute.
     most: u64,
 }
 
-/// Block size (units per call of user code) that was tried, with the measured times of its last blocks.
+/// A block size (units per call of user code) with the measured times of its last blocks.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds per unit (row or index) in each of the last blocks of this size.
     unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -80,19 +76,17 @@ impl Candidate {
         self.next = (self.next + 1) % self.unit_times.len();
     }
 
-    /// Returns the seconds per unit (row or index) in the fastest of the last blocks of this size.
     fn unit(&self) -> f64 {
         self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the seconds that a block of this size takes at the speed of the fastest of its last blocks.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }
 }
 
 impl BlockSize {
-    /// Creates the choice of a block size (units per call of user code). A size `set` by the user stays fixed.
+    /// A block size `set` by the user (units per call of user code) stays fixed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -114,7 +108,7 @@ impl BlockSize {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// Returns the number of units in the next block, for a rank that has `left` units left to compute.
+    /// `left` is the number of units that the rank has left to compute.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -139,7 +133,6 @@ impl BlockSize {
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
-    /// Records that the rank has computed a block of `units` units in the time `took`.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
         if self.set.is_some() || units == 0 {
             return;
@@ -184,7 +177,6 @@ impl BlockSize {
         }
     }
 
-    /// Ends a round of trials, in which each block size was tried once.
     fn end_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
         if self.rounds > 0 {
@@ -202,7 +194,6 @@ impl BlockSize {
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
     }
 
-    /// Chooses the best of the block sizes (units per call of user code) that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
         // The time of a block is a linear function of its size. The fixed cost, its intercept, is estimated from short blocks, because in long blocks
@@ -226,7 +217,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// Starts the trials of block sizes again, because a unit now takes `unit` seconds.
+    /// All block sizes are tried again when a unit takes `unit` seconds, unlike before.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -245,7 +236,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Simulates `blocks` calls of user code that each take `fixed` seconds, and `unit` seconds for each unit in addition.
+    /// Each of the `blocks` simulated calls of user code takes `fixed` seconds, and `unit` seconds more for each unit.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {

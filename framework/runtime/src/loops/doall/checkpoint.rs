@@ -31,7 +31,7 @@ pub(super) struct Checkpoints {
     pub(super) before: u64,
 }
 
-/// Looks for a checkpoint of the loop. If there is one, reads from it the units (rows or indices) of `range`, which this rank is to hold.
+/// Looks for a checkpoint of the loop. If there is one, reads the units (rows or indices) of `range`, which this rank will hold.
 ///
 /// # Errors
 /// The errors of [`starting_point`] and [`load`].
@@ -54,7 +54,7 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Returns the units (rows or indices) of `range` from the loaded pieces of a checkpoint. The pieces contain at least this range.
+/// The loaded pieces of the checkpoint contain at least the units (rows or indices) of `range`.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
