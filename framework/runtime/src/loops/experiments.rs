@@ -8,7 +8,6 @@ use super::settings::{Settings, loop_options};
 use super::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, ParallelFor, Stencil, StencilLoop, Table, TableLoop};
 
 impl Settings {
-    /// Returns the default options of a loop.
     pub fn new() -> Self {
         Settings::default()
     }
@@ -37,7 +36,6 @@ impl Settings {
     }
 }
 
-/// Adds the method `settings` to the builder of a loop.
 macro_rules! takes_settings {
     () => {
         /// Replaces all options of the loop that were set before this call.

@@ -35,7 +35,7 @@ impl DoAll for Counter {
         if self.killed.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
             return Err("enough".into());
         }
-        // Pauses, to give the disk time to write a checkpoint.
+        // Gives the disk time to write a checkpoint.
         std::thread::sleep(Duration::from_micros(50));
         rows.iter_mut().for_each(|x| *x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         names.iter_mut().for_each(|name| name.truncate(1));
@@ -43,7 +43,6 @@ impl DoAll for Counter {
     }
 }
 
-/// Runs a loop of several passes with checkpoints in `dir`.
 fn run_passes(
     ranks: usize,
     dir: &Path,

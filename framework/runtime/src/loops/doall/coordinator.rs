@@ -18,12 +18,11 @@ use crate::observe::Progress;
 struct WorkerState {
     /// Number of the last directive that the rank had carried out when it sent its last report.
     round: Option<u64>,
-    /// Number of computations of units (rows or indices) that the rank has done in this pass.
+    /// Computations of units (rows or indices) that the rank has done in this pass.
     done: u64,
-    /// Estimated number of computations of units (rows or indices) that the rank still has to do in this pass.
+    /// Estimated computations of units (rows or indices) that the rank still has to do in this pass.
     undone: u64,
     held: u64,
-    /// Number of units (rows or indices) that the rank computes per second.
     rate: Option<f64>,
     /// Time on rank 0's clock, in seconds, for which `done`, `undone` and `rate` hold: that of the rank's last report, or of the last extrapolation.
     at: f64,
@@ -38,7 +37,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Returns the seconds that the rank still has to compute at time `now`, if its rate (units per second) stays the same.
+    /// Seconds that the rank still has to compute after time `now`, if its rate (units per second) stays the same.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -66,7 +65,6 @@ pub(super) struct DoAllCoordinator {
     /// Number of times that each unit is computed in a pass. It is greater than one if passes without barriers between them (`NOWAIT`) are combined
     /// to one pass.
     times: u64,
-    /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
     /// True if rank 0 waits until every rank, even one without units to compute, has reported that it has carried out the last directive.
@@ -80,7 +78,7 @@ pub(super) struct DoAllCoordinator {
 }
 
 impl DoAllCoordinator {
-    /// Creates the coordinator for `passes` passes, in each of which each unit (row or index) is computed `times` times.
+    /// In each of the `passes` passes, each unit (row or index) is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         DoAllCoordinator {
@@ -125,8 +123,8 @@ impl DoAllCoordinator {
         }
         if self.is_pass_finished() {
             if self.of_run.must_stop(now) && self.is_stopping() {
-                // Waits until the checkpoint that is being written is complete. The last checkpoint is written then, and when it is complete as well,
-                // or cannot be written, the run ends: rank 0 reports to all ranks which passes are kept.
+                // While a checkpoint is being written, no directive is due. If the run was asked to stop, a last checkpoint follows,
+                // and the run ends when that one is complete or cannot be written.
                 if self.of_run.is_saving() {
                     return Ok(None);
                 }
@@ -171,13 +169,12 @@ impl DoAllCoordinator {
         Ok(None)
     }
 
-    /// Estimates for time `now` the undone computations of all ranks. The ranks report at different times, up to the duration of a block of the
-    /// slowest rank apart, and their counts must be comparable.
+    /// The ranks report at different times, up to the duration of a block of the slowest rank apart, so their counts are comparable
+    /// only after an extrapolation to the same time.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
 
-    /// Returns the number of computations of units that all ranks together still have to do in this pass.
     fn undone(&self) -> u128 {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
@@ -192,7 +189,7 @@ impl DoAllCoordinator {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // The cast is lossless: `held` is at most the number of units of the loop, which fits into `u64`.
+            // Lossless: `held` is at most the number of units of the loop, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
         // Each rank keeps at least one unit, because rank 0 has no measurements of a rank without units and would not notice that it becomes faster.
@@ -207,7 +204,7 @@ impl DoAllCoordinator {
         Ok(instruction)
     }
 
-    /// Returns the ranks whose reports of measurements rank 0 still needs for a decision about movements of units.
+    /// Returns the ranks without whose reports of measurements rank 0 cannot decide about movements of units.
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -215,7 +212,6 @@ impl DoAllCoordinator {
             .filter(|(_, worker)| worker.round != Some(self.round) && (self.all_answer || !worker.is_idle()))
     }
 
-    /// Returns true if all units of the pass have been computed and no units are in transit.
     fn is_pass_finished(&self) -> bool {
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
@@ -234,7 +230,7 @@ impl DoAllCoordinator {
         Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
     }
 
-    /// Decides on the distribution of units at the beginning of a pass, in which all units have yet to be computed.
+    /// Distributes the units at the beginning of a pass, in which all of them have yet to be computed.
     fn distribute(&mut self) -> Result<Instruction> {
         for worker in &mut self.workers {
             (worker.done, worker.undone) = (0, worker.held * self.times);
@@ -242,12 +238,10 @@ impl DoAllCoordinator {
         self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
     }
 
-    /// Returns true if the job was asked to stop and the present pass is not the last one.
     fn is_stopping(&self) -> bool {
         self.of_run.stop_requested && self.pass < self.passes
     }
 
-    /// Returns the number of passes done if the run has ended before its last pass.
     pub(super) fn stopped_after(&self) -> Option<u64> {
         (self.of_run.ended.is_some() && self.is_stopping()).then_some(self.pass)
     }
@@ -282,7 +276,7 @@ impl DoAllCoordinator {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // A directive that begins a pass clears the record of idle ranks: a rank counts as idle only after a new report.
+            // A rank counts as idle only after a report in the new pass.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
@@ -310,7 +304,6 @@ impl DoAllCoordinator {
     /// Returns the progress of the run. `before` is the number of passes of earlier runs. In a loop until convergence, `at_most` is the maximum
     /// number of passes of all runs together.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // Number of computations of units (rows or indices) in `passes` passes; saturating.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -327,7 +320,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// Returns the work statistics of each rank in the run. The time between a rank's last report and the end of the run counts as waiting.
+    /// The time between a rank's last report and the end of the run counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -337,7 +330,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of a loop of `passes` passes, and what the next run needs. `block` is the final block size (units per call of user code).
+    /// `block` is the final block size (units per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

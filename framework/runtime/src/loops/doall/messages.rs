@@ -17,7 +17,6 @@ use crate::persist::snapshot::Written;
 
 messages! {
     "a DOALL loop":
-    /// Message of a DOALL loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
         /// Units sent to rank 0, which gathers all units.
@@ -25,7 +24,6 @@ messages! {
     }
     /// Message from a worker to the coordinator: a report of measurements, or the pieces that the worker has written to a checkpoint.
     pub(super) enum ToCoordinator {
-        /// Report of a worker's measurements and of its remaining work in this pass.
         Report(report: Report) = 24,
         /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which its units were in
         /// that state.
@@ -33,9 +31,8 @@ messages! {
     }
     /// Message to a worker: a directive of rank 0, or units from another worker.
     pub(super) enum ToWorker<U: Infallible => Body> {
-        /// Directive (decision of rank 0) to all workers.
         Directive(directive: Directive) = 48,
-        /// [Units](UnitMigration) of the loop (rows or indices) that another worker sends, because a directive of rank 0 moves them.
+        /// Units (rows or indices of the loop) that another worker sends, because a directive of rank 0 moves them.
         Units(units: U) = 49 raw,
     }
 }
@@ -43,11 +40,10 @@ messages! {
 /// Report of a rank to the coordinator: its units, its computations in this pass, and its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Time at which the rank sent this report, in seconds on the rank's clock.
+    /// Time at which this report was sent, in seconds on the sender's clock.
     pub(super) at: f64,
     /// Number of the last directive of rank 0 that the rank has carried out.
     pub(super) round: u64,
-    /// Number of computations of units (rows or indices) that the rank has done in this pass over the units.
     pub(super) done: u64,
     /// Number of units (rows or indices of the loop) that the rank holds, whether it has computed them in this pass or not.
     pub(super) held: u64,
@@ -63,7 +59,6 @@ pub(super) struct Report {
 pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
-    /// Transfers of units (rows or indices of the loop) between ranks.
     pub(super) moves: Vec<Transfer>,
     /// Seconds until each rank sends its next report of measurements.
     pub(super) period: f64,
@@ -74,18 +69,14 @@ pub(super) struct Directive {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Ranks continue with the present pass over the units (rows or indices) of the loop.
     Continue,
     /// Each rank reports after its present block (units of one call of user code), because another rank has run out of units. Unlike other
     /// directives, this one has the same number as the directive before it.
     ReportSoon,
-    /// Ranks begin the next pass over the units (rows or indices) of the loop.
     BeginPass,
-    /// Ranks end the run of the loop.
     End,
 }
 
-/// Transfer of units (rows or indices of the loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) from: usize,
@@ -98,7 +89,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Returns the number of computations of units to transfer if the sender still has to do `left` of them.
+    /// `left` is the number of computations of units that the sender still has to do.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
@@ -123,7 +114,7 @@ impl<U> UnitMigration<U> {
 }
 
 impl<U: Units> UnitMigration<U> {
-    /// Encodes the units as a message for another worker, or, with [`Tag::Gather`], for the rank that gathers all units.
+    /// With [`Tag::Gather`], the message goes to the rank that gathers all units; otherwise to another worker.
     pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
         frame(run, tag, 64, |head, parts| {
             let mut packer = Packer::behind(take(head), take(parts));
@@ -140,7 +131,7 @@ impl<U: Units> UnitMigration<U> {
         })
     }
 
-    /// Decodes units of a loop that has `units` units in total, and rejects unit numbers beyond that.
+    /// Rejects numbers of units that a loop of `units` units does not have.
     pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;
@@ -168,7 +159,6 @@ impl<U: Units> UnitMigration<U> {
     }
 }
 
-/// Returns the error for a message that rank `from` must not send at this point.
 pub(super) fn unexpected(from: usize, what: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which the loop does not expect here"))
 }

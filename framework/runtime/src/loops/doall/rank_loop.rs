@@ -16,7 +16,6 @@ use crate::loops::units::Units;
 use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
-/// DOALL loop on one rank: what is kept from one run of the loop to the next.
 pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
@@ -24,11 +23,10 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) worker: Worker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
-    /// Number of runs of the loop that this rank has begun.
     pub(super) runs: u64,
     /// True if a unit (row or index) may be computed again before all other units have been computed in the present pass.
     pub(super) nowait: bool,
-    /// This rank's checkpoint writer, if the loop has checkpoints. Only the loop's first run writes checkpoints.
+    /// Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
     /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
@@ -69,15 +67,13 @@ impl<U: Units> RankLoop<U> {
         self.block_size = BlockSize::new(self.settings.block_size);
     }
 
-    /// Checks that all options that are set exist for this kind of loop.
-    ///
     /// # Errors
     /// If an option is set that this kind of loop does not have.
     pub(in crate::loops) fn check(&self, kind: LoopKind, rank: usize) -> Result<()> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
-    /// Checks that no checkpoint is set, for a loop that runs several times, as a loop until convergence does.
+    /// A loop that runs several times, as a loop until convergence does, cannot have a checkpoint.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a checkpoint is set.
@@ -87,8 +83,8 @@ impl<U: Units> RankLoop<U> {
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
-    /// Distributes the units by the speeds that are known before the job starts, unless the program has set shares. Called before the first
-    /// [`wants`](RankLoop::wants) of a run.
+    /// Units are distributed by the speeds of the ranks that are known before the job starts, unless the program has set shares. Must
+    /// be called before the first [`wants`](RankLoop::wants) of a run.
     pub(in crate::loops) fn expect_speeds(&mut self, config: &Config) {
         self.settings.speeds = config.speeds();
     }
@@ -110,8 +106,6 @@ impl<U: Units> RankLoop<U> {
         self.settings.first(self.units, ranks).map_err(|error| error.in_loop(&self.name))
     }
 
-    /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
-    ///
     /// # Errors
     /// If `units` does not hold the data of as many units as `range` has, or the data cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
@@ -176,12 +170,11 @@ impl<U: Units> RankLoop<U> {
         Ok(passes - before)
     }
 
-    /// Adds the name of the loop to an error, unless the error came from another rank.
+    /// Adds the name of the loop to an error that arose on this rank.
     pub(in crate::loops) fn placed(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) }
     }
 
-    /// Returns copies of this rank's units (rows or indices with their data), as a message.
     pub(in crate::loops) fn copies(&self) -> UnitMigration<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         UnitMigration { round: 0, segments: self.worker.unit_queue.segments().map(copy).collect() }

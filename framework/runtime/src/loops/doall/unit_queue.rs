@@ -26,17 +26,14 @@ pub(in crate::loops) struct Segment<U> {
 }
 
 impl<U> Segment<U> {
-    /// Creates a segment (sequence of consecutive units) that need not be computed.
     pub(in crate::loops) fn new(first: u64, count: u64, units: U) -> Self {
         Segment { first, count, left: 0, done: 0, units }
     }
 
-    /// Returns this segment of units, changed so that each of its units is to be computed `left` times.
     pub(super) fn due(self, left: u64) -> Self {
         Segment { left, done: 0, ..self }
     }
 
-    /// Returns the number of computations that the units of this segment still need.
     fn undone(&self) -> u64 {
         self.left * self.count - self.done
     }
@@ -50,7 +47,6 @@ impl<U> Segment<U> {
         }
     }
 
-    /// Returns true if the first unit of `other` comes directly after the last unit of this segment.
     fn is_before(&self, other: &Self) -> bool {
         self.first + self.count == other.first
     }
@@ -59,7 +55,7 @@ impl<U> Segment<U> {
 impl<U: Units> Segment<U> {
     /// Returns true if appending the units of `other` to this segment copies few units: not many more than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // Lossless, because the number of units in memory fits into `usize`.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -68,7 +64,6 @@ impl<U: Units> Segment<U> {
     }
 }
 
-/// Block of consecutive units (rows or indices) that user code computes in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::loops) struct UnitBlock {
     pub(in crate::loops) range: Range<u64>,
@@ -90,7 +85,6 @@ pub(super) struct UnitQueue<U> {
     current: usize,
     held: u64,
     undone: u64,
-    /// True if this rank has received segments (sequences of units) since it last merged neighbouring segments.
     loose: bool,
 }
 
@@ -99,12 +93,10 @@ impl<U: Units> UnitQueue<U> {
         UnitQueue { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
-    /// Returns the number of units (rows or indices of the loop) that this rank holds.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Returns the number of computations of units that this rank still has to do.
     pub(super) fn undone(&self) -> u64 {
         self.undone
     }
@@ -114,7 +106,6 @@ impl<U: Units> UnitQueue<U> {
         self.segments.get(self.current).map_or(0, |segment| segment.left)
     }
 
-    /// Adds a segment (sequence of consecutive units) to the queue, unless it is empty.
     pub(super) fn receive(&mut self, segment: Segment<U>) {
         if segment.count > 0 {
             self.held += segment.count;
@@ -124,7 +115,6 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Begins a pass, in which each unit (row or index) of this rank is to be computed `times` times.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
@@ -175,18 +165,16 @@ impl<U: Units> UnitQueue<U> {
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // The cast to `usize` is lossless, because the units are in memory.
+        // Lossless, because the number of units in memory fits into `usize`.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
-    /// Puts back the data of a segment (sequence of units), which user code had for computing a block.
     pub(super) fn return_units(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
         }
     }
 
-    /// Marks the units of `block`, which [`next`](UnitQueue::next) returned, as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.record_computed(block.len());
@@ -200,7 +188,6 @@ impl<U: Units> UnitQueue<U> {
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {
-            // The units to remove are taken from the segment that has been computed least often; if there are several, from the last of them.
             let behind = self.segments.iter().enumerate().max_by_key(|(at, segment)| (segment.left, *at));
             let Some(at) = behind.filter(|(_, segment)| segment.left > 0).map(|(at, _)| at) else { break };
             let segment = &mut self.segments[at];
@@ -216,7 +203,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // The cast to `usize` is lossless, because the units are in memory.
+                // Lossless, because the number of units in memory fits into `usize`.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.record_computed(0);

@@ -6,7 +6,6 @@ fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
     Segment::new(units.start, units.end - units.start, rows).due(1)
 }
 
-/// Returns the data that user code receives for a block of units.
 fn data(unit_queue: &mut UnitQueue<Rows<u64>>, block: &UnitBlock) -> Vec<u64> {
     let (mut units, at) = unit_queue.take_out(block).unwrap();
     let data = units.slices(at..at + block.len() as usize).to_vec();
@@ -103,8 +102,8 @@ fn units_of_earlier_passes_are_computed_first() {
         [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
         [10..14, 14..16, 10..14]
     );
-    // The segment (sequence of units) in the queue has begun its second pass. The received units have not done their first pass, and are computed
-    // after the begun pass of that segment.
+    // The segment (sequence of consecutive units) in the queue has begun its second pass, which comes before the first pass of the
+    // received units.
     unit_queue.receive(segment(16..19).due(3));
     assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
     assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);

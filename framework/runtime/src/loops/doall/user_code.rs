@@ -44,17 +44,14 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for the user code of a DOALL loop: creating units, or computing a block of them.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
-    /// Create the data of the units (rows or indices) of this range.
     Create(Range<u64>),
     /// Compute a block of units. `units` is the data of the segment (sequence of consecutive units) that contains the block, which begins at index
     /// `at` in it. `pass` is the number of the pass, if the run has several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
-/// Result of a task of user code: created units, or a computed block of units.
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
@@ -62,14 +59,14 @@ pub(in crate::loops) enum Done<U> {
     Block(Range<u64>, U, BlockTime),
 }
 
-/// User code of a loop whose units are stored as `U`. This trait hides the user's own type from the code that executes runs.
+/// Hides the type of the user's loop from the code that executes runs. The data of the loop's units (rows or indices) are stored as
+/// `U`.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
-    /// Computes the units (rows or indices) in `range`. Their data begin at index `at` in `units`.
+    /// The data of the units (rows or indices) in `range` begin at index `at` of `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
-    /// Returns the number of the unit (row or index) in which user code failed, if it is known.
     fn failed_in(&self) -> Option<u64> {
         None
     }
@@ -81,13 +78,12 @@ impl<L: DoAll> Body<L::Units> for L {
     }
 
     fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // Lossless, because the number of units in memory fits into `usize`.
         let count = (range.end - range.start) as usize;
         DoAll::compute(self, range, units.slices(at..at + count))
     }
 }
 
-/// User code of a DOALL loop on one rank.
 pub(super) struct LoopCode<'l, U> {
     pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
@@ -147,7 +143,7 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// User code of a loop whose caller processes ranges of indices itself: keeps the next block for the caller.
+/// Stands for user code in a loop whose caller processes ranges of indices itself: it keeps the next block for the caller.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
@@ -191,8 +187,6 @@ impl UserCode for ByCaller {
     }
 }
 
-/// Creates the data of the units in `range`.
-///
 /// # Errors
 /// The error of [`DoAll::create`], with the numbers of the units.
 pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
@@ -202,7 +196,7 @@ pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     })
 }
 
-/// Adds the numbers of the units (rows or indices) and of the pass to an error of user code. `base` is the number of the loop's first unit.
+/// `base` is the number of the loop's first unit (row or index).
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

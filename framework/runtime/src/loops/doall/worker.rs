@@ -14,13 +14,13 @@ const FIRST_PERIOD: f64 = 0.02;
 /// Movement of units between ranks, as long as not all units that this rank is to receive have arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks that send units to this rank in the movement, and whose units have not arrived yet.
+    /// Ranks from which units are still to arrive.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement, once the rank has sent and received all of them.
+/// Numbers of units that this rank has sent and received in a movement; set once both are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
@@ -30,20 +30,16 @@ pub(super) struct PartDone {
 /// Rank that is to receive units, and the message with these units.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
-/// State of a DOALL loop's worker on one rank. It has no clock and sends no messages.
+/// Worker of a DOALL loop on one rank. It has no clock and sends no messages.
 #[derive(Debug)]
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// Number of the last directive of rank 0 that this rank has carried out.
     round: u64,
-    /// Number of the present pass over the units of the loop, from 1.
     pass: u64,
     /// Number of times that a unit is computed in each pass: one, or more if several passes without barriers between them are combined to one.
     times: u64,
-    /// Number of computations of units (rows or indices) that this rank has done in this pass.
     done: u64,
-    /// True if the rank has reported its measurements since it carried out the last directive of rank 0.
     reported: bool,
     /// True if the rank has computed a block (units of one call of user code) since its last report to rank 0.
     worked: bool,
@@ -79,7 +75,8 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// Begins a run on rank `rank`: each unit is to be computed `times` times in each pass. If `eager` is true, the rank reports after every block.
+    /// Each unit is to be computed `times` times in each pass. If `eager` is true, the rank reports its measurements after every
+    /// block.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { rank, unit_queue, times, ..Worker::new() };
@@ -125,7 +122,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that has already reported itself idle does not report again after a directive of rank 0 that gives it no units.
+        // An idle rank that has reported this does not repeat the report after a directive of rank 0 that gives it no units.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -152,7 +149,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that arrived before the directive that orders their movement, which the rank has now carried out.
+    /// Adds units that had arrived before the directive that moves them, which is now carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -191,24 +188,22 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Records that this rank's part of a movement of units is complete, if all units that the rank is to receive have arrived.
+    /// A rank's part of a movement is complete when all units that the rank is to receive have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part in the movement since the last call.
+    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
 
-    /// Returns the next block to compute in one call of user code, of at most `most` units.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         self.unit_queue.next(most)
     }
 
-    /// Marks a block of units as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         self.done += block.len();
         self.worked = true;
@@ -235,7 +230,6 @@ impl<U: Units> Worker<U> {
         self.reported_idle = self.is_idle().then_some(self.done);
     }
 
-    /// Returns true if the rank has nothing to compute.
     pub(super) fn is_idle(&self) -> bool {
         self.unit_queue.undone() == 0
     }
@@ -244,7 +238,6 @@ impl<U: Units> Worker<U> {
         self.has_finished
     }
 
-    /// Returns the number of the last directive of rank 0 that this rank has carried out.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -254,12 +247,10 @@ impl<U: Units> Worker<U> {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of computations of units (rows or indices) that this rank has done in this pass.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Describes what this rank waits for when it is idle.
     pub(super) fn waits_for(&self) -> String {
         match &self.open {
             Some(open) => {
@@ -274,7 +265,6 @@ impl<U: Units> Worker<U> {
     }
 }
 
-/// Returns the error for units that have arrived although no directive of rank 0 moves them to this rank.
 fn unordered(from: usize, round: u64) -> Error {
     let text = format!("rank {from} sent units for directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)

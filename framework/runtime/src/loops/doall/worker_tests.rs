@@ -2,7 +2,6 @@ use super::*;
 use crate::loops::doall::messages::Transfer;
 use crate::loops::doall::unit_queue::Segment;
 
-/// Returns the worker of rank 1, which holds units 10 to 19.
 fn worker() -> Worker<Vec<u64>> {
     let mut worker = Worker::new();
     worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));

@@ -1,5 +1,5 @@
-//! Simulation of all workers of a grid loop in one thread, without transport. In a random order, messages between neighbours are delivered and
-//! workers take their next step.
+//! Simulation of all workers of a grid loop in one thread, without transport: in a random order, messages between neighbours are
+//! delivered and workers take their next step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,7 +15,6 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker has sent and that the simulation has not queued for delivery yet.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
@@ -29,7 +28,6 @@ impl Outgoing for Sent {
     }
 }
 
-/// Parameters of a simulated run of the loop.
 pub(super) struct Plan {
     pub(super) sweeps: u64,
     /// Number of sweeps between a directive of rank 0 and the movement of rows that it orders.
@@ -38,13 +36,11 @@ pub(super) struct Plan {
     pub(super) movements: usize,
 }
 
-/// Statistics of a simulated run of the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
     /// Largest number of rounds in which the rows of one movement were sent. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: usize,
-    /// Number of rows that moved between ranks.
     pub(super) sent: u64,
     /// Largest number of sweeps by which rank 0 was ahead of the last rank.
     pub(super) skew: u64,
@@ -96,7 +92,7 @@ pub(super) fn run<M: Worker>(
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
-                        // While rows are yet to move, rank 0 also sends a directive that moves no rows, like one for a checkpoint.
+                        // A directive that moves no rows, like one for a checkpoint, may follow while ordered rows are yet to move.
                         let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
                         worker.carry_out(directive, &mut out).unwrap();
                     }
@@ -137,7 +133,6 @@ pub(super) fn run<M: Worker>(
     outcome
 }
 
-/// Returns the position of each of `ranks` ranks in the chain of ranks that hold rows.
 pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {
     (0..ranks).map(move |rank| Position { rank, chain: ranks })
 }

@@ -13,7 +13,6 @@ use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 pub(super) struct Resumed {
     /// Schedule of the checkpoints, and records of their written parts; set on rank 0 only.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,
     /// Number of sweeps that an earlier start of the job has done.
     pub(super) before: u64,
@@ -24,15 +23,13 @@ pub(super) struct Resumed {
 /// State of a rank's checkpoint writer when the rank has done its last sweep.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// A part of the rank's rows was written. This message about it must be sent to the coordinator; more may follow.
+    /// A part of the rank's rows was written. The coordinator must receive this message about it; more may follow.
     Now(ToCoordinator),
-    /// A part of the rank's rows is still being written.
     Later,
-    /// All rows that belong to checkpoints have been written to files, and the coordinator has been told so.
+    /// All rows that belong to checkpoints are in files, and the coordinator knows it.
     Nothing,
 }
 
-/// Writer of a rank's rows to checkpoints.
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
     /// Number of passes that were done before this run, by earlier runs or an earlier job.
@@ -42,12 +39,12 @@ pub(super) struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Creates the writer of checkpoints for a run before which `before` passes were done.
+    /// Before the run, `before` passes were done by earlier runs.
     pub(super) fn new(writer: SnapshotWriter, before: u64, findings: Option<Findings>) -> Self {
         CheckpointWriter { writer, before, findings }
     }
 
-    /// Begins to write a checkpoint with the rows as they are before sweep `sweep` of the run.
+    /// The checkpoint contains the rows as they are before sweep `sweep` of the run.
     ///
     /// # Errors
     /// If the writer's thread cannot be started.

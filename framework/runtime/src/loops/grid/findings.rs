@@ -13,7 +13,7 @@ pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxE
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// Does nothing, for loops that have no results besides their rows.
+/// Placeholder for loops that have no results besides their rows.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }
@@ -29,17 +29,14 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Creates the storage for results of user code (findings) of a table with `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }
 
-    /// Replaces the stored results of user code by newer ones.
     pub(super) fn put(&self, bytes: Vec<u8>) {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Returns the stored results of user code in the form of a checkpoint piece that contains no rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())
