@@ -46,6 +46,7 @@ pub trait DoAll: Send {
 
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
+    /// Create the data of the units (rows or indices) of this range.
     Create(Range<u64>),
     /// Compute a block of units. `units` is the data of the segment (sequence of consecutive units) that contains the block, which begins at index
     /// `at` in it. `pass` is the number of the pass, if the run has several.

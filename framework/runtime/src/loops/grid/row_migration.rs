@@ -10,7 +10,6 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// Step of a rank in a movement of rows between ranks: rows to send to a neighbour, or to receive from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
@@ -23,7 +22,7 @@ pub(super) struct RowMigration {
     /// Steps of this rank in a movement of rows. In each round of the movement the rank sends before it receives.
     tasks: Vec<Task>,
     next: usize,
-    /// True if a neighbour has announced the rows that this rank receives next.
+    /// A neighbour has announced the rows that this rank receives next.
     is_announced: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -66,8 +65,8 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // This message announces the rows. It tells the receiver when their transfer begins, so that earlier waiting does not count as
-                    // transfer time.
+                    // The announcement tells the receiver when the transfer of rows begins, so that earlier waiting does not count
+                    // as transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -112,12 +111,11 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// Returns true if the rank waits for rows whose sender has not begun to send them (has not announced them).
+    /// True while the rank waits for rows whose sender has not announced them yet.
     pub(super) fn awaits_sender(&self) -> bool {
         !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
-    /// Describes the rows that the rank waits for.
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
@@ -142,7 +140,6 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// Transport that records the messages that a rank sends.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 

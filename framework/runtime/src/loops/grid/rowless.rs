@@ -19,7 +19,6 @@ struct Rowless {
     is_converged: bool,
 }
 
-/// User code of a rank without rows, which has nothing to compute.
 struct Nothing;
 
 /// Takes part in a run of a loop over a grid as a rank without rows.

@@ -17,7 +17,6 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Rows of a rank before and after a sweep, for user code.
 #[derive(Debug)]
 pub(super) struct OldAndNew<T> {
     old: LocalRows<T>,
@@ -43,16 +42,15 @@ pub(super) struct StencilStep<T> {
     position: Position,
     /// Rank that holds the row at the opposite end of a grid with periodic rows, if this rank holds the first or the last row.
     across: Option<usize>,
-    /// Rows of this rank before the sweep, with halo rows.
     pub(super) old: LocalRows<T>,
-    /// Rows of this rank after the sweep. The content of the halo rows is undefined.
+    /// The content of the halo rows of `new` is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
     /// Phase of the worker. Within a sweep it contains the piece that user code computes next: 0 for the first row, 1 for the last row, 2 for the
     /// rows between them.
     phase: Phase<usize>,
-    /// True if the upper halo row of `old` has been received for the present sweep.
+    /// The upper halo row of `old` has arrived for the present sweep.
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
@@ -65,7 +63,7 @@ pub(super) struct StencilStep<T> {
 }
 
 impl<T: Pod + Send> StencilStep<T> {
-    /// Creates the worker. Both halo rows of `local` must be up to date.
+    /// Both halo rows of `local` must be up to date.
     pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
         StencilStep {
             position,
@@ -119,7 +117,7 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Copies a received row to the upper halo row if `is_above` is true, and to the lower one otherwise. The message must contain all columns.
+    /// The row becomes the upper halo row if `is_above` is true, and the lower one otherwise. The message must contain all columns.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -189,7 +187,7 @@ impl<T: Pod + Send> StencilStep<T> {
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives of rank 0 that arrived before the rows are processed first.
+            // Directives of rank 0 that arrived before the rows come first.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -199,8 +197,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Neighbours with which rows were exchanged get their halo rows now, and not at the end of the sweep, because the first or last row of this
-        // rank has changed.
+        // The first or last row of this rank has changed by the exchange, so the neighbours concerned get their halo rows now, and
+        // not at the end of the sweep.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -268,7 +266,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             return Ok(());
         }
         match self.across {
-            // The fixed rows at the ends of the grid are halo rows that no neighbour sends, so they are copied from the old to the new rows.
+            // No neighbour sends the fixed rows at the ends of the grid, so they are copied from the old to the new rows.
             None => {
                 if self.position.above().is_none() {
                     self.new.upper().copy_from_slice(self.old.upper());

@@ -172,14 +172,14 @@ impl<U: Table> Panels<U> {
 impl<U: Table> DoAcross for Panels<U> {
     type Value = U::Value;
 
-    /// A row of a table has no initial values.
     fn row(&mut self, _: u64, _: &mut [U::Value]) -> Result<(), BoxError> {
         Ok(())
     }
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Column of the table that is stored as column 1; column 0 of the stored columns holds the values to the left of the present panel.
+        // Number of the table's column that is stored as column 1; column 0 of the stored columns holds the values to the left of
+        // the present panel.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
         // The last panel may have fewer columns than the others, so a strip may contain no column to fill.
