@@ -35,9 +35,7 @@ pub struct Context {
     pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
-    /// Number of failed attempts of the task, including those that ended with the death of a rank.
     pub(crate) attempt: u32,
-    /// True if a rank may have died because of the current task.
     pub(crate) is_suspect: bool,
     pub(crate) clock: Clock,
 }

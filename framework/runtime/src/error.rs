@@ -96,7 +96,8 @@ pub enum ErrorKind {
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
-            // Messages of these kinds contain paths and text from files, so their control characters are escaped.
+            // Errors of the kinds `Config`, `Mapping` and `Io` contain paths and text from files, so control characters in their
+            // messages are escaped.
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
@@ -119,7 +120,7 @@ impl Error {
     }
 
     pub(crate) fn at_rank(self, rank: usize) -> Self {
-        // The rank is not added to an error of kind `Peer`, whose text already names the rank that failed.
+        // The text of a `Peer` error already names the rank that failed, so no rank is added.
         if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
     }
 
@@ -155,7 +156,6 @@ impl Error {
         self.in_place(Place::Loop, name)
     }
 
-    /// Sets the workflow in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_workflow(self, name: &str) -> Self {
         self.in_place(Place::Workflow, name)
     }
@@ -167,8 +167,8 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// Numbers count from 0 in the order of the source. In a loop, the number is that of a row or an index. A number that is already
-    /// set is kept.
+    /// Sets the number of the item, task, row or index that user code processed when the error arose, counted from 0 in the order of
+    /// the source. A number that is already set is kept.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self

@@ -59,7 +59,8 @@ impl FailedTask {
         format!("{} ({}, after {})", line(&self.message), self.label(), self.count())
     }
 
-    /// As `in_error`, but without the task.
+    /// Returns the message of the last failure with the number of tries, for an error that names the task, the rank and the kind of
+    /// failure separately.
     pub(crate) fn with_tries(&self) -> String {
         match self.tries {
             1 => self.message.clone(),

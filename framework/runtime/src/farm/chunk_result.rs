@@ -30,17 +30,15 @@ impl Failure {
 
 #[derive(Debug)]
 pub(crate) struct ChunkResult {
-    /// Results of the chunk's tasks that did not fail, in the order of the tasks.
     pub(crate) results: Items,
     pub(crate) failures: Vec<Failure>,
-    /// Remaining tasks of the chunk, if the worker stopped before its end to send the results so far.
     pub(crate) rest: Option<Items>,
 }
 
-/// Number of the task that the computing thread runs, which the communicating thread reads.
+/// Number of the task that the computing thread runs; the communicating thread reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Incremented whenever a task begins, so that a reader notices the next task even if it has the same number.
+    /// Counter that is incremented whenever a task begins, so that a reader notices the next task even if it has the same number.
     beat: AtomicU64,
     /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,
@@ -70,7 +68,8 @@ pub(crate) const PART: Duration = Duration::from_millis(100);
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Recorder that notes the start of each task in the rank's flight record (its last activity), and the number of the chunk.
+    /// Recorder of the rank's flight record (its last activity, readable after its death), and the number of the chunk that the
+    /// record names.
     pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
     /// Number of tasks between two readings of the clock; `None` if tasks are timed one by one.
     pub(crate) stride: Option<usize>,
@@ -137,7 +136,7 @@ impl<W: Worker> ErasedWorker for W {
             });
             let Err(panic) = whole else { break };
             timer.lap();
-            // Only tasks can panic in this call, and the panic ended the last task that was started.
+            // Only tasks can panic in this call of user code, and the panic ended the task that was started last.
             let place = started.saturating_sub(1);
             failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }

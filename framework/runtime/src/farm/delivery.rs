@@ -22,8 +22,8 @@ use crate::wire::Item;
 use crate::wire::erased::{Items, typed};
 
 pub(super) trait Sink: Send {
-    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this series of calls.
-    /// Counts the passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
+    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this
+    /// series of calls. `fed` counts the passed results. Returns the last answer of the sink, and the results that were not passed.
     ///
     /// # Errors
     /// If the sink does not take results of this type.
@@ -116,7 +116,8 @@ impl<O: Item> Sink for Collected<O> {
     }
 }
 
-/// Receiver of the results that may be passed to the sink: in an ordered farm, no earlier result is missing.
+/// Receives the results that may be passed to the sink. In an ordered farm, these are the results before which no earlier result is
+/// missing.
 pub(super) trait Deliver {
     /// Passes the results of the tasks from number `first` on, which have `bytes` bytes in total, to the sink.
     ///
@@ -158,7 +159,7 @@ struct Fed {
     stopped: bool,
 }
 
-/// Lets an executor, which runs user code on a thread, call the sink.
+/// Adapter by which an executor, which runs user code on a thread, calls the sink.
 struct SinkCode<'scope> {
     sink: Box<dyn Sink + 'scope>,
     farm: String,
@@ -167,7 +168,8 @@ struct SinkCode<'scope> {
 }
 
 impl SinkCode<'_> {
-    /// Returns the number of results that the sink received, and the remaining results if the time of this series of calls was over.
+    /// Returns the number of results that the sink received, and the remaining results if this series of calls reached its time
+    /// limit.
     fn feed(&mut self, first: u64, run: ResultRun) -> Result<(usize, Option<Items>)> {
         let SinkCode { sink, timer, stopped, farm } = self;
         let mut fed = 0;
@@ -273,7 +275,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if no thread calls the sink at the moment, so that the communicating thread of rank 0 may poll without sleeping.
+    /// True while no thread calls the sink, so that the communicating thread of rank 0 may poll without sleeping.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }
@@ -283,7 +285,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.executor.is_interleaved()
     }
 
-    /// Must be called after all results are delivered.
+    /// Must be called after all results are delivered to the sink.
     pub(super) fn finish(self) -> Result<()> {
         self.executor.finish().map(drop)
     }

@@ -27,8 +27,8 @@ fn failed_attempts_are_logged() {
     assert!(events.iter().any(failures), "{events:?}");
 }
 
-/// Tests that a choice of the chunk size is logged. The test is repeated, because the choice depends on measured times: in one of five runs no change
-/// of the size pays.
+/// The choice of the chunk size depends on measured times, so the test is repeated: in one of five runs no change of the size pays
+/// and none is logged.
 #[test]
 fn automatic_chunking_choice_is_logged() {
     // The first 150 of 300 tasks take no time, so that their times do not predict those of the others.

@@ -224,7 +224,7 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
 fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
-    // The tasks are added in reverse order, because the worklist returns the newest task first; the first task of the search is then taken first.
+    // The worklist returns the newest task first, so reversed tasks are taken in their original order.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
     (Place { number, below }, results)
 }
@@ -366,7 +366,6 @@ mod tests {
                     while held.len() > dice.below(8) {
                         let part = held.swap_remove(dice.below(held.len()));
                         if dice.below(10) == 0 {
-                            // The rank that ran this part of the tree has died, so another rank takes the part.
                             held.push(part);
                             break;
                         }

@@ -64,8 +64,8 @@ impl Drop for SetUp<'_> {
     }
 }
 
-/// Runs a farm on four ranks with each kind of driver (choice of the thread that runs tasks). Checks that every created state was dropped, and
-/// returns the number of states that each rank created, by driver.
+/// Runs a farm on four ranks with each kind of driver (choice of the thread that runs tasks). Checks that every created state was
+/// dropped, and returns the number of states that each rank created, by driver.
 fn set_up(
     work: impl Fn(&mut Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
 ) -> Vec<[usize; 4]> {
@@ -198,7 +198,7 @@ fn empty_trees_and_long_chains_end() {
 #[test]
 fn failing_tree_tasks_are_retried_and_reported() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
-    // The children of a failing node are never created.
+    // The children of a node whose task fails are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
         if bad(node.0) {
             found.1 += 1;

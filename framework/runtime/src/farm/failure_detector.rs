@@ -36,7 +36,7 @@ pub(crate) struct FailureDetector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
-    /// False if the rank may still be alive, in a task that takes longer than its earlier tasks.
+    /// False if the lost rank may still be alive, in a task that takes longer than its earlier tasks.
     pub(crate) certain: bool,
     /// True if the lost worker may have died of one of its tasks; false if its process is known to run although no message arrives, or if ranks are
     /// threads.
@@ -103,7 +103,8 @@ impl FailureDetector {
         self.empty[rank] = None;
     }
 
-    /// Returns whether a silent worker counts as dead, and after which time without a message.
+    /// Returns the maximum time without a message for a worker in the state `state`; none if the worker is dead, has left the farm or
+    /// works for a sub-master.
     pub(crate) fn watch_worker(&self, rank: usize, state: WorkerState) -> Watch {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
@@ -113,6 +114,7 @@ impl FailureDetector {
         }
     }
 
+    /// The second value is true if a worker is certainly dead after this time without a message, and not just in a long task.
     fn limit(&self, rank: usize, state: WorkerState) -> (Duration, bool) {
         let longest = self.peer_limit.max(self.silence);
         match self.last_status[rank].as_ref().map(|status| status.mode) {
@@ -123,7 +125,6 @@ impl FailureDetector {
         }
     }
 
-    /// Describes the loss of a worker that has joined the farm and is silent or has ended.
     pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {

@@ -250,7 +250,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// A sub-master monitors its members; every rank monitors rank 0 and the rank from which it gets chunks.
+    /// A sub-master monitors its members for silence; every rank monitors rank 0 and the rank from which it gets chunks.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -260,7 +260,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// The rank that sends chunks to this one has to know the thread on which tasks run, because it waits longer for messages of a
+    /// The rank that sends chunks to this rank has to know the thread on which tasks run, because it waits longer for messages of a
     /// rank that cannot send heartbeats while a task runs.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
@@ -276,7 +276,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
 }
 
 impl Role {
-    /// `None` for a worker.
+    /// Number of chunks and results that a sub-master holds for its members; `None` for a worker.
     fn holds(&self) -> Option<usize> {
         match self {
             Role::Worker => None,

@@ -160,7 +160,7 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
 pub(super) struct Shared<T> {
     /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,
-    /// 1 for the first value of the incumbent, and one more with each improvement.
+    /// Version of the incumbent's value (the best value known so far): 1 for the first value, and one more with each improvement.
     version: AtomicU64,
     value: Mutex<T>,
 }

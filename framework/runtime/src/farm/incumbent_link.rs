@@ -25,7 +25,7 @@ pub(super) struct IncumbentLink {
     /// By rank, the version of the incumbent's value that the rank certainly knows, because it was sent to or received from that
     /// rank; 0 for none.
     known: Vec<u64>,
-    /// Version of the incumbent's value that was last sent to all ranks that held tasks, in messages that carried nothing else.
+    /// Version of the incumbent's value that was last sent to all ranks with tasks in messages that carried nothing else.
     spread: u64,
     next_round: Duration,
 }
@@ -91,7 +91,7 @@ impl IncumbentLink {
         let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
             return Ok(false);
         };
-        // The incumbent's version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
+        // A value that improves while messages are sent has a later version, and is sent by a later call.
         self.spread = incumbent.version();
         let mut sent = 0;
         for to in ranks {

@@ -34,7 +34,7 @@ fn meet(begun: &AtomicUsize, tasks: usize) {
     wait_until("not all ranks are in a task", || begun.load(Ordering::SeqCst) >= tasks);
 }
 
-/// Farms under test: number of ranks, number of sub-masters, and true if rank 0 runs no tasks.
+/// Number of ranks, number of sub-masters, and true if rank 0 runs no tasks, for each farm under test.
 const FARMS: [(usize, usize, bool); 8] = [
     (1, 0, false),
     (2, 0, false),
@@ -110,7 +110,7 @@ fn sink_improves_the_value_seen_by_running_tasks() {
     assert_eq!(best.unwrap(), 11);
 }
 
-/// Number of nodes in a subtree without a good solution; the search tree has several of these subtrees.
+/// Number of nodes in each subtree of the search tree that has no good solution.
 const SUBTREE: usize = (1 << 11) - 1;
 
 /// Searches a binary tree of `size` nodes, and stops when an incumbent of at least 99 is known, because no node can improve it. Returns the number
@@ -371,8 +371,8 @@ fn value_is_sent_once_to_each_rank_that_lacks_it() {
     two.best.improve(40);
     two.receive();
     assert_eq!((two.best.get(), two.send(0)), (40, true));
-    // Rank 0 receives a message of rank 1 without a value, then the better value 40 of rank 2. It sends 40 to rank 1, and not to rank 2, which knows
-    // it.
+    // Rank 0 receives a message of rank 1 without a value, then the better value 40 of rank 2. It sends 40 to rank 1, and not to
+    // rank 2, which has sent it.
     zero.receive();
     zero.receive();
     assert!(zero.best.get() == 40 && zero.send(1) && !zero.send(2));

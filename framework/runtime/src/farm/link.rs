@@ -20,9 +20,10 @@ pub(super) struct Link {
     rank: usize,
     pub(super) farm: String,
     pub(super) superior: usize,
-    /// Rank 0 numbers its orders that assign a superior to a rank; this is the number of the order for the current superior.
+    /// Number of the order by which rank 0 made the current superior (the sender of chunks) the superior of this rank; rank 0 numbers
+    /// these orders.
     attach_number: u32,
-    /// Thread on which tasks run, as last reported to the superior.
+    /// Thread on which tasks run, as last reported to the superior (the sender of chunks).
     announced: Option<ExecutionMode>,
     pub(super) warm_up: Option<Duration>,
     flight_recorder: Option<FlightRecordLocation>,
@@ -54,13 +55,13 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// The superior has to know the thread (`mode`) on which tasks run, because it waits longer for messages of a rank that cannot
-    /// send heartbeats while a task runs.
+    /// The superior (the sender of chunks) has to know the thread `mode` on which tasks run, because it waits longer for messages of
+    /// a rank that cannot send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
-    /// Causes the thread on which tasks run to be reported again, even if it has not changed.
+    /// Causes the thread on which tasks run to be reported to the superior again, even if it has not changed.
     pub(super) fn forget_announced(&mut self) {
         self.announced = None;
     }

@@ -52,8 +52,8 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     inputs
 }
 
-/// The compared times are multiplied by √n for n workers, so that additional workers have a price; the log event contains the time
-/// without this factor.
+/// Compared times of a farm with n workers are multiplied by √n, so that additional workers have a price; the log event contains the
+/// time without this factor.
 pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, is_settled: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);

@@ -33,7 +33,7 @@ const GROUP_LEAST: usize = 8;
 const SPLIT_LOOKS: u32 = 2;
 /// Minimum interval between two checks of the number of workers of a farm that runs iterations.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
-/// Messages whose cost must have been measured before the number of workers is changed.
+/// Minimum number of messages between rank 0 and workers whose cost must have been measured before the number of workers is changed.
 const ENOUGH_MESSAGES: u64 = 8;
 /// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
@@ -51,13 +51,12 @@ struct Sample {
     since: Duration,
     iterations: u32,
     chunks: u64,
-    /// Tasks that workers completed; `own` counts those of rank 0.
+    /// Number of tasks that workers completed; `own` counts those of rank 0.
     away: u64,
     here: u64,
-    /// Bytes of the messages to workers; `back` counts those of the results.
+    /// Bytes of the messages to workers; `back` counts the bytes of the results.
     out: f64,
     back: f64,
-    /// Time in seconds that all ranks together spent in tasks.
     compute: f64,
     creating: f64,
     /// Seconds that rank 0 spent on making and sending chunks (`sending`), and on making chunks and handling results (`served`).
@@ -65,14 +64,12 @@ struct Sample {
     served: f64,
 }
 
-/// Measurements and decisions about the number of workers of a farm.
 #[derive(Debug)]
 pub(crate) struct WorkerController {
     count: Option<WorkerCount>,
     once: bool,
     fit: FarmFit,
     messages: u64,
-    /// Mean bytes of a task, and of its result, over the tasks that workers completed.
     bytes: (f64, f64),
     round_trips: RoundTrips,
     span: Sample,
@@ -86,7 +83,6 @@ pub(crate) struct WorkerController {
 #[derive(Debug)]
 pub(crate) struct Replan {
     pub(crate) target: Option<usize>,
-    /// Number of sub-masters to be introduced, and the reason.
     pub(crate) split: Option<(usize, String)>,
     pub(crate) events: Vec<Event>,
 }
@@ -129,7 +125,8 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// Records that rank 0 handled the result of `tasks` tasks within `took`; their worker spent `busy` seconds in the tasks.
+    /// `took` is the time in which rank 0 handled the results of `tasks` tasks, and `busy` the seconds that their worker spent in the
+    /// tasks.
     pub(crate) fn received(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
         self.span.back += bytes as f64;
@@ -142,7 +139,7 @@ impl WorkerController {
         self.span.compute += busy.max(0.0);
     }
 
-    /// Records the end of an iteration. `took` is the time in which the tasks of the next iteration were created.
+    /// `took` is the time in which the tasks of the next iteration were created.
     pub(crate) fn iteration(&mut self, took: Duration) {
         self.span.creating += took.as_secs_f64();
         self.span.iterations += 1;
@@ -152,7 +149,8 @@ impl WorkerController {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // Until each worker has completed a task, the measurements are not worth a check.
+            // The number of workers is not checked until as many tasks have been completed as there are workers, because fewer
+            // measurements say little.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
@@ -198,7 +196,7 @@ impl WorkerController {
         self.round_trips.add(bytes, full);
     }
 
-    /// Restarts the measurements at `now`, so that they do not include the time of the last check. Measurements of a completed iteration are kept.
+    /// Excludes the time of the last check of the number of workers from the measurements, which continue at `now`.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.span.iterations == 0 {
             self.span = Sample { since: now, ..Sample::default() };
@@ -219,7 +217,7 @@ impl WorkerController {
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
 
-    /// Returns `None` if too little has been measured to decide about the number of workers.
+    /// Checks whether another number of workers would make the farm faster; `None` if too little has been measured to decide.
     pub(crate) fn replan(&mut self, situation: Situation, clock: impl Fn() -> Duration) -> Option<Replan> {
         let begin = clock();
         let span = std::mem::replace(&mut self.span, Sample { since: situation.now, ..Sample::default() });
@@ -246,8 +244,8 @@ impl WorkerController {
         replan
     }
 
-    /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an iteration, or of a task
-    /// of a stream.
+    /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an
+    /// iteration, or of a task of a stream.
     fn weigh(
         &mut self,
         situation: Situation,

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of round trips with empty messages that are kept, and of round trips with long messages.
 const ROUND_TRIPS: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,
-    /// For each round trip with a long message: the bytes of the message, and the seconds of the round trip.
     bulk: VecDeque<(f64, f64)>,
     spent: Duration,
 }
@@ -35,7 +33,6 @@ impl RoundTrips {
         self.empty.iter().copied().reduce(f64::min)
     }
 
-    /// Returns the time in seconds by which one more byte lengthens a message.
     pub(super) fn per_byte(&self) -> f64 {
         let Some(empty) = self.round() else { return 0.0 };
         self.bulk

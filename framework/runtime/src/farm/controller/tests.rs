@@ -145,7 +145,7 @@ fn change_that_slows_a_stream_is_reverted() {
 
 #[test]
 fn two_computing_ranks_are_not_reduced() {
-    // The master needs 50 ms to serve a task for a worker, and only 20 ms to run the task itself.
+    // The master needs 50 ms to serve a task to a worker, and only 20 ms to run the task itself.
     let (counts, _) = stream((2, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts, [2; 12]);
     let (counts, _) = stream((8, true), Duration::from_millis(50), |_| 2.0);

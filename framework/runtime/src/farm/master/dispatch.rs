@@ -19,7 +19,7 @@ pub(super) struct Packed {
     pub(super) header: ChunkHeader,
     pub(super) attempts: Attempts,
     pub(super) frame: Frame,
-    /// Encoded tasks of the chunk, kept in case they have to be requeued.
+    /// Encoded tasks of the chunk, kept until their results arrive, in case the tasks have to be sent again.
     pub(super) payload: Payload,
 }
 

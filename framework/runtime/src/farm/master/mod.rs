@@ -54,9 +54,9 @@ pub(super) struct MasterRank {
     events: EventLog,
     /// Number of the task that rank 0 currently runs, set by its computing thread.
     own: Arc<Activity>,
-    /// Chunks of rank 0 itself of which the first results were delivered, and whose remaining tasks wait to be run.
+    /// Chunks of rank 0 itself whose first results were delivered, and whose remaining tasks wait to be run.
     rests: VecDeque<Rest>,
-    /// Second copies of chunks (for ranks that are slow) that rank 0 has to run itself.
+    /// Second copies of late chunks of other ranks, which rank 0 has to run itself.
     own_copies: VecDeque<Command>,
     choice_recorded: bool,
     /// True while the run executes a stream of tasks; false in iterations, which execute one set of tasks after the other.
@@ -68,7 +68,7 @@ pub(super) struct MasterRank {
     cut: Option<Option<u64>>,
     /// Rank whose answer to the last message that measures a link has arrived.
     echo: Option<usize>,
-    /// Worker whose link was measured last, as its index among the ranks other than 0; the next measurement begins its search after
+    /// Index, among the ranks other than 0, of the worker whose link was measured last; the next measurement begins its search after
     /// this worker.
     probed: usize,
     pub(super) clock: Clock,

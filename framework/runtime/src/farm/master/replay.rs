@@ -27,7 +27,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// If the journal contains this iteration, the tasks of the iteration must be the same as those in the journal.
+    /// Begins an iteration's set of tasks. If the journal contains the iteration, its tasks must be the same as those in the journal.
     pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Items) -> Result<Items> {
         match &mut self.journal {
             Some(journal) => journal
@@ -37,8 +37,8 @@ impl MasterRank {
         }
     }
 
-    /// Delivers results from the journal until too many of them wait for the sink. The remaining tasks of an exploration (whose tasks
-    /// create tasks) follow from these results, so no task is dispatched before the replay is complete.
+    /// Delivers results from the journal until too many of them wait for the sink. In an exploration (tasks that create tasks) the
+    /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && self.state.may_replay(0)
@@ -99,7 +99,8 @@ impl MasterRank {
         recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// If the farm runs again with the journal of a stream, its failed tasks are tried again, including those in which ranks died.
+    /// At the end of a run, its failed tasks are not suspected of deaths any more. If the farm runs again with the journal of a
+    /// stream, they are tried again, including those in which ranks died.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {

@@ -35,7 +35,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// If `worker` is a sub-master, one of its members has computed the result.
+    /// Handles the result of a chunk, which a member has computed if `worker` is a sub-master.
     pub(super) fn on_result(
         &mut self,
         worker: usize,
@@ -107,7 +107,7 @@ impl MasterRank {
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Results that have already arrived from another copy of the chunk are dropped.
+    /// Delivers results of tasks. Results that have already arrived from another copy of the chunk are dropped.
     fn end_with_results(
         &mut self,
         chunk: &Sent,
@@ -184,8 +184,8 @@ impl MasterRank {
         Ok(tasks)
     }
 
-    /// Writes results to the journal, if there is one, and delivers them. The sink receives a result only after it is in the file. Wherever
-    /// the job is killed, a restarted job therefore knows every result that the sink has shown or written.
+    /// The sink receives a result only after it is in the journal, if there is one. Wherever the job is killed, a restarted job
+    /// therefore knows every result that the sink has shown or written.
     pub(super) fn keep_and_deliver(
         &mut self,
         first: u64,

@@ -44,8 +44,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Receives messages and runs tasks on rank 0, but dispatches none, until `until` returns true. `busy` describes, for progress
-    /// messages, the program's code that runs in the meantime.
+    /// Receives messages and runs tasks on rank 0, but dispatches none, until the condition `until` is true. `busy` describes, for
+    /// progress messages, the program's code that runs in the meantime.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
@@ -58,8 +58,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// The iterator runs on the thread that the program has chosen, or on the communicating thread if it is the framework's own
-    /// (`plain`).
+    /// The iterator of tasks is called on the thread that the program has chosen, or on the communicating thread if it is the
+    /// framework's own (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -70,7 +70,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// The sink runs on the thread that the program has chosen, or on the communicating thread if it is the framework's own
+    /// The sink is called on the thread that the program has chosen, or on the communicating thread if it is the framework's own
     /// (`plain`).
     pub(in super::super) fn delivery(
         &mut self,

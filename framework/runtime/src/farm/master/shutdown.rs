@@ -16,7 +16,7 @@ use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// A worker that hangs in a task does not leave, so its process counts as lost.
+    /// A worker that hangs in a task does not leave the farm, so its process counts as lost.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
@@ -73,7 +73,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let ended_with = self.master.state.workers().capacity();
         let sub_masters = self.master.state.groups.leaders();
         let size = self.endpoint.size();
-        // Results in the journal that the stopped run has not restored remain there, too.
+        // Results in the journal that the stopped run has not restored are kept, too.
         let untaken = self.master.journal.as_ref().map_or(0, ResultJournal::untaken);
         self.master.close(elapsed)?;
         if let Some(total) = self.master.cut {
@@ -84,7 +84,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {
-            // Ranks that count as dead get this message too, because they may only have been slow.
+            // Ranks that count as dead get the message that the run has ended, too, because they may only have been slow.
             if !self.master.state.groups.is_leader(rank) {
                 self.master.dismiss(rank, out)?;
             }

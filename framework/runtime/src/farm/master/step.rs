@@ -15,7 +15,6 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// One step of a farm's run on rank 0.
 pub(super) trait Step {
     fn delivery(&mut self) -> &mut dyn Deliver;
 
@@ -48,7 +47,7 @@ pub(super) trait Step {
     }
 }
 
-/// Lets the driver of a rank, which receives messages and calls user code, execute a step of the farm's run.
+/// Adapter by which the driver of a rank, which receives messages and calls user code, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -224,7 +223,6 @@ impl Stream<'_, '_, '_> {
 
 pub(super) struct Waiting<U> {
     until: U,
-    /// Description of the program's code that runs during this step, for progress messages.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,

@@ -84,7 +84,7 @@ impl MasterRank {
         }
     }
 
-    /// Handles the message of a sub-master that has no members left and runs tasks itself from now on.
+    /// Handles the message of a sub-master that it has no members left, and from now on runs tasks itself.
     pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
         for chunk in self.state.retire(from).unwrap_or_default() {
             self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;

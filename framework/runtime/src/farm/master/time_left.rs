@@ -16,14 +16,14 @@ impl MasterRank {
         Some(end.saturating_sub(self.clock.now()))
     }
 
-    /// Number of tasks that `worker` can complete before the time limit of the job, after those that it holds. The time of a task is
-    /// that on the worker `sized_for`, a member of `worker` if that is a sub-master.
+    /// Returns the number of tasks that `worker` can complete before the time limit of the job, after those that it holds. The time
+    /// of a task is that on the worker `sized_for`, a member of `worker` if that is a sub-master.
     pub(super) fn most_in_time(&self, worker: usize, sized_for: usize) -> u64 {
         let Some(left) = self.time_left() else { return u64::MAX };
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // If many more tasks fit into the time left than all workers together hold, that number is subtracted instead of the tasks
-        // of `worker`, because counting the latter takes longer.
+        // If the time left suffices for many more tasks than all workers hold, the tasks of all workers are subtracted, because
+        // counting those of `worker` takes longer.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,

@@ -16,7 +16,6 @@ use crate::observe::{Event, EventLog, Place};
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Maximum time for which rank 0 waits for the answer to a message that measures a link.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
 impl MasterRank {

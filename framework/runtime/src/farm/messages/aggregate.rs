@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::wire::header::header;
 
 header! {
-    /// Entry, for one chunk or result, of the list at the beginning of a message with several of them.
+    /// Entry of the list of chunks or results at the beginning of a message with several of them.
     struct Listed {
         by: u32,
-        /// Number of large blocks of data, each of which is sent as a separate part of the message.
+        /// Number of large blocks of data of the chunk or result, each of which is sent as a separate part of the message.
         parts: u32,
         /// Size in bytes of the body of the chunk or result, including the header in front of it.
         length: u64,
@@ -57,7 +57,7 @@ impl Take for Vec<Entry> {
     }
 }
 
-/// Writes the number of entries (chunks or results), the list that describes them, and their bodies, each after its own header.
+/// Writes the number of chunks or results, the list that describes them, and their bodies, each after its own header.
 pub(in super::super) fn put<const N: usize>(
     items: Vec<([u8; N], Entry)>,
     head: &mut Vec<u8>,

@@ -31,7 +31,6 @@ pub(crate) struct ChunkHeader {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Times {
     pub(crate) took: Duration,
-    /// Sum of the task times, in seconds.
     pub(crate) sum: f64,
     /// Sum of the squares of the task times, in s². If tasks are not timed one by one, all are assumed to take the same time.
     pub(crate) squares: f64,
@@ -50,7 +49,7 @@ impl Payload {
     }
 }
 
-/// Chunk or result in a message that contains several of them, without the header of a message.
+/// Chunk or result within a message that contains several of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Rank that computed the result; 0 for a chunk.
@@ -88,7 +87,6 @@ header! {
         id: u64, first: u64, count: u32,
         took: u64,
         sum: f64, squares: f64,
-        /// Size in bytes of the list of failed tasks.
         listed: u64,
     }
 }
@@ -101,7 +99,7 @@ fn room(codec: &dyn Codec, items: &dyn Batch) -> usize {
     64 + codec.shape().size.min(1 << 10) * items.len()
 }
 
-/// Also returns the encoded tasks, which the sender keeps until their results have arrived.
+/// Encodes `tasks` as a message. Also returns the encoded tasks, which the sender keeps until their results have arrived.
 pub(crate) fn encode_chunk(
     run: u32,
     header: ChunkHeader,
