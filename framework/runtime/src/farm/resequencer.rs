@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::failed_task::FailedTask;
 use crate::wire::erased::Items;
 
-/// Results of consecutive tasks, or one failed task.
 #[derive(Debug)]
 pub(crate) enum ResultRun {
     Results(Items),
@@ -33,7 +32,7 @@ impl ResultRun {
 #[derive(Debug)]
 pub(crate) struct Resequencer {
     ordered: bool,
-    /// Number of results passed on to the sink. If the farm is ordered, it is also the number of the next task whose result is passed on.
+    /// Number of results passed on to the sink. In an ordered farm, also the number of the task whose result the sink receives next.
     fed: u64,
     /// Results that wait for the results of earlier tasks, by the number of their first task, with their size in bytes.
     early: BTreeMap<u64, (ResultRun, u64)>,
@@ -58,8 +57,8 @@ impl Resequencer {
         self.early.clear();
     }
 
-    /// Passes all results that no longer wait for an earlier task to `deliver`. The results from task `first` on have `bytes` bytes
-    /// in total.
+    /// Accepts results of tasks from number `first` on, with `bytes` bytes in total. Passes all results that no longer wait for an
+    /// earlier task to `deliver`.
     ///
     /// # Errors
     /// The error of `deliver`.

@@ -42,7 +42,8 @@ pub(crate) struct ResultJournal {
 pub(crate) enum Kind {
     /// A stream of tasks. Failed tasks are not recorded, so they are tried again.
     Stream,
-    /// Sets of tasks, each made from the results of the previous set. Failed tasks are recorded, because the next set depends on them.
+    /// Sets of tasks, each made from the results of the previous set. Failed tasks are recorded, because the next set depends on
+    /// them.
     Iterations,
     /// Tasks that create tasks, which are numbered during the run. Failed tasks are not recorded, so they are tried again.
     Exploration,
@@ -59,7 +60,7 @@ impl Kind {
     }
 }
 
-/// Value that marks the record of a failed task, in the place where the record of a result has the number of its large data blocks.
+/// Marks the journal record of a failed task; the record of a result has the number of its large data blocks in this place.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -95,10 +96,8 @@ impl ResultJournal {
         Ok(ResultJournal { journal, known, records_of_deaths, clock, kind, records, next, replaying })
     }
 
-    /// Begins the next set of tasks of an iteration, and records its digest.
-    ///
     /// # Errors
-    /// If the journal contains a different set of tasks here, or the tasks cannot be encoded.
+    /// If the journal contains a different set of tasks for this iteration, or the tasks cannot be encoded.
     pub(crate) fn begin_set(&mut self, iteration: usize, tasks: Items, codec: &dyn Codec) -> Result<Items> {
         let place = self.records.end;
         let (digest, tasks) = TaskSetDigest::of(tasks, codec)?;
@@ -128,7 +127,8 @@ impl ResultJournal {
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Number of tasks of the stream or of the current set whose results are in the journal and have not been taken from it yet.
+    /// Number of tasks of the stream or of the current set whose results are in the journal and have not been delivered from there
+    /// yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
@@ -142,10 +142,10 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Number of results that an earlier run has recorded and this run has not restored.
+    /// Number of results in the journal that an earlier run has recorded and this run has not restored.
     pub(crate) fn untaken(&self) -> u64 {
         let mut results = self.known.len() as u64;
-        // In iterations, a digest precedes the results of each set that has not begun.
+        // In the journal of iterations, a digest precedes the results of each set of tasks that this run has not begun.
         let mut place = self.records.end;
         while self.kind == Kind::Iterations
             && let Some(digest) = self.known.get(&place)
@@ -160,7 +160,8 @@ impl ResultJournal {
         self.replaying
     }
 
-    /// Takes the next known result of an exploration (whose tasks create tasks), in the order in which results were recorded.
+    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were
+    /// recorded.
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
@@ -170,17 +171,15 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Ends the replay of an exploration once the journal has no further result and the sink has received all of them (`is_idle`).
-    /// Returns true if so.
+    /// The replay of an exploration (tasks that create tasks) ends when the journal has no further result and the sink has received
+    /// all of them (`is_idle`).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
     }
 
-    /// Writes a task that failed at every attempt to the journal.
-    ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the journal cannot be written.
     pub(crate) fn keep_failure(&mut self, failed: &FailedTask) -> Result<()> {
         let record = self.records.start + failed.task;
         let pieces = [&FAILED.to_le_bytes()[..], &wire::to_bytes(failed)?];
@@ -188,7 +187,7 @@ impl ResultJournal {
     }
 
     /// # Errors
-    /// If a result cannot be encoded, or the file cannot be written. The error names the task.
+    /// If a result cannot be encoded, or the journal cannot be written. The error names the task.
     pub(crate) fn keep(&mut self, first: u64, results: Items, codec: &dyn Codec) -> Result<Items> {
         if self.kind != Kind::Exploration {
             self.next = self.records.start + first;
@@ -222,7 +221,7 @@ impl ResultJournal {
     /// Records the attempts of tasks in which a rank may have died.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the journal cannot be written.
     pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         // The next run of an exploration (whose tasks create tasks) numbers its tasks differently, so a record would name the wrong
         // tasks.
@@ -236,7 +235,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Lower bound for the numbers of new deaths, so that they are higher than those of all deaths in the journal.
+    /// Returns a number that no death in the journal exceeds, so that deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
@@ -249,13 +248,13 @@ impl ResultJournal {
             .map(|(records, known)| (records.end - start, known))
     }
 
-    /// Writes records to the file, and starts to flush the file to disk if enough time has passed since the last flush.
+    /// Also starts to flush the journal to disk if enough time has passed since the last flush.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)
     }
 
-    /// Closes the journal, and waits until all records are on disk.
+    /// Waits until all records of the journal are on disk.
     pub(crate) fn close(self) -> Result<()> {
         self.journal.close()
     }

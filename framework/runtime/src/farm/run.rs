@@ -226,7 +226,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // `flatten` drops no result: a failed task would have ended the job.
+        // `flatten` drops no result, because a failed task would have ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -301,7 +301,7 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // If ranks are threads, the thread of a task that never ends cannot be killed, and the run could not return.
+            // The thread of a task that never ends cannot be killed, so the run could not return if ranks are threads.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);

@@ -46,7 +46,7 @@ impl Blocked {
         Farm::with_context("slow", work).chunking(Chunking::fixed(2))
     }
 
-    /// A copy of a task must have ended first if any slow task was begun.
+    /// If any slow task was begun, the copy of a task on another rank must have ended first.
     fn check(&self, summary: &Summary) {
         assert!(self.begun.load(Ordering::Relaxed) == 0 || summary.ended_in_copies > 0, "{summary}");
         assert!(summary.elapsed < LIMIT, "{summary}");
@@ -167,7 +167,7 @@ impl Tried {
                 insert(&self.failed);
                 return Err("torn".into());
             }
-            // This copy of the task ends late, so that the failure of the other copy reaches rank 0 first.
+            // One copy of the task ends late, so that the failure of the other copy reaches rank 0 first.
             std::thread::sleep(Duration::from_millis(30));
         } else {
             let is_copy = has(&self.on_slow);

@@ -46,7 +46,7 @@ impl Submaster {
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 
-    /// Messages of ranks that are not members are ignored.
+    /// Handles a message of a worker; messages of ranks that are not members are ignored.
     pub(super) fn on_message(
         &mut self,
         link: &mut Link,
@@ -69,8 +69,8 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // Only rank 0 expects these messages (results of sub-masters, tasks over their time limit, losses of members, last
-            // reports).
+            // Only rank 0 expects messages of these kinds (results of sub-masters, tasks over their time limit, losses of members,
+            // last reports).
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -80,7 +80,7 @@ impl Submaster {
         Ok(())
     }
 
-    /// Returns true if chunks were sent to members, or collected results to the master.
+    /// Sends chunks to members and collected results to the master. Returns true if anything was sent.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
@@ -113,7 +113,8 @@ impl Submaster {
         self.state.is_deserted()
     }
 
-    /// Sends the remaining results to the master, and notifies it that this rank runs tasks itself again.
+    /// Ends the work as a sub-master: sends the remaining results to the master, and notifies it that this rank runs tasks itself
+    /// again.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
         out.send(0, ToMaster::Retired)

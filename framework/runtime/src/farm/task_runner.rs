@@ -30,7 +30,6 @@ pub(crate) struct Codecs {
 }
 
 pub(crate) enum Command {
-    /// Create the user's worker, unless it exists.
     SetUp,
     /// Run a chunk; `away` is true if the result is for another rank and therefore has to be encoded.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },
@@ -124,8 +123,8 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
     }
 
-    /// Short tasks, too, now report their number when they start, because the communicating thread must know which task exceeds the
-    /// time limit.
+    /// From now on every task, however short, reports its number when it starts, because the communicating thread must know which
+    /// task exceeds the time limit.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
@@ -193,7 +192,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         };
         (self.cx.number, self.cx.attempt, self.cx.is_suspect) = (header.first, header.attempt, header.alone);
         let start = self.clock.now();
-        // If the measured time of a task is zero, the conversion to an integer saturates.
+        // The conversion to an integer saturates if the measured time of a task is zero.
         let untimed = |time: f64| ((LOOK_EVERY / time) as usize).clamp(1, MOST_UNTIMED);
         let stride =
             self.task_time.filter(|&time| time < TIME_EACH && !self.every && !header.alone).map(untimed);
@@ -233,8 +232,8 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
     }
 }
 
-/// Short tasks and chunks are not named in the flight record (the rank's last activity, readable after its death); those of unknown
-/// time are.
+/// Returns true if tasks or chunks that take this time are named in the flight record (the rank's last activity, readable after its
+/// death); those of unknown time are named.
 fn is_long_enough_to_record(time: Option<f64>) -> bool {
     time.is_none_or(|time| time >= MIN_RECORDED.as_secs_f64())
 }
@@ -242,7 +241,7 @@ fn is_long_enough_to_record(time: Option<f64>) -> bool {
 /// Returns the header of the completed tasks of a chunk, and the rest of the chunk if there is one.
 fn divide(header: ChunkHeader, tasks: Option<Items>, away: bool) -> (ChunkHeader, Option<Rest>) {
     let Some(tasks) = tasks else { return (header, None) };
-    // Exact, because at most `header.count` tasks are left, which is a `u32`.
+    // The conversion is exact, because at most `header.count` tasks are left, which is a `u32`.
     let left = tasks.len() as u32;
     let count = header.count - left;
     let (first, skip) = (header.first + u64::from(count), header.skip + count);

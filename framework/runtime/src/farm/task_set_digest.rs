@@ -16,7 +16,7 @@ pub(crate) struct TaskSetDigest {
 
 impl TaskSetDigest {
     /// # Errors
-    /// If a task cannot be encoded or decoded.
+    /// If a task of the set cannot be encoded or decoded.
     pub(crate) fn of(tasks: Items, codec: &dyn Codec) -> Result<(Self, Items)> {
         let mut digest = TaskSetDigest { tasks: tasks.len() as u64, sum: 0 };
         let tasks = codec.encode_each(tasks, &mut 0, &mut |head, parts| {

@@ -17,9 +17,8 @@ use crate::wire::{Item, weigh};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Maximum number of tasks to be drawn.
     pub(super) most: u64,
-    /// Number of bytes after which no more tasks are drawn.
+    /// Number of bytes of tasks after which no more tasks are drawn.
     pub(super) bytes: u64,
     /// Sampling interval: the size of one task in `step` is measured.
     pub(super) step: usize,
@@ -40,7 +39,6 @@ struct Drawn {
     hint: (usize, Option<usize>),
 }
 
-/// Source from which the master takes tasks.
 pub(super) trait Source {
     fn taken(&self) -> u64;
 
@@ -50,7 +48,7 @@ pub(super) trait Source {
 
     fn end(&mut self);
 
-    /// Returns the number of tasks left, and true if the number is exact.
+    /// Returns the number of tasks left in the source, and true if the number is exact.
     fn left(&self) -> (u64, bool);
 
     /// Returns the number of tasks that are divided among the workers, and true if the number is exact. For a worklist this is the number of tasks
@@ -73,10 +71,12 @@ pub(super) trait Source {
         false
     }
 
-    /// True while no thread calls the iterator, so that the communicating thread of rank 0 may poll without sleeping.
+    /// Returns true if no thread calls the iterator of tasks at the moment, so that the communicating thread of rank 0 may poll
+    /// without sleeping.
     fn leaves_the_core(&self) -> bool;
 
-    /// True while the user's iterator runs on the communicating thread of rank 0, because its calls have been short so far.
+    /// Returns true if the user's iterator runs on the communicating thread of rank 0 at the moment, because its calls have been
+    /// short so far.
     fn is_interleaved(&self) -> bool {
         false
     }
@@ -147,7 +147,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
     }
 }
 
-/// Lets an executor, which runs user code on a thread, call the user's iterator.
+/// Adapter by which an executor, which runs user code on a thread, calls the user's iterator.
 struct SourceCode<'scope> {
     tasks: Box<dyn Tasks + 'scope>,
     drawn: u64,

@@ -223,7 +223,7 @@ fn repeated_runs_reuse_the_workers() {
     assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
 }
 
-/// A thread cannot be killed, so a run on thread ranks would not end if a task does not.
+/// A time limit for tasks is refused on thread ranks: a thread cannot be killed, so the run would not end if a task does not.
 #[test]
 fn task_limit_is_refused_on_thread_ranks() {
     for ranks in [1, 3] {
@@ -268,7 +268,7 @@ fn differing_farms_on_ranks_are_refused() {
     );
 }
 
-/// One of the short tasks takes twice as long as a worker may be silent.
+/// One of the worker's short tasks takes twice as long as the worker may be silent, and the worker must not be declared dead.
 #[test]
 fn long_task_in_a_chunk_is_not_a_death() {
     const LONG: u64 = 4_000;

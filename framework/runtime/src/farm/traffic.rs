@@ -9,7 +9,6 @@ const FRESH: f64 = 0.125;
 /// Time in seconds for which workers should have chunks in addition to the running one. Within this time the master may sleep or compute before it
 /// answers the request for another chunk.
 const ANSWER: f64 = 2e-3;
-/// Maximum number of chunks that a worker holds in addition to the running one.
 const MOST_AHEAD: u32 = 8;
 /// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is then
 /// proportional to its bytes, and several chunks do not fit into the caches. Messages of this size are large enough for plain data to be sent without
@@ -42,7 +41,8 @@ pub(crate) struct TrafficStats {
     sending: Option<f64>,
 }
 
-/// The old time is first increased by the factor [`FORGET`], so that a short measurement is not kept forever.
+/// Returns the shorter of two times. The old one is first increased by the factor [`FORGET`], so that a short measurement is not kept
+/// forever.
 fn shortest(old: Option<f64>, new: f64) -> f64 {
     old.map_or(new, |old| new.min(old * FORGET))
 }
@@ -52,7 +52,7 @@ fn mean(old: Option<f64>, new: f64) -> Option<f64> {
 }
 
 impl TrafficStats {
-    /// `task_size` and `result_size` are the sizes of a task and a result in memory.
+    /// Creates statistics without measurements. `task_size` and `result_size` are the sizes of a task and a result in memory.
     pub(crate) fn new(task_size: usize, result_size: usize) -> Self {
         TrafficStats {
             chunk_time: None,
@@ -77,7 +77,6 @@ impl TrafficStats {
         self.own_chunk = tasks.max(1);
     }
 
-    /// Records the run time of a chunk on another rank, and the bytes of its results.
     pub(crate) fn received(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
         self.received_bytes(tasks, bytes);
@@ -98,7 +97,7 @@ impl TrafficStats {
         self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }
 
-    /// `took` is the time in which rank 0 made the message and sent it to a worker or a sub-master.
+    /// Records that rank 0 needed the time `took` to make a message and send it to a worker or a sub-master.
     pub(crate) fn sent(&mut self, took: Duration) {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
@@ -126,7 +125,7 @@ impl TrafficStats {
         self.result_bytes
     }
 
-    /// Number of tasks in a chunk beyond which a larger chunk does not reduce the cost per task.
+    /// Returns the number of tasks in a chunk beyond which a larger chunk does not reduce the cost per task.
     pub(crate) fn enough(&self) -> u64 {
         (ENOUGH_BYTES / self.task_bytes.max(self.result_bytes)).ceil() as u64
     }
@@ -143,12 +142,12 @@ impl TrafficStats {
         wanted.max(1).min(u32::try_from(share).unwrap_or(MOST_AHEAD))
     }
 
-    /// Rank 0 takes another chunk while it holds one only if enough tasks are left for all `workers` workers.
+    /// Returns true if rank 0 may take another chunk while it holds one: enough tasks are left for all `workers` workers.
     pub(crate) fn spares_another(&self, left: Option<u64>, workers: usize) -> bool {
         left.is_none_or(|left| left >= (workers as u64).saturating_mul(self.own_chunk))
     }
 
-    /// Number of tasks that rank 0 runs on the communicating thread between two polls for messages.
+    /// Returns the number of tasks that rank 0 runs on the communicating thread between two polls for messages.
     pub(crate) fn own_grain(&self) -> u64 {
         match self.own_task {
             Some(time) => ((OWN_GRAIN / time.max(1e-12)) as u64).max(1),

@@ -19,7 +19,7 @@ pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
 
-/// The executor chooses the thread of later jobs (series of calls of the source or the sink) by the duration of this one.
+/// Duration of one job (series of calls of the source or the sink), by which the executor chooses the thread of later jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobTime {
     took: Duration,
@@ -78,7 +78,7 @@ impl JobTimer {
         self.now().saturating_sub(self.start.unwrap_or_default())
     }
 
-    /// Each reading of the clock would take simulated time, so the time is always 0 in a simulation.
+    /// In a simulation the time is always 0, because each reading of the clock would take simulated time.
     fn now(&self) -> Duration {
         if self.clock.is_simulated() { Duration::ZERO } else { self.clock.now() }
     }

@@ -9,7 +9,6 @@ use crate::wire::erased::Shape;
 /// Size in bytes below which tasks count as small: the time to handle a small task does not depend on its size.
 const SMALL: f64 = 4096.0;
 
-/// Largest size of a task, or of a result, so far.
 #[derive(Clone, Copy, Debug)]
 struct Largest {
     bytes: f64,
@@ -22,7 +21,7 @@ impl Largest {
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
-    /// The `count` values (tasks or results) had `bytes` bytes in total.
+    /// Updates the largest size of a value (task or result) with `count` values of `bytes` bytes in total.
     fn see(&mut self, count: u64, bytes: u64) {
         if count > 0 {
             self.bytes = self.bytes.max(bytes as f64 / count as f64);
@@ -66,12 +65,12 @@ impl Window {
         self.result.see(results, bytes as u64);
     }
 
-    /// True if the sizes of a task and of a result are known: from a first value, or because the type owns no memory.
+    /// Returns true if the sizes of a task and of a result are known: from a first value, or because the type owns no memory.
     pub(crate) fn is_sure(&self) -> bool {
         self.task.known && self.result.known
     }
 
-    /// True if the size of tasks is known and no task so far was large.
+    /// Returns true if the size of tasks is known and no task so far was large.
     pub(crate) fn are_small(&self) -> bool {
         self.task.known && self.task.bytes < SMALL
     }

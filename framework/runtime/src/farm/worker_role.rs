@@ -22,7 +22,7 @@ pub(super) struct WorkerRole {
     /// changed last, by the clock that measures how long ranks are silent.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
-    /// The current task has exceeded the time limit of tasks, and the master was notified.
+    /// True if the current task has exceeded the time limit of tasks and the master was notified.
     pub(super) timed_out: bool,
     pub(super) report: RankReport,
 }
@@ -65,8 +65,8 @@ impl WorkerRole {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // Other ranks run the chunks of a sub-master that no longer supplies this rank, so their results are not sent, and
-                // the rest of the chunk is dropped.
+                // Results are not sent to a sub-master that no longer supplies this rank with chunks: other ranks run its chunks,
+                // and the rest of the chunk is dropped.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;
@@ -84,7 +84,8 @@ impl WorkerRole {
         self.activity.get().1.is_some()
     }
 
-    /// The rest of a chunk comes before a new chunk. No command is returned once the current task has exceeded the time limit.
+    /// Returns the next command for the computing thread: the rest of a chunk before a new chunk. `None` if the current task has
+    /// exceeded the time limit.
     pub(super) fn next(&mut self) -> Option<Command> {
         if self.timed_out {
             return None;
@@ -122,8 +123,8 @@ impl WorkerRole {
         }
     }
 
-    /// Thread on which tasks of this rank run. `led` is the number of chunks that a sub-master holds for its members; `None` on a
-    /// worker.
+    /// Returns the thread on which tasks of this rank run. `led` is the number of chunks that a sub-master holds for its members;
+    /// `None` on a worker.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
             // A sub-master that runs no task itself can send heartbeats at any time, like a rank whose tasks run on a separate thread.

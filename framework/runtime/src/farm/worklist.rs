@@ -48,7 +48,7 @@ impl<I> Worklist<I> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the numbers of the added tasks, which are consecutive.
+    /// Adds tasks to the worklist. Returns their numbers, which are consecutive.
     pub(super) fn add(&self, more: impl IntoIterator<Item = I>) -> Range<u64> {
         let Tasks { waiting, next } = &mut *self.lock();
         let first = *next;
@@ -59,7 +59,7 @@ impl<I> Worklist<I> {
         first..*next
     }
 
-    /// Called when the result of a task has arrived.
+    /// Removes a task from the worklist; called when its result has arrived.
     pub(super) fn remove(&self, number: u64) {
         self.lock().waiting.remove(&number);
     }
@@ -109,7 +109,7 @@ impl<I: Item> Source for WorklistSource<I> {
         self.stopped = true;
     }
 
-    /// Waiting tasks are only a part of the tasks to come, because each may create many others; the number is therefore never exact.
+    /// Returns the number of waiting tasks. It is never exact, because each task may create many others.
     fn left(&self) -> (u64, bool) {
         (self.waiting(), false)
     }
@@ -118,8 +118,8 @@ impl<I: Item> Source for WorklistSource<I> {
         (self.waiting(), true)
     }
 
-    /// Maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that they create arrive later, and
-    /// other ranks need tasks meanwhile.
+    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that they create arrive
+    /// later, and other ranks need tasks meanwhile.
     fn share(&self) -> u64 {
         (self.waiting() / (2 * self.ranks)).max(1)
     }

@@ -52,12 +52,12 @@ fn own_number(dir: &Path) -> u32 {
     number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)
 }
 
-/// Name of a file with events of one rank, for example `rank-3.jsonl` for the stem `rank` and rank 3.
+/// Returns the name of a file with events of one rank, for example `rank-3.jsonl` for the stem `rank` and rank 3.
 pub(crate) fn file_of_rank(stem: &str, rank: usize) -> String {
     format!("{stem}-{rank}.jsonl")
 }
 
-/// Highest number of the attempts in `dir`; 0 if `dir` contains no attempts (starts of the job).
+/// Returns the highest number of an attempt (start of the job) in `dir`; 0 if `dir` contains no attempts.
 fn newest_number(dir: &Path) -> u32 {
     let number = |entry: fs::DirEntry| {
         let name = entry.file_name();
@@ -114,8 +114,8 @@ impl Attempt {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // A file has the name of the attempt's directory, or a job on another host does, if the file system does not share
-                // locks between hosts.
+                // The name is taken by a file, or by a job on another host if the file system does not share locks between hosts, so
+                // the next number is tried.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }

@@ -7,7 +7,7 @@ use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{Attempt, EVENTS_COPY, JobStatus, STOPPED, State, StatusLock, place};
 
-/// Minimum time between two writes of the number of completed tasks to the job status.
+/// Minimum time between two writes of the number of completed tasks to the status file.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Writer of the job status on one rank. Rank 0 writes the complete status. Another rank writes only its failure, and only if the file exists,
@@ -69,7 +69,7 @@ impl StatusWriter {
         Ok(writer)
     }
 
-    /// Path of the status file: the configured one or, without it, the status file in the directory of the event logs.
+    /// Returns the path of the status file: the configured one or, without it, the one in the directory of the event logs.
     fn file(&self) -> Option<&Path> {
         self.path.as_deref().or(self.copy_path.as_deref())
     }
@@ -88,7 +88,7 @@ impl StatusWriter {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// The completed tasks of the next farm, pipeline, loop or workflow are added to those of earlier ones in the same job.
+    /// Prepares for the next farm, pipeline, loop or workflow of the job, whose completed tasks are added to those of earlier ones.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
@@ -125,7 +125,7 @@ impl StatusWriter {
     }
 
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
-        // Another rank may have written a failure to the status file in the meantime.
+        // The status file is read first, because another rank may have written a failure to it in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
         // Ranks other than 0 do not create the status file. If it does not exist here, rank 0 has it on another machine.
@@ -143,7 +143,7 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// The job has finished, unless it was stopped or the program has set an error message.
+    /// Records the end of the job, which has finished unless it was stopped or the program has set an error message.
     ///
     /// # Errors
     /// If the status file cannot be written.
@@ -185,7 +185,8 @@ impl StatusWriter {
         self.job_status.write(path)
     }
 
-    /// Keeps a failure that another rank has written to the status file in the meantime, and that rank 0 may receive only later.
+    /// Writes the status of a running job. A failure that another rank has written meanwhile is kept, because rank 0 may receive it
+    /// only later.
     fn write_on(&mut self) {
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         if found.is_none_or(|job_status| job_status.state != State::Failed) {

@@ -52,7 +52,7 @@ messages! {
         Chunk(header: ChunkHeader, tasks: Payload) = 32 raw,
         /// Chunks for the members of the receiving sub-master.
         Chunks {
-            /// Number of chunks that each member may hold in addition to the running one.
+            /// Number of chunks that each member may hold in addition to the one that it runs.
             ahead: u32,
             chunks: Vec<(ChunkHeader, Payload)>,
         } = 39 raw,
@@ -61,7 +61,7 @@ messages! {
         Lead(lead: Lead) = 37,
         /// The sending rank is the master of the receiving worker from now on.
         Attach(attach: Attach) = 38,
-        /// To a sub-master: it has no members any more, because the run ends.
+        /// To a sub-master at the end of the run: rank 0 now receives the messages of its former members itself.
         Dissolve = 44,
         /// The run has ended, and the receiving rank may leave.
         Finish = 23,
@@ -98,9 +98,9 @@ pub(crate) enum ExecutionMode {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
-    /// Ranks that become members of the sub-master, each with true if it has joined the farm.
+    /// Ranks that become members of the sub-master; true for those that have joined the farm.
     pub(crate) members: Vec<(usize, bool)>,
-    /// Order that the sub-master forwards to its members: they get their chunks from the sub-master.
+    /// Order to be forwarded to the members of the new sub-master: they get their chunks from it.
     pub(crate) order: Attach,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Lead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attach {
     pub(crate) number: u32,
-    /// Dead sub-master from which the receiving rank got its chunks before, if there is one.
+    /// Dead sub-master that sent the receiving rank its chunks before, if there is one.
     pub(crate) instead_of: Option<usize>,
 }
 

@@ -50,12 +50,13 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk size policy.
+    /// Number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk size
+    /// policy.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }
 
-    /// `sub_masters` is the number of sub-masters, which send chunks at the same time.
+    /// Passes measurements to the chunk size policy. `sub_masters` is the number of sub-masters, which send chunks at the same time.
     pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: u32, now: Duration) {
         self.knowledge.now = now.as_secs_f64();
         self.knowledge.messages = traffic.messages(sub_masters);
@@ -89,7 +90,7 @@ impl ChunkSizes {
         self.reserved.is_some()
     }
 
-    /// `are_last` is true if no tasks of the chunk are left.
+    /// Reports completed tasks of a chunk to the chunk size policy; `are_last` is true if no tasks of the chunk are left.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
@@ -102,7 +103,7 @@ impl ChunkSizes {
         self.chunker.leave(worker);
     }
 
-    /// The last choice of the chunk size policy is returned once.
+    /// Returns each choice of the chunk size policy only once.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -25,7 +25,7 @@ impl DeathRecords {
         self.suspect_ranges.clear();
     }
 
-    /// `blamed` is true if the lost rank may have died of one of `tasks`.
+    /// Records that a rank was lost while it held `tasks`; `blamed` is true if it may have died of one of them.
     pub(super) fn record(&mut self, loss: &Loss, tasks: Range<u64>, blamed: bool) {
         if !loss.certain {
             self.suspect_ranges.push(tasks.clone());

@@ -17,7 +17,7 @@ struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
-    /// Number of orders so far that assign a rank to a master or sub-master, from which it gets its chunks.
+    /// Number of the last order of rank 0 by which a rank gets its chunks from another rank from then on.
     orders: u32,
 }
 
@@ -62,8 +62,8 @@ impl Groups {
         orders
     }
 
-    /// The next chunk of the group is sized by the speed of the returned member, although the sub-master may send it to another
-    /// member.
+    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized, although the sub-master may send the
+    /// chunk to another member.
     pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
         let group = self.groups.get_mut(&leader)?;
         for _ in 0..group.members.len() {
@@ -76,8 +76,8 @@ impl Groups {
         None
     }
 
-    /// Returns true if `member` was a member of the sub-master `leader`. `ending` is true while the run ends, when the members
-    /// already work for rank 0.
+    /// Records that the sub-master `leader` has one worker less, because `member` is lost. Returns false if it was no member.
+    /// `ending` is true at the end of the run, when the members already work for rank 0.
     pub(super) fn lose_member(
         &mut self,
         workers: &mut WorkerTable,
@@ -113,7 +113,8 @@ impl Groups {
         members.into_iter().map(|member| (member, self.next_order(Some(leader)))).collect()
     }
 
-    /// Returns the members, for whose last messages rank 0 itself waits from then on.
+    /// Releases the members of all sub-masters at the end of the run, and returns them: from now on rank 0 itself waits for their
+    /// last messages.
     pub(crate) fn dissolve(&self, workers: &mut WorkerTable) -> Vec<usize> {
         let members = self.groups.values().flat_map(|group| group.members.iter().copied());
         let led: Vec<usize> =

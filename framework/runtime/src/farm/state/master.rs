@@ -70,8 +70,8 @@ impl MasterState {
         self.sizes.expect_speeds(speeds);
     }
 
-    /// `lost` are the dead ranks among the `size` ranks. Tasks and results in flight, whose sizes in memory are given, may take
-    /// `window_bytes` bytes.
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may
+    /// take `window_bytes` bytes in flight.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
         computes: bool,
@@ -135,7 +135,8 @@ impl MasterState {
         }
     }
 
-    /// Number of tasks that no rank holds; `None` if the number of tasks in the source (`left`) is not exact.
+    /// Returns the number of tasks that no rank holds; `None` if `exact` is false, because the number of tasks in the source (`left`)
+    /// is not certain.
     pub(crate) fn unassigned(&self, (left, exact): (u64, bool)) -> Option<u64> {
         exact.then_some(left + self.tasks.waiting())
     }
@@ -145,7 +146,7 @@ impl MasterState {
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
     }
 
-    /// A policy that the user has chosen is not limited.
+    /// Maximum number of tasks in a chunk. A chunk size policy that the user has chosen is not limited.
     pub(crate) fn max_chunk(&self) -> u64 {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
@@ -166,7 +167,8 @@ impl MasterState {
         self.workers().capacity().max(self.sizes.workers())
     }
 
-    /// Rank 0 takes a second chunk only if enough tasks are left for the other workers.
+    /// Returns true if rank 0 may take a chunk for itself. It takes a second chunk only if enough tasks are left for the other
+    /// workers.
     pub(crate) fn rank_0_may_take(&self, left: Option<u64>) -> bool {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
@@ -201,8 +203,8 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
-    /// Drops the choice of a chunk size for a worker that gets no tasks any more: other workers would wait for the tasks of that
-    /// chunk.
+    /// Drops the choice of a chunk size for a worker that gets no tasks any more; otherwise other workers would wait for the tasks of
+    /// that chunk.
     pub(crate) fn drop_reserved(&mut self, worker: usize) {
         match self.sizes.take_reserved() {
             Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.return_tasks(size),
@@ -216,7 +218,7 @@ impl MasterState {
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
     }
 
-    /// Takes as many requeued tasks that `worker` may run as suit the speed of the worker `sized_for`, at most `most`.
+    /// Takes requeued tasks that `worker` may run: as many as suit the speed of the worker `sized_for`, and at most `most`.
     pub(crate) fn take_requeued(
         &mut self,
         worker: usize,
@@ -264,7 +266,7 @@ impl MasterState {
         self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
-    /// The rank `by` computed the result, and `worker` sent it to rank 0. Returns the value of [`TaskTable::done`].
+    /// Records a result that the rank `by` has computed and `worker` has sent to rank 0. Returns the value of [`TaskTable::done`].
     pub(crate) fn take_result(
         &mut self,
         [worker, by]: [usize; 2],
@@ -297,7 +299,7 @@ impl MasterState {
         }
     }
 
-    /// The rank `by` computed the result. `is_last` is true if the result completes its chunk.
+    /// Counts a result that the rank `by` has computed. `is_last` is true if the result completes its chunk.
     pub(crate) fn count_result(
         &mut self,
         done: &ResultHeader,
@@ -321,7 +323,7 @@ impl MasterState {
         if self.workers().state_of(rank) != WorkerState::Expected {
             return Joined::Again;
         }
-        // Rank 0 counts as a rank that runs tasks even before its own worker is created.
+        // Rank 0 counts as a rank that runs tasks even before its own worker (user code) is created.
         let expected = self.computes && self.workers().state_of(0) == WorkerState::Expected;
         if !self.tasks.join(rank, expected.into()) {
             self.sizes.leave(rank);

@@ -104,7 +104,6 @@ pub(crate) struct TaskCounts {
     pub(crate) failed: u64,
     /// Number of times that a task was tried again, after an error of the task or the death of a rank in it.
     pub(crate) retried: u64,
-    /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
     /// Number of dispatched second copies of chunks; `ended_in_copies` counts the tasks whose result came from a second copy.
@@ -156,9 +155,9 @@ impl<K> TaskTable<K> {
         works
     }
 
-    /// Must be called when the intended number of active ranks has changed, when ranks have joined or are lost, and when tasks have
-    /// failed: another rank is woken if the only active rank should not run a requeued task. `seconds` returns the time of a task on
-    /// a rank, if it is known.
+    /// Parks ranks (they get no more tasks) and wakes ranks. Must be called when the intended number of active ranks has changed,
+    /// when ranks have joined or are lost, and when tasks have failed: another rank is woken if the only active rank should not run a
+    /// requeued task. `seconds` returns the time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
         let shunned =
@@ -190,12 +189,13 @@ impl<K> TaskTable<K> {
         self.out
     }
 
-    /// The run is complete if there are also no tasks left in the source.
+    /// True if no task is dispatched or requeued. The run is complete if there are also no tasks left in the source.
     pub(crate) fn is_empty(&self) -> bool {
         self.out == 0 && self.back.is_empty()
     }
 
-    /// A rank gets a task that failed on it only if no other rank is active (gets tasks) or parked (could get tasks again).
+    /// Takes requeued tasks for `worker`. A rank gets a task that failed on it only if no other rank is active (gets tasks) or parked
+    /// (could get tasks again).
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks> {
         let alone = self.workers.is_alone(worker);
         let suits = |p: &PendingTasks| match p.attempts.is_suspect() {
@@ -234,14 +234,14 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// True if `worker` may run tasks with these failed attempts, in which ranks may have died. If `idle` is true, the chunks that
-    /// `worker` holds do not count.
+    /// Returns true if `worker` may run tasks with these failed attempts, some of which may be deaths of ranks. If `idle` is true,
+    /// the chunks that `worker` holds do not count.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// True if no worker may run tasks with these failed attempts, now or later.
+    /// Returns true if no worker may run tasks with these failed attempts (errors of the tasks, or deaths of ranks), now or later.
     fn is_hopeless(&self, attempts: Attempts) -> bool {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
@@ -320,7 +320,7 @@ impl<K> TaskTable<K> {
         self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
-    /// Returns the tasks of the result if they are needed.
+    /// Returns the tasks of an arrived result; `None` if the result is not needed, because the tasks have another one.
     fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
         if !is_needed {
             self.counts.stale += 1;
@@ -351,8 +351,8 @@ impl<K> TaskTable<K> {
         self.take_from(&ids)
     }
 
-    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, whose member has held them and is lost. The caller has
-    /// to requeue their tasks.
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, whose lost member has held them. The caller has to
+    /// requeue their tasks.
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);
         let ids: Vec<u64> = ids.iter().copied().filter(its).collect();

@@ -15,7 +15,7 @@ impl Pace {
         Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
     }
 
-    /// The rank `by` computed the result of `count` tasks, and `worker` sent it to rank 0.
+    /// Records the time of `count` tasks. The rank `by` has computed them, and `worker` has sent their result to rank 0.
     pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
         let last = seconds / f64::from(count.max(1));
         for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
@@ -25,7 +25,7 @@ impl Pace {
         self.last_result[worker] = now;
     }
 
-    /// Without a measured time on the rank, returns the mean over all ranks.
+    /// Returns the seconds of a task on the rank; without a measurement there, the mean over all ranks.
     pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
         self.seconds_per_task[rank].or_else(|| {
             let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();

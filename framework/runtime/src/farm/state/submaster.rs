@@ -15,7 +15,6 @@ const PER_BUNDLE: usize = 8;
 pub(crate) struct SubmasterState<K, R> {
     workers: WorkerTable,
     members: Vec<usize>,
-    /// Chunks that are not sent to a member yet, in the order of arrival.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
     results: Vec<R>,
@@ -91,7 +90,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         true
     }
 
-    /// Collected results are sent to the master when there are enough of them, or when a member is idle and there is no chunk for it.
+    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and there
+    /// is no chunk for it.
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.workers.working() / PER_BUNDLE).max(1);
         self.results.len() >= enough

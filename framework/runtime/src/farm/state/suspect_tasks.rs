@@ -23,7 +23,7 @@ pub(crate) struct Share {
     pub(crate) blame: Blame,
 }
 
-/// Assesses the tasks of a dead rank as the cause of its death. `chunks` are those that the rank held, in the order in which it ran them.
+/// `chunks` are the chunks that the dead rank held, in the order in which it ran them.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {

@@ -84,11 +84,10 @@ struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
     deadly: BTreeSet<u64>,
-    /// Deadly tasks (which kill every rank that runs them) that have already killed one rank.
+    /// Deadly tasks (tasks that kill every rank that runs them) that have already killed one rank.
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// By rank: numbers and tasks of the chunks that the rank holds.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
@@ -123,12 +122,13 @@ impl World {
         }
     }
 
-    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task.
+    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task (one that kills every rank that
+    /// runs it).
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 && self.master.superseded(0, id).is_some() {
-            // The tasks have ended in another copy of the chunk, so rank 0 drops the chunk before it runs any of them.
+            // Tasks that have ended in another copy of the chunk need not run, so rank 0 drops the chunk.
             chunks.remove(0);
             assert!(self.master.done(0, id, tasks.len() as u32).is_none());
             return;

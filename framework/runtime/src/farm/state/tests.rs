@@ -24,7 +24,6 @@ impl Dice {
     }
 }
 
-/// Chunk that a worker holds, or whose result is under way.
 #[derive(Clone)]
 struct Held {
     id: u64,
@@ -105,7 +104,7 @@ impl World {
         self.held.push(Held { id: copy.id, worker, tasks, attempt: copy.attempts.failed });
     }
 
-    /// The random worker may be a lost one, whose results must be ignored.
+    /// Delivers the result of a random worker, which may be a lost one, whose results must be ignored.
     fn answer(&mut self) {
         if self.held.is_empty() {
             return;
@@ -166,7 +165,7 @@ impl World {
         }
     }
 
-    /// Checks that as many ranks run tasks as should, or all ranks that can.
+    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);

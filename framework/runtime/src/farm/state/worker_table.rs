@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 
 use armature_planner::farm::WorkerCount;
 
-/// State of a rank, as its master sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerState {
-    /// The rank has not joined the farm yet.
     Expected,
-    /// The rank gets tasks.
     Active,
     /// The rank gets no tasks, because the farm is faster with fewer workers; it finishes the chunks that it holds.
     Parked,
@@ -47,7 +44,7 @@ pub(crate) struct WorkerTable {
     span: Vec<u32>,
     /// Active ranks, each with the number of chunks that it holds per worker, sorted by that number.
     requesting: BTreeSet<(u32, usize)>,
-    /// Number of workers of all active ranks; the members of sub-masters count.
+    /// Number of workers on all active ranks (those that get tasks); the members of sub-masters count.
     capacity: usize,
     parked: usize,
 }
@@ -69,7 +66,7 @@ impl WorkerTable {
         self.state[rank]
     }
 
-    /// True if rank 0 neither needs nor expects a message of this rank any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
@@ -94,7 +91,7 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running one.
+    /// Number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running one.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
         let stock = if span > 1 { span / 4 } else { 0 };
@@ -143,7 +140,7 @@ impl WorkerTable {
         self.span[rank] > 1
     }
 
-    /// The worker gets no chunks until it has finished those that it holds.
+    /// Ensures that a worker gets no chunks until it has finished those that it holds.
     pub(super) fn make_exclusive(&mut self, rank: usize) {
         if !self.is_leader(rank) {
             self.remove(rank);
@@ -160,7 +157,7 @@ impl WorkerTable {
         self.parked
     }
 
-    /// True if no other rank is active (gets tasks) or parked (waits without tasks).
+    /// Returns true if no rank except `rank` is active (gets tasks) or parked (waits without tasks).
     pub(super) fn is_alone(&self, rank: usize) -> bool {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
@@ -230,8 +227,8 @@ impl WorkerTable {
         }
     }
 
-    /// The ranks with the fewest chunks per worker get chunks first. A rank requests chunks while it holds at most `ahead` per
-    /// worker; rank 0 does not.
+    /// Returns the ranks that may get a chunk, because they hold at most `ahead` chunks per worker; those with the fewest come first.
+    /// Rank 0 is left out.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
