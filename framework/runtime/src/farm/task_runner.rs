@@ -30,6 +30,7 @@ pub(crate) struct Codecs {
 }
 
 pub(crate) enum Command {
+    /// Create the user's worker, unless it exists.
     SetUp,
     /// Run a chunk; `away` is true if the result is for another rank and therefore has to be encoded.
     Chunk { header: ChunkHeader, payload: Payload, away: bool },

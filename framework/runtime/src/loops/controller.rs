@@ -19,7 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Instruction of rank 0 to all ranks of a loop: which units (rows or indices) move, and when ranks report their measurements next.
+/// Instruction of rank 0 to all ranks of a loop: movements of units (rows or indices), and the time of the next reports of
+/// measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
     /// Movements of units (rows or indices) from rank to rank; empty if nothing moves.
@@ -41,14 +42,14 @@ pub(super) struct LoopController {
     ranks: Vec<RankState>,
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// True until rank 0 has decided about a movement of units, or postponed the decision, for the first time.
+    /// True until rank 0 has made or postponed its first decision about movements of units (rows or indices).
     is_cold: bool,
     interactions: u64,
     movements: u64,
     change: Option<String>,
 }
 
-/// Number of units (rows or indices) of a rank, and its measurements, both from its reports to rank 0.
+/// Number of units (rows or indices) of a rank, and its measurements, from its reports to rank 0.
 #[derive(Clone, Debug, Default)]
 struct RankState {
     /// Units (rows or indices) that the rank held at its last report to rank 0.
@@ -71,7 +72,6 @@ impl RankState {
 
 /// Movement of units (rows or indices) between ranks that is in progress.
 struct Movement {
-    /// Units (rows or indices) that go to another rank in this movement.
     units: u64,
     messages: u64,
     /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
@@ -220,11 +220,11 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// The balancer gets the largest of the ranks' estimates of the scheduler's quantum (time slice of a process).
+    /// Passes the largest of the ranks' estimates of the scheduler's quantum (time slice of a process) to the balancer.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Simulated hosts share their cores without time slices.
+            // Simulated hosts share their cores without time slices, so the quantum is zero.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
@@ -274,7 +274,7 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the measured cost of the movement of units in progress to the balancer, if all ranks have sent and received their
+    /// Reports the measured cost of the movement of units in progress to the balancer, once all ranks have sent and received their
     /// units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
@@ -297,8 +297,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // A decision made while units were on their way between ranks always keeps the distribution of units, so the log leaves it
-        // out.
+        // A decision made while units (rows or indices) are on their way between ranks never moves units, so it is not logged.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }

@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{SnapshotCoordinator, Written};
 
-/// State of a loop's run on rank 0 that is the same whether directives go to all ranks at once or along a chain of ranks.
+/// Part of the coordinator of a loop, on rank 0, that does not depend on how directives reach the ranks: all at once, or along a
+/// chain of ranks.
 pub(super) struct Coordinator {
     name: String,
     pub(super) controller: LoopController,
@@ -22,9 +23,8 @@ pub(super) struct Coordinator {
     start: Duration,
     pub(super) ended: Option<Duration>,
     pub(super) stop_requested: bool,
-    /// True if the run must stop early, when its next checkpoint is due.
+    /// The run was asked to stop early, when its next checkpoint is due.
     stops_at_checkpoint: bool,
-    /// True if the last checkpoint of a run that stops early has been started.
     has_last_snapshot: bool,
 }
 
@@ -87,7 +87,8 @@ impl Coordinator {
         self.stop_requested |= !self.stops_at_checkpoint;
     }
 
-    /// Must be called at the end of a pass. A requested stop may have to wait for the next checkpoint.
+    /// Returns true if the run has to stop now; called at the end of a pass. A requested stop may have to wait for the next
+    /// checkpoint.
     pub(super) fn must_stop(&mut self, now: Duration) -> bool {
         let is_due = || self.snapshots.as_ref().is_some_and(|snapshots| snapshots.is_due(now));
         self.stop_requested |= self.stops_at_checkpoint && is_due();

@@ -47,7 +47,8 @@ pub(super) struct BlockSize {
     trying: Option<usize>,
     /// Number of rounds of trials (each block size is tried once per round) that remain before the next choice of a block size.
     rounds: u32,
-    /// Blocks computed since the block size was last chosen; `review` is the number of blocks after which sizes are tried again.
+    /// Number of blocks (calls of user code) since the block size was last chosen; `review` is the number after which sizes are tried
+    /// again.
     done: u64,
     review: u64,
     chosen: Option<u64>,
@@ -86,7 +87,7 @@ impl Candidate {
 }
 
 impl BlockSize {
-    /// A block size `set` by the user (units per call of user code) stays fixed.
+    /// Creates the choice of the block size (units per call of user code). A size `set` by the user is not changed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -108,7 +109,7 @@ impl BlockSize {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// `left` is the number of units that the rank has left to compute.
+    /// Returns the number of units in the next block, for a rank that has `left` units left to compute.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -129,7 +130,7 @@ impl BlockSize {
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Without a fixed cost per block, the quotient above is infinity or NaN.
+        // If blocks have no fixed cost, the quotient `blocks / BLOCKS_OF_PARTS` is infinity or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
@@ -217,7 +218,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// All block sizes are tried again when a unit takes `unit` seconds, unlike before.
+    /// Begins to try block sizes again, because a unit (row or index) now takes `unit` seconds, other than before.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -228,7 +229,7 @@ impl BlockSize {
 
 /// Returns the number of units (rows or indices) that take `seconds` seconds together, at `unit` seconds each; at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
-    // If a unit takes no time, the quotient is infinity, which converts to the largest number.
+    // If a unit takes no time, the quotient is infinity, which converts to the largest integer.
     (seconds / unit) as u64 | u64::from(seconds < unit)
 }
 
@@ -236,7 +237,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Each of the `blocks` simulated calls of user code takes `fixed` seconds, and `unit` seconds more for each unit.
+    /// Simulates `blocks` calls of user code, each of which takes `fixed` seconds and `unit` seconds more for each unit.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {

@@ -27,7 +27,6 @@ pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
     /// On rank 0, the schedule of the checkpoints and the records of their written parts. The coordinator takes this value when a run begins.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Number of passes that an earlier start of the job has done.
     pub(super) before: u64,
 }
 
@@ -54,7 +53,7 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// The loaded pieces of the checkpoint contain at least the units (rows or indices) of `range`.
+/// Returns the data of the units (rows or indices) of `range`, all of which are in the loaded pieces of the checkpoint.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {

@@ -18,9 +18,9 @@ use crate::observe::Progress;
 struct WorkerState {
     /// Number of the last directive that the rank had carried out when it sent its last report.
     round: Option<u64>,
-    /// Computations of units (rows or indices) that the rank has done in this pass.
+    /// Number of computations of units (rows or indices) that the rank has done in this pass.
     done: u64,
-    /// Estimated computations of units (rows or indices) that the rank still has to do in this pass.
+    /// Estimated number of computations of units (rows or indices) that the rank still has to do in this pass.
     undone: u64,
     held: u64,
     rate: Option<f64>,
@@ -37,7 +37,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Seconds that the rank still has to compute after time `now`, if its rate (units per second) stays the same.
+    /// Returns the seconds that the rank still has to compute after time `now`, if its rate (units per second) stays the same.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -56,7 +56,6 @@ impl WorkerState {
     }
 }
 
-/// Coordinator of a DOALL loop, on rank 0. It turns reports of the ranks into directives, and sends no messages itself.
 pub(super) struct DoAllCoordinator {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
@@ -78,7 +77,7 @@ pub(super) struct DoAllCoordinator {
 }
 
 impl DoAllCoordinator {
-    /// In each of the `passes` passes, each unit (row or index) is computed `times` times.
+    /// Creates the coordinator of `passes` passes, in each of which each unit (row or index) is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         DoAllCoordinator {
@@ -169,8 +168,8 @@ impl DoAllCoordinator {
         Ok(None)
     }
 
-    /// The ranks report at different times, up to the duration of a block of the slowest rank apart, so their counts are comparable
-    /// only after an extrapolation to the same time.
+    /// Extrapolates the progress of all ranks to time `now`, because the ranks report at different times: up to the duration of a
+    /// block of the slowest rank apart.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
@@ -189,7 +188,7 @@ impl DoAllCoordinator {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // Lossless: `held` is at most the number of units of the loop, which fits into `u64`.
+            // The cast is lossless: `held` is at most the number of units of the loop, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
         // Each rank keeps at least one unit, because rank 0 has no measurements of a rank without units and would not notice that it becomes faster.
@@ -276,7 +275,7 @@ impl DoAllCoordinator {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // A rank counts as idle only after a report in the new pass.
+            // A rank counts as idle in the new pass only after a report in that pass.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
@@ -295,7 +294,7 @@ impl DoAllCoordinator {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // Reached only through a fault in the protocol: no report is missing, and yet the pass has not ended.
+            // Reached only through a fault in the protocol: no report of a rank is missing, and yet the pass has not ended.
             true if !self.is_pass_finished() => format!("for units that no rank reports, in {pass}"),
             true => format!("for a checkpoint to be written, after {pass}"),
         }
@@ -320,7 +319,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// The time between a rank's last report and the end of the run counts as waiting.
+    /// Returns the work statistics of each rank. The time between a rank's last report and the end of the run counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -330,7 +329,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// `block` is the final block size (units per call of user code).
+    /// Returns the summary of the run and what the next run needs. `block` is the final block size (units per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

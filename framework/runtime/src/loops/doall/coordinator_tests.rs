@@ -31,8 +31,8 @@ fn coordinator_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> DoAl
     )
 }
 
-/// Returns a rank's report: `done` units computed in this pass and `undone` units left. Since the previous report, the rank has computed `units`
-/// units in `seconds`.
+/// Returns a rank's report: `done` units (rows or indices) computed in this pass and `undone` left. Since the previous report, the
+/// rank has computed `units` units in `seconds`.
 fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
     let sample =
         Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
@@ -55,7 +55,7 @@ fn progress_since_the_last_report_is_extrapolated() {
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the extrapolated rate, rank 1 has computed all its units by now, but it counts as busy until it reports that itself.
+    // At the extrapolated rate, rank 1 has computed all its units by now, but it counts as busy until its report says so.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
     assert!(coordinator.waits_for().contains("rank 1 (200 units left)"), "{}", coordinator.waits_for());
 }
@@ -79,7 +79,7 @@ fn idle_rank_triggers_reports_and_gets_units() {
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
-    // Rank 0 is idle once more, so the units that rank 1 has left are divided between the two ranks again.
+    // Rank 0 has run out of units once more, so the units that rank 1 has left are divided between the two ranks again.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
     let units = units + directive.moves[0].units;

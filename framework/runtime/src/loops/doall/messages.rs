@@ -19,14 +19,14 @@ messages! {
     "a DOALL loop":
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// Units sent to rank 0, which gathers all units.
+        /// Units (rows or indices with their data) for rank 0, which gathers all units of the loop.
         Gather = 51,
     }
     /// Message from a worker to the coordinator: a report of measurements, or the pieces that the worker has written to a checkpoint.
     pub(super) enum ToCoordinator {
         Report(report: Report) = 24,
-        /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which its units were in
-        /// that state.
+        /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which
+        /// its units (rows or indices) were in that state.
         Saved(pass: u64, written: Written) = 52,
     }
     /// Message to a worker: a directive of rank 0, or units from another worker.
@@ -47,8 +47,8 @@ pub(super) struct Report {
     pub(super) done: u64,
     /// Number of units (rows or indices of the loop) that the rank holds, whether it has computed them in this pass or not.
     pub(super) held: u64,
-    /// Measurements since the rank's last report. Their field `held` is the number of computations of units (rows or indices) that the rank still has
-    /// to do in this pass.
+    /// Measurements since the rank's last report. Their field `held` counts the computations of units (rows or indices) that the rank
+    /// still has to do in this pass.
     pub(super) sample: Sample,
     /// Statistics of the rank's work in the whole run; sent once the rank has run out of units.
     pub(super) total: Option<RankReport>,
@@ -60,10 +60,9 @@ pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
     pub(super) moves: Vec<Transfer>,
-    /// Seconds until each rank sends its next report of measurements.
     pub(super) period: f64,
-    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in the checkpoint
-    /// have completed.
+    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in
+    /// the checkpoint have completed.
     pub(super) save: Option<u64>,
 }
 
@@ -81,7 +80,8 @@ pub(super) enum Command {
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Amount of work to transfer, as a number of computations of units: a unit that is still to be computed in three passes counts three times.
+    /// Amount of work to transfer, as a number of computations of units (rows or indices): a unit that is still to be computed in
+    /// three passes counts three times.
     pub(super) units: u64,
     /// Number of computations of units that the sender still had to do when rank 0 decided. If fewer are left, the sender transfers proportionally
     /// fewer.
@@ -89,7 +89,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// `left` is the number of computations of units that the sender still has to do.
+    /// Returns the number of computations of units (rows or indices) to transfer, of the `left` ones that the sender still has to do.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
@@ -114,7 +114,7 @@ impl<U> UnitMigration<U> {
 }
 
 impl<U: Units> UnitMigration<U> {
-    /// With [`Tag::Gather`], the message goes to the rank that gathers all units; otherwise to another worker.
+    /// Encodes the units as a message: with [`Tag::Gather`] for the rank that gathers all units, otherwise for another worker.
     pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
         frame(run, tag, 64, |head, parts| {
             let mut packer = Packer::behind(take(head), take(parts));
@@ -131,7 +131,7 @@ impl<U: Units> UnitMigration<U> {
         })
     }
 
-    /// Rejects numbers of units that a loop of `units` units does not have.
+    /// Decodes units (rows or indices with their data). Unit numbers beyond the `units` units of the loop are refused.
     pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;

@@ -26,7 +26,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) runs: u64,
     /// True if a unit (row or index) may be computed again before all other units have been computed in the present pass.
     pub(super) nowait: bool,
-    /// Only the loop's first run writes checkpoints.
+    /// Writer of checkpoints, if the loop has any. Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
     /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
@@ -73,18 +73,16 @@ impl<U: Units> RankLoop<U> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
-    /// A loop that runs several times, as a loop until convergence does, cannot have a checkpoint.
-    ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a checkpoint is set.
+    /// [`ErrorKind::Config`] if a checkpoint is set for a loop that runs several times, as a loop until convergence does.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
         let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a \
                     checkpoint belongs to one";
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
-    /// Units are distributed by the speeds of the ranks that are known before the job starts, unless the program has set shares. Must
-    /// be called before the first [`wants`](RankLoop::wants) of a run.
+    /// Distributes the units (rows or indices) by the speeds of the ranks that are known before the job starts, unless the program
+    /// has set shares. Must be called before the first [`wants`](RankLoop::wants) of a run.
     pub(in crate::loops) fn expect_speeds(&mut self, config: &Config) {
         self.settings.speeds = config.speeds();
     }
@@ -107,7 +105,7 @@ impl<U: Units> RankLoop<U> {
     }
 
     /// # Errors
-    /// If `units` does not hold the data of as many units as `range` has, or the data cannot be encoded.
+    /// If `units` does not hold the data of as many units (rows or indices) as `range` has, or the data cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {

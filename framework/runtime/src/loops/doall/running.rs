@@ -32,11 +32,11 @@ pub(in crate::loops) struct Run {
     pub(super) passes: u64,
     /// Range of the units (rows or indices) whose data this rank must create before it does anything else.
     to_make: Option<Range<u64>>,
-    /// Set while user code creates units or computes a block of them; meanwhile user code has the data of the units.
+    /// Set while user code creates units (rows or indices) or computes a block of them. Meanwhile user code has the data of the
+    /// units.
     in_hand: Option<InHand>,
     /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units.
     waiting: VecDeque<(usize, ToWorker)>,
-    /// Time since which this rank has had no unit to compute and no message to process.
     idle_since: Option<Duration>,
     /// Time that this rank has spent so far on sending and receiving units in the present movement.
     moving: Duration,
@@ -80,7 +80,7 @@ impl Run {
         }
     }
 
-    /// `learned` is the balancer of an earlier run, which has learned the speeds of the ranks.
+    /// Adds the coordinator on rank 0. `learned` is the balancer of an earlier run, which has learned the speeds of the ranks.
     pub(super) fn with_coordinator(
         self,
         coordinator: DoAllCoordinator,
@@ -126,7 +126,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Saved(pass, written), at, out)
     }
 
-    /// Sends a message of this rank's worker to the coordinator, which may be on this rank.
+    /// Sends a message of this rank's worker to the coordinator, which may be on the same rank.
     fn send(&mut self, message: ToCoordinator, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.run.coordinator.is_some() {
             return self.on_coordinator_message(0, message, at);
@@ -205,7 +205,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.run.in_hand.is_some() || self.run.to_make.is_some()
     }
 
-    /// `begin` is the time at which the processing of the message began.
+    /// Processes a message for this rank's worker; the processing began at time `begin`.
     fn take(
         &mut self,
         from: usize,
@@ -283,8 +283,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    /// Maximum number of messages that a rank processes between two calls of user code. It is unlimited, because rank 0 decides from the reports of
-    /// all ranks.
+    /// Maximum number of messages that a rank processes between two calls of user code; unlimited, because rank 0 decides from the
+    /// reports of all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
     /// A result of user code returns the data of the units to the queue, and messages may add or remove units, so results are processed first.

@@ -243,7 +243,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     for ranks in [1, 2, 4] {
         let error = failing(ranks, |_| Err("no pivot".into()));
         assert_eq!((error.kind(), error.stage()), (ErrorKind::User, Some("bad")), "{error}");
-        // The failing unit may have moved before it was computed, so the error may name any rank.
+        // The failing unit (row or index) may have moved to another rank before it was computed, so the error may name any rank.
         assert!(error.rank().is_some_and(|rank| rank < ranks), "{error}");
         assert!(error.to_string().contains(": loop bad: no pivot (in unit"), "{error}");
         let error = failing(ranks, |_| panic!("out of luck"));

@@ -19,8 +19,8 @@ pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) count: u64,
     /// Number of times that each unit of the segment (sequence of consecutive units) is still to be computed, apart from the first `done` units.
     pub(super) left: u64,
-    /// Number of units at the front of this segment (sequence of units) that have been computed in the present pass; each of them is to be computed
-    /// only `left` - 1 more times.
+    /// Number of units at the front of this segment (sequence of consecutive units) that have been computed in the present pass; each
+    /// of them is to be computed only `left` - 1 more times.
     done: u64,
     pub(in crate::loops) units: U,
 }
@@ -38,8 +38,8 @@ impl<U> Segment<U> {
         self.left * self.count - self.done
     }
 
-    /// Records that `units` more units of the segment were computed. When all its units have been computed in this pass, `left` (computations per
-    /// unit still to do) decreases by one.
+    /// Records that `units` more units of the segment (sequence of consecutive units) were computed. Once all its units have been
+    /// computed in this pass, `left` (computations per unit still to do) decreases by one.
     fn record_computed(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -53,9 +53,10 @@ impl<U> Segment<U> {
 }
 
 impl<U: Units> Segment<U> {
-    /// Returns true if appending the units of `other` to this segment copies few units: not many more than the smaller segment has.
+    /// Returns true if appending the units of `other` to this segment (sequence of consecutive units) copies few units: not many more
+    /// than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // Lossless, because the number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -101,7 +102,8 @@ impl<U: Units> UnitQueue<U> {
         self.undone
     }
 
-    /// Returns how many times the unit that is computed next must still be computed in this pass.
+    /// Returns how often the unit (row or index) that is computed next must still be computed in this pass: several times if passes
+    /// need not wait for each other.
     pub(super) fn left(&self) -> u64 {
         self.segments.get(self.current).map_or(0, |segment| segment.left)
     }
@@ -165,7 +167,7 @@ impl<U: Units> UnitQueue<U> {
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // Lossless, because the number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
@@ -182,9 +184,9 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Removes units that move to another rank, from the back of the queue. Units that have been computed least often are removed first. The
-    /// computations that the removed units still need add up to `times`, rounded by at most half a unit's computations, or to less if there are no
-    /// more units.
+    /// Removes units (rows or indices) that move to another rank, from the back of the queue; those that have been computed least
+    /// often go first. The computations that the removed units still need add up to `times`, rounded by at most half a unit's
+    /// computations, or to less if there are no more units.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {
@@ -203,7 +205,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // Lossless, because the number of units in memory fits into `usize`.
+                // The cast to `usize` is lossless, because the units are in memory.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.record_computed(0);

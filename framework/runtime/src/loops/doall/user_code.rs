@@ -56,7 +56,8 @@ pub(in crate::loops) enum Job<U> {
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// Range of the computed units, data of the segment (sequence of consecutive units) that contains them, and duration of the call.
+    /// Range of the computed units (rows or indices), data of the segment (sequence of consecutive units) that contains them, and
+    /// duration of the call.
     Block(Range<u64>, U, BlockTime),
 }
 
@@ -65,7 +66,7 @@ pub(in crate::loops) enum Done<U> {
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
-    /// The data of the units (rows or indices) in `range` begin at index `at` of `units`.
+    /// Computes the units (rows or indices) in `range`, whose data begin at index `at` of `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
     fn failed_in(&self) -> Option<u64> {
@@ -79,7 +80,7 @@ impl<L: DoAll> Body<L::Units> for L {
     }
 
     fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
-        // Lossless, because the number of units in memory fits into `usize`.
+        // The cast to `usize` is lossless, because the units are in memory.
         let count = (range.end - range.start) as usize;
         DoAll::compute(self, range, units.slices(at..at + count))
     }
@@ -88,7 +89,7 @@ impl<L: DoAll> Body<L::Units> for L {
 pub(super) struct LoopCode<'l, U> {
     pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
-    /// Number of the first unit (row or index) of the loop, for error messages.
+    /// Number of the loop's first unit (row or index), for error messages.
     pub(in crate::loops) base: u64,
 }
 
@@ -144,7 +145,7 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// Stands for user code in a loop whose caller processes ranges of indices itself: it keeps the next block for the caller.
+/// Takes the place of user code in a loop whose caller processes ranges of indices itself: keeps the next block for the caller.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
@@ -189,7 +190,7 @@ impl UserCode for ByCaller {
 }
 
 /// # Errors
-/// The error of [`DoAll::create`], with the numbers of the units.
+/// The error of [`DoAll::create`], with the numbers of the units (rows or indices).
 pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
         let text = format!("{} (while creating units {}..{})", error.message(), range.start, range.end);
@@ -197,7 +198,8 @@ pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     })
 }
 
-/// `base` is the number of the loop's first unit (row or index).
+/// Adds the numbers of the units (rows or indices) and of the pass to an error of user code. `base` is the number of the loop's first
+/// unit.
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

@@ -14,20 +14,19 @@ const FIRST_PERIOD: f64 = 0.02;
 /// Movement of units between ranks, as long as not all units that this rank is to receive have arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks from which units are still to arrive.
+    /// Ranks that send units to this rank in the movement, and whose units have not arrived yet.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement; set once both are complete.
+/// Numbers of units that this rank has sent and received in a movement, once it has sent and received all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Rank that is to receive units, and the message with these units.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
 /// Worker of a DOALL loop on one rank. It has no clock and sends no messages.
@@ -37,7 +36,8 @@ pub(super) struct Worker<U> {
     pub(super) unit_queue: UnitQueue<U>,
     round: u64,
     pass: u64,
-    /// Number of times that a unit is computed in each pass: one, or more if several passes without barriers between them are combined to one.
+    /// Number of times that a unit (row or index) is computed in each pass: one, or more if several passes without barriers between
+    /// them are combined to one.
     times: u64,
     done: u64,
     reported: bool,
@@ -75,8 +75,8 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// Each unit is to be computed `times` times in each pass. If `eager` is true, the rank reports its measurements after every
-    /// block.
+    /// Begins a run in which each unit (row or index) is to be computed `times` times in each pass. If `eager` is true, the rank
+    /// reports its measurements after every block.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { rank, unit_queue, times, ..Worker::new() };
@@ -122,7 +122,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // An idle rank that has reported this does not repeat the report after a directive of rank 0 that gives it no units.
+        // An idle rank that has reported that it is idle does not report again after a directive of rank 0 that gives it no units.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -149,7 +149,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that had arrived before the directive that moves them, which is now carried out.
+    /// Adds units that arrived before the directive of rank 0 that moves them, which this rank has now carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -159,7 +159,7 @@ impl<U: Units> Worker<U> {
         now.into_iter().try_for_each(|(from, migration)| self.accept(from, migration))
     }
 
-    /// Adds units that arrived from rank `from`.
+    /// Adds units (rows or indices with their data) that arrived from rank `from`.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if no directive has moved the units, or they need not be computed.
@@ -188,14 +188,15 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// A rank's part of a movement is complete when all units that the rank is to receive have arrived.
+    /// Completes this rank's part of a movement of units, if all units that the rank is to receive have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part since the last call.
+    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part in the movement since the
+    /// last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }

@@ -30,7 +30,7 @@ impl Outgoing for Sent {
 
 pub(super) struct Plan {
     pub(super) sweeps: u64,
-    /// Number of sweeps between a directive of rank 0 and the movement of rows that it orders.
+    /// Number of sweeps between a directive of rank 0 and the movement of rows that the directive orders.
     pub(super) delay: u64,
     /// Mean number of sweeps between two directives of rank 0 that move rows; 0 if no rows move.
     pub(super) movements: usize,
@@ -59,7 +59,7 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // Sweep before which the rows move whose movement rank 0 ordered last; `None` if it has ordered none.
+    // Sweep before which the rows of the last ordered movement move; `None` if no movement is ordered.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {
@@ -92,7 +92,7 @@ pub(super) fn run<M: Worker>(
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
-                        // A directive that moves no rows, like one for a checkpoint, may follow while ordered rows are yet to move.
+                        // While rows are yet to move, rank 0 also sends a directive that moves no rows, like one for a checkpoint.
                         let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
                         worker.carry_out(directive, &mut out).unwrap();
                     }

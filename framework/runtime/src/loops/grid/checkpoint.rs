@@ -14,7 +14,6 @@ pub(super) struct Resumed {
     /// Schedule of the checkpoints, and records of their written parts; set on rank 0 only.
     pub(super) snapshots: Option<SnapshotCoordinator>,
     pub(super) writer: Option<SnapshotWriter>,
-    /// Number of sweeps that an earlier start of the job has done.
     pub(super) before: u64,
     /// Findings (results of user code in a table) of ranks of the earlier job, which this rank takes over.
     pub(super) found: Vec<Vec<u8>>,
@@ -23,28 +22,28 @@ pub(super) struct Resumed {
 /// State of a rank's checkpoint writer when the rank has done its last sweep.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// A part of the rank's rows was written. The coordinator must receive this message about it; more may follow.
+    /// A part of the rank's rows was written to a checkpoint. This message about it has to be sent to the coordinator; more may
+    /// follow.
     Now(ToCoordinator),
     Later,
-    /// All rows that belong to checkpoints are in files, and the coordinator knows it.
+    /// All rows that belong to checkpoints have been written, and the coordinator has been notified.
     Nothing,
 }
 
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
-    /// Number of passes that were done before this run, by earlier runs or an earlier job.
+    /// Number of passes that earlier runs or an earlier job did before this run.
     before: u64,
-    /// Results of user code in a table (findings), which are written together with the rows.
     findings: Option<Findings>,
 }
 
 impl CheckpointWriter {
-    /// Before the run, `before` passes were done by earlier runs.
+    /// Creates the writer of checkpoints for a run before which `before` passes were done.
     pub(super) fn new(writer: SnapshotWriter, before: u64, findings: Option<Findings>) -> Self {
         CheckpointWriter { writer, before, findings }
     }
 
-    /// The checkpoint contains the rows as they are before sweep `sweep` of the run.
+    /// Begins to write a checkpoint with the rows as they are before sweep `sweep` of the run.
     ///
     /// # Errors
     /// If the writer's thread cannot be started.

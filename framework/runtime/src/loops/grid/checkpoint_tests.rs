@@ -31,7 +31,7 @@ impl DoAcross for KilledAt {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        // Lets a checkpoint be complete before the last sweep.
+        // User code sleeps, so that a checkpoint is complete before the last sweep.
         std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())

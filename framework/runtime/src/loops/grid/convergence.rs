@@ -58,8 +58,8 @@ impl<'d> Checks<'d> {
         self.mine.take()
     }
 
-    /// Called on rank 0 with a rank's residual before sweep `sweep`. Returns the verdict when all ranks with rows have sent their
-    /// residuals.
+    /// Adds, on rank 0, the residual of a rank before sweep `sweep`. Returns the verdict about convergence when all ranks with rows
+    /// have sent their residuals.
     ///
     /// # Errors
     /// A panic of the user's condition.
@@ -89,7 +89,7 @@ impl<'d> Checks<'d> {
     }
 }
 
-/// Ranks without rows take no part in the convergence checks, so rank 0 broadcasts the last verdict to all ranks.
+/// Broadcasts the last verdict about convergence from rank 0, because ranks without rows take no part in the checks.
 ///
 /// # Errors
 /// The errors of [`Endpoint::broadcast`].

@@ -17,7 +17,7 @@ pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
     /// Number of rows of each rank that has any, as it will be after all movements of rows that rank 0 has ordered.
     held: Vec<u64>,
-    /// Number of sweeps of the run, which an early end reduces.
+    /// Number of sweeps of the run; smaller than planned after an early end.
     sweeps: u64,
     planned: u64,
     /// Name of the sweeps for users, such as "panels", and number of sweeps that earlier starts of the job have done.
@@ -32,7 +32,7 @@ pub(super) struct GridCoordinator {
     totals: Vec<Option<RankReport>>,
     /// Number of sweeps that each rank has done, as it last reported. In a simulator ranks do not report their progress.
     done: Vec<Option<f64>>,
-    /// First sweep that the next reports of measurements cover. Ranks send them after sweep `report_after`.
+    /// First sweep that the ranks' next reports of measurements cover. They are sent after sweep `report_after`.
     report_from: u64,
     report_after: u64,
     grain: u64,
@@ -79,7 +79,7 @@ impl GridCoordinator {
                     *done = Some(sweeps);
                 }
             }
-            // The convergence checks process residuals, not the coordinator.
+            // Residuals are handled by the convergence checks, not by the coordinator.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
@@ -105,7 +105,7 @@ impl GridCoordinator {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
 
-    /// Returns the duration of the sweep before `sweep` in seconds.
+    /// Records that rank 0 begins a sweep. Returns the duration of the sweep before it in seconds.
     pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;
         Some(now.saturating_sub(before).as_secs_f64())
@@ -175,7 +175,8 @@ impl GridCoordinator {
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // The sweeps until ranks report measurements next are counted from a sweep that no rank can end before this directive reaches it.
+        // The sweeps until the next reports of measurements are counted from a sweep that no rank can end before this directive of
+        // rank 0 reaches it.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
@@ -193,7 +194,7 @@ impl GridCoordinator {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// `before` sweeps were done by an earlier job; `what` is the word that users see for sweeps, such as "panels".
+    /// Sets the number of sweeps that an earlier job has done, and `what`, the word that users see for sweeps, such as "panels".
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
         GridCoordinator { earlier: (what, before), ..self }
     }
@@ -221,7 +222,7 @@ impl GridCoordinator {
         Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
-    /// `block` is the final block size (columns of a strip).
+    /// Returns the summary of the run and what the next run needs. `block` is the final block size (columns of a strip).
     pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);

@@ -14,7 +14,7 @@ pub(super) struct Directive {
     pub(super) save_before: Option<u64>,
 }
 
-/// Value of [`Directive::report_after`] in a directive that ends the loop before ranks report measurements again.
+/// Value of `report_after` in a directive that ends the loop before ranks report measurements again.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {
@@ -31,7 +31,6 @@ pub(super) struct Movement {
     pub(super) rounds: Vec<Vec<BlockMove>>,
 }
 
-/// Direction in which rows move between two neighbouring ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Rows move to the rank with the lower number.
@@ -41,8 +40,8 @@ pub(super) enum Direction {
 }
 
 impl Movement {
-    /// Returns `None` if the movement sends no rows between the ranks `lower` and `lower + 1`. No movement sends rows in both
-    /// directions.
+    /// Returns the direction in which the movement sends rows between the ranks `lower` and `lower + 1`; `None` if it sends none
+    /// between them. No movement sends rows in both directions.
     pub(super) fn direction(&self, lower: usize) -> Option<Direction> {
         let across = self.rounds.iter().flatten().find(|m| m.from.min(m.to) == lower)?;
         Some(if across.from == lower { Direction::Down } else { Direction::Up })
