@@ -217,7 +217,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// `after` is called each time user code has computed a part of a sweep.
+    /// Runs the sweeps of the loop. `after` is called each time user code has computed a part of a sweep.
     pub(super) fn run_passes(
         &mut self,
         session: &mut Session,

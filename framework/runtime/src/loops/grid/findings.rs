@@ -13,7 +13,7 @@ pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxE
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// Placeholder for loops that have no results besides their rows.
+/// Informs user code of nothing, in a loop that has no results besides its rows.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }
@@ -22,8 +22,8 @@ pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(),
 /// writes them to checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Findings {
-    /// Number of columns of the table. It is saved with the results and checked when the job resumes, because the saved rows contain only one panel
-    /// of columns.
+    /// Number of columns of the table. It is saved with the results and compared when the job resumes, because the saved rows contain
+    /// only one panel (some columns) of the table.
     columns: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
 }

@@ -40,7 +40,7 @@ impl<T: Pod> HugePages<T> {
     }
 }
 
-/// Returns `None` if the system has no memory.
+/// Maps at least `bytes` bytes of memory, in whole large pages; `None` if the system has no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
     // Only whole large pages are mapped, so that the system aligns the memory to large pages.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;

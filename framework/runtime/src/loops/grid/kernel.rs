@@ -32,19 +32,20 @@ pub(super) struct Done {
     usual: Option<Duration>,
 }
 
-/// Computes a piece of a sweep. The rows are a trait object, which hides the type of their values; the range selects the piece.
+/// Computes a piece of a sweep, which the range selects. The rows are a trait object, which hides the type of their values.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,
-    /// Id of the communicating thread, which measures the duration of several pieces of a sweep together and not of each.
+    /// Id of the communicating thread. There the duration of several pieces of a sweep is measured together, elsewhere that of each
+    /// piece.
     home: ThreadId,
     before: u64,
 }
 
 impl<'u> Kernel<'u> {
-    /// Must be called on the communicating thread.
+    /// Must be called on the communicating thread, whose id is stored.
     pub(super) fn new(work: &'u mut Work<'u>, clock: Clock, before: u64) -> Self {
         let home = std::thread::current().id();
         Kernel { work, timer: BlockTimer::new(clock), home, before }
@@ -86,6 +87,6 @@ impl UserCode for Kernel<'_> {
 
     const KIND: &'static str = "unit";
 
-    /// [`Times`](super::times::Times) counts the pieces of a sweep for the event log instead.
+    /// Counts nothing, because [`Times`](super::times::Times) counts the pieces of a sweep for the event log.
     fn tally(_: &Done, _: &mut Tally) {}
 }

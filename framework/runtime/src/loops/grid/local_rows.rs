@@ -25,7 +25,6 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
-    /// Numbers of this rank's rows in the whole grid, without the halo rows.
     rows: Range<u64>,
     edges: Edges,
     memory: HugePages<T>,
@@ -64,7 +63,6 @@ impl<T: Pod> LocalRows<T> {
         std::mem::replace(self, without)
     }
 
-    /// Returns the numbers of this rank's rows in the whole grid, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
@@ -257,7 +255,7 @@ impl<T: Pod> Clone for LocalRows<T> {
 mod tests {
     use super::*;
 
-    /// The values of the test rows are made from the numbers of their row and column.
+    /// Creates test rows whose values are made from the numbers of their row and column.
     fn local(rows: Range<u64>) -> LocalRows<u64> {
         LocalRows::create(3, rows, |row, values| {
             values.copy_from_slice(&[row, row + 100, row + 200]);
@@ -314,7 +312,7 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // There is memory for six more rows before and after the ten rows of the rank, so adding six rows at each end copies
+        // The memory has space for six more rows before and after the ten rows of the rank, so adding six rows at each end copies
         // nothing.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));

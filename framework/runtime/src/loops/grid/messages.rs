@@ -21,7 +21,7 @@ messages! {
     "a loop over a grid":
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// [`Rows`] of a rank, sent to rank 0, which gathers the whole grid.
+        /// Rows of a rank, sent to rank 0, which gathers the whole grid.
         Gather = 51,
     }
     /// Message to the rank that holds the next rows above or below. `V` holds the values of rows, which the sender borrows and the receiver owns.
@@ -60,9 +60,9 @@ pub(super) enum ToCoordinator {
     Saved(u64, Written),
     /// Statistics of the rank's work in the whole run, sent after its last sweep.
     Total(RankReport),
-    /// Sweep before which a convergence check takes place, and residual of the rank since the check before.
+    /// Sweep before which a convergence check takes place, and residual of the rank since its previous check.
     Residual(u64, f64),
-    /// Sweeps that the rank has done, including the finished fraction of its present sweep.
+    /// Number of sweeps that the rank has done, including the finished fraction of its present sweep.
     Done(f64),
 }
 
@@ -120,7 +120,8 @@ impl Take for HaloRow<Bytes> {
 }
 
 impl HaloRow<Bytes> {
-    /// The received values must be of sweep `sweep` and begin at column `start`. Returns the column after the last one.
+    /// Copies the received values to their columns in `row`. They must be of sweep `sweep` and begin at column `start`. Returns the
+    /// column after the last one.
     #[inline]
     pub(super) fn write<T: Pod>(
         &self,
@@ -162,7 +163,7 @@ impl Rows {
         Rows { first, values: Part::of(values) }
     }
 
-    /// `run` is the number of the operation in which rank 0 gathers the whole grid.
+    /// Encodes the rows as a message to rank 0, which gathers the whole grid; `run` is the number of that operation.
     pub(super) fn encode_gathered(self, run: u32) -> Result<Frame> {
         frame(run, Tag::Gather, 0, |head, parts| self.put(head, parts))
     }
@@ -192,7 +193,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // Values that are not aligned in memory cannot be used in place.
+        // Values that are not aligned in memory cannot be used in place, so they are copied.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }

@@ -36,7 +36,6 @@ impl Position {
     }
 }
 
-/// Messages of one neighbour, in the order in which they were sent.
 pub(super) type Queue = VecDeque<ToNeighbour<Bytes>>;
 
 /// Messages that a rank has received and not processed, by neighbour.

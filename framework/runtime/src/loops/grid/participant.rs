@@ -42,7 +42,7 @@ struct PushOut {
 
 /// Phase of a run on a rank that holds rows of the grid.
 enum Phase {
-    /// Rank 0 measures the latency and bandwidth of messages to the rank that holds the next rows below.
+    /// Rank 0 measures the latency and bandwidth of messages to the rank that holds the rows below its own.
     Probing(LinkProbe),
     Sweeping,
     /// The rank waits for rank 0's verdict about convergence before the sweep with this number.
@@ -60,7 +60,7 @@ pub(super) struct Participant<'w, 'd> {
     size: usize,
     /// Maximum time that the rank's disk may take to write the last checkpoint.
     peer_limit: Duration,
-    /// The transport delivers messages although sender and receiver do not poll, as in a simulator.
+    /// True if the transport delivers messages although sender and receiver do not poll, as in a simulator.
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
@@ -70,13 +70,13 @@ pub(super) struct Participant<'w, 'd> {
     checkpoints: Option<CheckpointWriter>,
     checks: Option<Checks<'d>>,
     has_reported: bool,
-    /// The loop has ended before its last sweep because the job was asked to stop.
+    /// True if the loop has ended before its last sweep because the job was asked to stop.
     is_stopped: bool,
     next_progress: Duration,
 }
 
 impl<'w, 'd> Participant<'w, 'd> {
-    /// Only rank 0 has a coordinator.
+    /// Creates the protocol of a rank; only rank 0 has a coordinator.
     pub(super) fn new(
         worker: &'w mut (dyn Worker + 'w),
         endpoint: &Endpoint,
@@ -114,8 +114,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next message that measures the link to the rank with the next rows below, or begins the sweeps if all such messages
-    /// have been answered.
+    /// Sends the next message that measures the link to the rank below (which holds the rows below this rank's), or begins the sweeps
+    /// if all such messages have been answered.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -203,7 +203,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.check(sweep, out)
     }
 
-    /// Called when the job was asked to stop: `sweep` does not take place.
+    /// Ends the loop before sweep `sweep`, because the job was asked to stop.
     fn stop(&mut self, sweep: u64) {
         (self.is_stopped, self.phase, self.checks) = (true, Phase::Sweeping, None);
         self.worker.stop();
@@ -364,8 +364,8 @@ impl<'w> Protocol for Participant<'w, '_> {
         self.advance(at, out)
     }
 
-    /// True if the rank computes the next piece of a sweep without polling for messages. While a neighbour waits for rows of this
-    /// rank, the rank polls after every piece.
+    /// Returns true if the rank computes the next piece of a sweep without polling for messages. While a neighbour waits for rows of
+    /// this rank, the rank polls after every piece.
     #[inline]
     fn may_skip_poll(&self) -> bool {
         self.times.is_within_stretch()

@@ -39,7 +39,7 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        // The lower halo row is the last one to be prefetched; its number is `rows`.
+        // Prefetching ends with the lower halo row, which has the number `rows`.
         let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
         fetch(local, ahead(first)..ahead(first + band), columns);
         work(local.grid_of(&(first..(first + band).min(rows))))?;
@@ -47,7 +47,7 @@ pub(super) fn in_bands<T: Pod, E>(
     Ok(())
 }
 
-/// The column after `columns` is prefetched, too.
+/// Prefetches the cache lines of `columns` and of the column after them, in the rows `rows`.
 fn fetch<T: Pod>(local: &LocalRows<T>, rows: Range<usize>, columns: &Range<usize>) {
     let step = (LINE / size_of::<T>()).max(1);
     for values in local.some(rows.start + 1..rows.end + 1).chunks_exact(local.width()) {

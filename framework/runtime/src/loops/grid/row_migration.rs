@@ -22,7 +22,7 @@ pub(super) struct RowMigration {
     /// Steps of this rank in a movement of rows. In each round of the movement the rank sends before it receives.
     tasks: Vec<Task>,
     next: usize,
-    /// A neighbour has announced the rows that this rank receives next.
+    /// True if a neighbour has announced the rows that this rank receives next.
     is_announced: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -65,8 +65,8 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // The announcement tells the receiver when the transfer of rows begins, so that earlier waiting does not count
-                    // as transfer time.
+                    // Announces the rows, so that the receiver knows when their transfer begins and does not count its earlier
+                    // waiting as transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -111,7 +111,7 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// True while the rank waits for rows whose sender has not announced them yet.
+    /// Returns true if the rank waits for rows whose sender has not announced them yet.
     pub(super) fn awaits_sender(&self) -> bool {
         !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
@@ -126,7 +126,7 @@ impl RowMigration {
     }
 }
 
-/// Converts numbers of units to numbers of rows, which are counted from the row above unit 0.
+/// Converts numbers of units (computed rows) to numbers of rows, which are counted from the row above unit 0.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
 }

@@ -14,7 +14,6 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
-/// Rank that holds no rows, because the grid has fewer rows than there are ranks.
 struct Rowless {
     is_converged: bool,
 }

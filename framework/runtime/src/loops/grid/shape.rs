@@ -31,7 +31,7 @@ impl Shape {
         self.units() == 0 || self.inner().is_empty()
     }
 
-    /// Checks that the size of a grid of values of `value` bytes can be represented.
+    /// Checks that the size in bytes of the grid, whose values have `value` bytes each, can be represented.
     pub(super) fn check(&self, value: usize) -> Result<()> {
         let bytes = usize::try_from(self.rows)
             .ok()
@@ -55,7 +55,7 @@ impl Shape {
 /// Inside the framework, rows are counted from the row above unit 0, even if that row is not part of the grid, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
-    /// The first and the last row of the grid, which are constant and not computed.
+    /// The first and the last row of the grid are constant and not computed.
     Fixed,
     /// The rows form a ring of this number of rows: the last row is above the first.
     Periodic(u64),

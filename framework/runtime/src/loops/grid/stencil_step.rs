@@ -43,14 +43,14 @@ pub(super) struct StencilStep<T> {
     /// Rank that holds the row at the opposite end of a grid with periodic rows, if this rank holds the first or the last row.
     across: Option<usize>,
     pub(super) old: LocalRows<T>,
-    /// The content of the halo rows of `new` is undefined.
+    /// Rows of this rank after the sweep. The content of their halo rows is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
     /// Phase of the worker. Within a sweep it contains the piece that user code computes next: 0 for the first row, 1 for the last row, 2 for the
     /// rows between them.
     phase: Phase<usize>,
-    /// The upper halo row of `old` has arrived for the present sweep.
+    /// True if the upper halo row of `old` has been received for the present sweep.
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
@@ -63,7 +63,7 @@ pub(super) struct StencilStep<T> {
 }
 
 impl<T: Pod + Send> StencilStep<T> {
-    /// Both halo rows of `local` must be up to date.
+    /// Creates the worker. Both halo rows of `local` must be up to date.
     pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
         StencilStep {
             position,
@@ -117,7 +117,8 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// The row becomes the upper halo row if `is_above` is true, and the lower one otherwise. The message must contain all columns.
+    /// Copies a received row to the upper halo row if `is_above` is true, and to the lower one otherwise. The message must contain
+    /// all columns.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -187,7 +188,7 @@ impl<T: Pod + Send> StencilStep<T> {
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives of rank 0 that arrived before the rows come first.
+            // Directives of rank 0 that arrived before the rows are handled first.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -197,8 +198,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // The first or last row of this rank has changed by the exchange, so the neighbours concerned get their halo rows now, and
-        // not at the end of the sweep.
+        // The movement of rows has changed this rank's first or last row, so the neighbours that took part get the new halo row now,
+        // and not at the end of the sweep.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -256,8 +257,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The halo rows of the neighbours are sent as soon as this rank's first and last rows are computed, which are pieces 0 and 1 of a sweep, or
-        // piece 0 if the rank has a single row.
+        // The neighbours get their halo rows as soon as this rank's first and last rows (pieces 0 and 1 of a sweep) are computed; a
+        // single row is piece 0 only.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }

@@ -44,7 +44,7 @@ fn both(shape: Shape) -> [Edges; 2] {
     [Edges::Fixed, Edges::Periodic(shape.rows)]
 }
 
-/// The second of the two simulated runs begins with the state after the first. The values are compared with those of the serial loop.
+/// Simulates two runs of a loop, the second from the state after the first, and compares the values with those of the serial loop.
 fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);

@@ -37,7 +37,7 @@ pub(super) struct StripWidth {
     width: u64,
     candidates: Vec<Candidate>,
     sweeps: Vec<f64>,
-    /// True if the next sweep is not measured, because its time also depends on the strip width or the movement of rows before it.
+    /// True if the next sweep is not measured, because a change of the strip width or a movement of rows before it affects its time.
     skips: bool,
     settled: bool,
 }
@@ -49,7 +49,7 @@ struct Candidate {
 }
 
 impl StripWidth {
-    /// A `fixed` strip width (columns per strip) is not changed.
+    /// Creates the choice of the strip width (columns per strip); a `fixed` width is not changed.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -68,12 +68,11 @@ impl StripWidth {
         self.width
     }
 
-    /// True if the next strip width can be chosen only with measured costs of messages.
+    /// Returns true if the next strip width (columns per strip) can be chosen only with measured costs of messages.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }
 
-    /// Sets the cost of a message to the next rank as a function of its number of elements.
     pub(super) fn know_shift(&mut self, shift: ShiftCost) {
         self.shift = Some(shift);
     }
@@ -95,7 +94,7 @@ impl StripWidth {
         }
     }
 
-    /// `took` is the time of a sweep in seconds. When the sweep ends the trials, returns the reason for the strip width (columns per
+    /// Adds the time `took` of a sweep in seconds. When this ends the trials, returns the reason for the strip width (columns per
     /// strip) that is chosen.
     pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
@@ -138,7 +137,7 @@ impl StripWidth {
         self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
     }
 
-    /// Returns a strip width near the best one that was not tried yet; `None` if all were tried.
+    /// Returns a strip width (columns per strip) near the best one that was not tried yet; `None` if all were tried.
     fn candidate(&self, best: Candidate) -> Option<u64> {
         let scaled = |factor: f64| best.width as f64 * factor;
         let model = self.shift.filter(|_| self.candidates.len() == 1).map(|shift| {
@@ -162,7 +161,7 @@ fn even(width: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A sweep with strips of `width` columns takes `seconds(width)`. Returns the width chosen at the end of the trials, and the
+    /// Tries strip widths (columns per strip) until one is chosen; a sweep takes `seconds(width)`. Returns the chosen width and the
     /// number of sweeps.
     fn choose(strip_width: &mut StripWidth, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
         for sweep in 0..2_000 {
@@ -185,11 +184,11 @@ mod tests {
     fn best_width_is_found_within_three_percent() {
         let costs: [fn(u64) -> f64; 4] = [
             sor,
-            // Loop in which a message takes 50 µs.
+            // Seconds of a sweep in a loop in which a message takes 50 µs.
             |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
-            // Loop in which the strip width has no effect.
+            // Seconds of a sweep in a loop in which the strip width (columns per strip) has no effect.
             |_| 1e-3,
-            // Loop whose sweeps take 0.1 s, and in which fewer strips are better.
+            // Seconds of a sweep in a loop whose sweeps take 0.1 s, and in which fewer strips are better.
             |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
         ];
         for cost in costs {
@@ -199,8 +198,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // Sweeps take 1 ms where the strip width has no effect. Each of ten widths needs 25 sweeps: the first is not measured,
-            // and 24 are.
+            // Where the strip width (columns per strip) has no effect, sweeps take 1 ms. Each of ten widths needs 25 sweeps: the
+            // first is not measured, and 24 are.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -256,7 +255,8 @@ mod tests {
     #[test]
     fn narrowest_of_equally_good_widths_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
-        // From a strip width of 20 columns on, each doubling of the width saves a thousandth; narrower strips take twice as long.
+        // From a strip width of 20 columns on, each doubling of the width saves a thousandth of the time of a sweep; with narrower
+        // strips a sweep takes twice as long.
         let flat =
             |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strip_width, flat);

@@ -63,7 +63,7 @@ pub trait Table: Send {
 
 /// Neighbouring columns of neighbouring rows of a [`Table`], to be filled row by row.
 pub struct Cells<'c, T> {
-    /// Values of the stored rows, row by row, including the row above the rows to fill, and columns that are not filled in this call.
+    /// Values of the stored rows, row by row: also of the row above the rows to fill, and of columns that this call does not fill.
     values: &'c mut [T],
     width: usize,
     /// Column, within the stored rows, of the value to the left of the first value to fill.
@@ -129,7 +129,7 @@ pub(super) struct Panels<U> {
     /// Number of the present panel of columns, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// Stored column at which the filled columns of the present panel end; 0 if none has been filled.
+    /// Stored column at which the filled columns of the present panel end; 0 if no column of the panel has been filled.
     until: usize,
 }
 

@@ -40,7 +40,7 @@ impl Table for Kept {
             if dir.join("manifest").exists() {
                 return Err("enough".into());
             }
-            // Lets a checkpoint be complete before the last panel of columns is filled.
+            // User code sleeps, so that a checkpoint is complete before the last panel of columns is filled.
             std::thread::sleep(PAUSE);
         }
         self.mixed.fill(cells)

@@ -174,7 +174,7 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, text))
     }
 
-    /// The first stored column of `rows`, which holds the values to the left of the table, is left out.
+    /// Returns the values of `rows` without their first stored column, which holds the values to the left of the table.
     fn inner(&self, rows: &[U::Value]) -> Vec<U::Value> {
         rows.chunks_exact(self.sweeps.grid_loop.state.width()).flat_map(|row| &row[1..]).copied().collect()
     }

@@ -41,7 +41,6 @@ pub(in crate::loops::grid) struct LoopState {
     pub(super) initialised: Option<(Edges, usize)>,
     /// Rows read from a checkpoint, kept until this rank's rows are created from them.
     pub(super) found: Vec<LoadedPiece>,
-    /// On rank 0, the number of rows of each rank that has any.
     pub(super) held: Vec<u64>,
     /// On rank 0, the distribution of rows and the speeds of the ranks that the previous run has learned.
     learned: Option<Learned>,
@@ -60,15 +59,15 @@ pub(in crate::loops::grid) struct Passes<'d> {
 /// Run of a loop over a grid, after all ranks have announced that they begin it.
 pub(super) struct Run<'d> {
     pub(super) position: Position,
-    /// Sweeps that this run has to do, without those that an earlier job has done.
+    /// Number of sweeps that this run has to do, without those that an earlier job has done.
     pub(super) sweeps: u64,
-    /// The number of sweeps, rows or columns is zero, so there is nothing to compute.
+    /// True if the run has nothing to compute, because the number of sweeps, rows or columns is zero.
     pub(super) is_empty: bool,
     pub(super) resumed: Resumed,
     passes: Passes<'d>,
 }
 
-/// Coordinator, checkpoint writer, convergence checks, and number of sweeps that an earlier job has done.
+/// Parts of a run on one rank: coordinator, checkpoint writer, convergence checks, and number of sweeps that an earlier job has done.
 type Watched<'d> = (Option<GridCoordinator>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl LoopState {
@@ -115,7 +114,7 @@ impl LoopState {
         Ok(Run { position, sweeps, is_empty, resumed, passes })
     }
 
-    /// If the rank has rows, `worker` is its worker and `work` calls user code for a piece of a sweep.
+    /// Runs all sweeps. If the rank has rows, `worker` is its worker and `work` calls user code for a piece of a sweep.
     pub(super) fn finish<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -179,8 +178,8 @@ impl LoopState {
             let is_stopped = last.is_some_and(|last| last.is_converged);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            // A loop that converged may have ended before a movement of rows that was ordered, so the distribution that the
-            // coordinator has recorded may be wrong.
+            // A loop that converged may have ended before a movement of rows that was ordered, so the distribution of rows that the
+            // coordinator has recorded is not used.
             self.learned = (!is_stopped).then_some(learned);
             summary
         });
@@ -192,7 +191,8 @@ impl LoopState {
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Returns the coordinator on rank 0, the last verdict about convergence, and the block size. The rank must have rows.
+    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, the last verdict about convergence, and the block
+    /// size.
     fn sweep<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -239,8 +239,8 @@ impl LoopState {
         }
     }
 
-    /// Ranks keep all columns of their rows, except in a table: there they keep one panel of columns and the column to the left of
-    /// it.
+    /// Returns the number of columns that ranks keep of their rows. For a table these are a panel and the column to the left of the
+    /// panel.
     pub(in crate::loops::grid) fn width(&self) -> usize {
         match self.kind {
             LoopKind::Table => 1 + self.settings.panel(self.shape.columns),
@@ -260,7 +260,7 @@ impl LoopState {
         self.edges().units(self.shape)
     }
 
-    /// The options that determine edges and columns must not change once the rows have been created.
+    /// Checks that the options that determine edges and columns of the grid have not changed since the rows were created.
     fn check_initialised(&self) -> Result<()> {
         match self.initialised {
             Some(initialised) if initialised != (self.edges(), self.width()) => {
@@ -283,7 +283,8 @@ impl LoopState {
         Position { rank, chain }
     }
 
-    /// If there are fewer rows than ranks, the first ranks have one row each.
+    /// Returns the initial number of rows of each rank. If there are fewer rows than ranks, the first ranks have one row each, and
+    /// the others none.
     pub(super) fn first(&self, size: usize) -> Result<Vec<u64>> {
         Shape { columns: self.width(), ..self.shape }.check(self.value.1)?;
         let first = self.settings.first(self.units(), size)?;

@@ -24,13 +24,13 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Rank 0 decides about movements of rows before it computes a sweep; other ranks compute at once.
+    /// Returns the next phase: rank 0 decides about movements of rows before it computes a sweep; other ranks compute at once.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
 
-    /// Called on rank 0 with the residual of rank `from`. With the last one missing, the verdict about convergence goes to all ranks
-    /// with rows.
+    /// Adds, on rank 0, the residual of rank `from`. When it is the last one missing, rank 0 sends its verdict about convergence to
+    /// all ranks with rows.
     pub(super) fn collect(
         &mut self,
         from: usize,
