@@ -8,6 +8,7 @@ use super::settings::{Settings, loop_options};
 use super::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, ParallelFor, Stencil, StencilLoop, Table, TableLoop};
 
 impl Settings {
+    /// Returns the default options of a loop.
     pub fn new() -> Self {
         Settings::default()
     }
