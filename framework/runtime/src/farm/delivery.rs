@@ -275,7 +275,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.undelivered.0 == 0
     }
 
-    /// True while no thread calls the sink, so that the communicating thread of rank 0 may poll without sleeping.
+    /// Returns true while no thread calls the sink, so that the communicating thread of rank 0 may poll without sleeping.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }

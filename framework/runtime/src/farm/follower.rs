@@ -276,7 +276,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
 }
 
 impl Role {
-    /// Number of chunks and results that a sub-master holds for its members; `None` for a worker.
+    /// Returns the number of chunks and results that a sub-master holds for its members; `None` for a worker.
     fn holds(&self) -> Option<usize> {
         match self {
             Role::Worker => None,

@@ -166,8 +166,8 @@ type Node = (usize, u32, u32);
 
 const ROOT: Node = (0, CAPACITY, 0);
 
-/// Upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree: items count as if they could
-/// be divided.
+/// Returns an upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree: items count as if
+/// they could be divided.
 fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     for &(weight, worth) in &items[next..] {
         if weight > room {

@@ -50,7 +50,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Version of the layout of the records. It contains the version of armature, because the encoding of results depends on it.
+    /// Returns the version of the layout of the records. It contains the version of armature, because the encoding of results depends
+    /// on it.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -127,8 +128,8 @@ impl ResultJournal {
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Number of tasks of the stream or of the current set whose results are in the journal and have not been delivered from there
-    /// yet.
+    /// Returns the number of tasks of the stream or of the current set whose results are in the journal and have not been delivered
+    /// from there yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
@@ -142,7 +143,7 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Number of results in the journal that an earlier run has recorded and this run has not restored.
+    /// Returns the number of results in the journal that an earlier run has recorded and this run has not restored.
     pub(crate) fn untaken(&self) -> u64 {
         let mut results = self.known.len() as u64;
         // In the journal of iterations, a digest precedes the results of each set of tasks that this run has not begun.

@@ -14,7 +14,7 @@ pub(crate) struct Situation {
 }
 
 impl Situation {
-    /// Noun for log events: the unit to which a predicted time applies (a task of a stream, or an iteration).
+    /// Returns the noun for log events: the unit to which a predicted time applies (a task of a stream, or an iteration).
     pub(super) fn what(&self) -> &'static str {
         if self.stream { "a task" } else { "an iteration" }
     }

@@ -26,12 +26,14 @@ pub(super) trait Step {
 
     fn has_finished(&self) -> bool;
 
-    /// True while no thread of rank 0 calls the source or the sink, so that the communicating thread may poll without sleeping.
+    /// Returns true while no thread of rank 0 calls the source or the sink, so that the communicating thread may poll without
+    /// sleeping.
     fn leaves_the_core(&self) -> bool {
         true
     }
 
-    /// True while the source or the sink runs on the communicating thread of rank 0, because its calls have been short so far.
+    /// Returns true while the source or the sink runs on the communicating thread of rank 0, because its calls have been short so
+    /// far.
     fn is_interleaved(&self) -> bool {
         false
     }
@@ -41,7 +43,7 @@ pub(super) trait Step {
         None
     }
 
-    /// Total number of tasks of the run; `None` unless it is certain.
+    /// Returns the total number of tasks of the run; `None` unless it is certain.
     fn total(&self) -> Option<u64> {
         None
     }

@@ -9,8 +9,8 @@ use crate::observe::number_format::seconds;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Time left for tasks; `None` if the job has no time limit, or if the farm has no journal, because then no later job could
-    /// continue the run.
+    /// Returns the time left for tasks; `None` if the job has no time limit, or if the farm has no journal, because then no later job
+    /// could continue the run.
     fn time_left(&self) -> Option<Duration> {
         let end = self.tasks_end_by.filter(|_| self.options.journal.is_some())?;
         Some(end.saturating_sub(self.clock.now()))

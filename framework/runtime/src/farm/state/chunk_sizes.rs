@@ -50,8 +50,8 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk size
-    /// policy.
+    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk
+    /// size policy.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }

@@ -146,7 +146,7 @@ impl MasterState {
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
     }
 
-    /// Maximum number of tasks in a chunk. A chunk size policy that the user has chosen is not limited.
+    /// Returns the maximum number of tasks in a chunk. A chunk size policy that the user has chosen is not limited.
     pub(crate) fn max_chunk(&self) -> u64 {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
@@ -369,7 +369,7 @@ impl MasterState {
         orders
     }
 
-    /// True if the result of this task from the journal fits into the limit of bytes between the source and the sink.
+    /// Returns true if the result of this task from the journal fits into the limit of bytes between the source and the sink.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0
@@ -392,7 +392,7 @@ impl MasterState {
         groups.take_deserted(|rank| tasks.workers().is_ignored(rank))
     }
 
-    /// True if rank 0 neither needs nor expects a message of this rank any more.
+    /// Returns true if rank 0 neither needs nor expects a message of this rank any more.
     pub(crate) fn is_ignored(&self, rank: usize) -> bool {
         self.workers().is_ignored(rank)
     }

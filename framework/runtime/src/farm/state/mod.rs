@@ -189,7 +189,7 @@ impl<K> TaskTable<K> {
         self.out
     }
 
-    /// True if no task is dispatched or requeued. The run is complete if there are also no tasks left in the source.
+    /// Returns true if no task is dispatched or requeued. The run is complete if there are also no tasks left in the source.
     pub(crate) fn is_empty(&self) -> bool {
         self.out == 0 && self.back.is_empty()
     }

@@ -134,7 +134,7 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Number of chunks that the sub-master or its members hold, plus the number of results not yet sent to the master.
+    /// Returns the number of chunks that the sub-master or its members hold, plus the number of results not yet sent to the master.
     pub(crate) fn holds(&self) -> usize {
         self.stock.len() + self.outstanding.len() + self.results.len()
     }

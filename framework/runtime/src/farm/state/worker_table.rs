@@ -71,12 +71,12 @@ impl WorkerTable {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 
-    /// Number of active ranks (which get tasks); a sub-master counts as one.
+    /// Returns the number of active ranks (which get tasks); a sub-master counts as one.
     pub(crate) fn working(&self) -> usize {
         self.requesting.len()
     }
 
-    /// Number of workers on active ranks (which get tasks); a sub-master counts with its members.
+    /// Returns the number of workers on active ranks (which get tasks); a sub-master counts with its members.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -91,7 +91,8 @@ impl WorkerTable {
         }
     }
 
-    /// Number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running one.
+    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running
+    /// one.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
         let stock = if span > 1 { span / 4 } else { 0 };
