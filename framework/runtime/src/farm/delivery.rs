@@ -280,7 +280,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.executor.leaves_the_core()
     }
 
-    /// The sink runs on the communicating thread of rank 0 as long as its calls are short.
+    /// Returns true while the sink runs on the communicating thread of rank 0, because its calls have been short so far.
     pub(super) fn is_interleaved(&self) -> bool {
         self.executor.is_interleaved()
     }

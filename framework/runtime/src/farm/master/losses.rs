@@ -100,7 +100,7 @@ impl MasterRank {
         self.lose_with(loss, Vec::new(), last_activity, out)
     }
 
-    /// As [`lose`](MasterRank::lose), for a rank that also held `chunks`, which a sub-master had sent to it.
+    /// Handles the loss of a rank like [`lose`](MasterRank::lose). The rank also held `chunks`, which a sub-master had sent to it.
     pub(super) fn lose_with(
         &mut self,
         loss: &Loss,

@@ -61,7 +61,7 @@ impl MasterRank {
         if due { self.replan(now, true, out) } else { Ok(()) }
     }
 
-    /// Rank 0 introduces sub-masters during the run only if the program has not set their number and tasks have no time limit.
+    /// Returns true if rank 0 may introduce sub-masters during the run: the program has not set their number, and tasks have no time limit.
     fn may_split(&self) -> bool {
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }

@@ -61,7 +61,7 @@ messages! {
         Lead(lead: Lead) = 37,
         /// The sending rank is the master of the receiving worker from now on.
         Attach(attach: Attach) = 38,
-        /// To a sub-master at the end of the run: rank 0 now receives the messages of its former members itself.
+        /// To a sub-master at the end of the run: rank 0 itself now receives the messages of the sub-master's former members.
         Dissolve = 44,
         /// The run has ended, and the receiving rank may leave.
         Finish = 23,

@@ -137,7 +137,7 @@ impl<K> TaskTable<K> {
     }
 }
 
-/// A chunk gets at most one second copy, and none if a rank may have died in its tasks.
+/// Returns true if a second copy of a chunk is allowed: there is none yet, and no rank may have died in its tasks.
 fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
     !chunk.has_copy && !chunk.attempts.is_suspect()
 }
