@@ -28,7 +28,8 @@ pub(super) struct Instruction {
     pub(super) period: f64,
 }
 
-/// Collects reports of measurements from the ranks that have units. When all have reported, it decides whether units move between ranks.
+/// Collects reports of measurements from the ranks that have units (rows or indices). When all have reported, it decides whether units move
+/// between ranks.
 pub(super) struct LoopController {
     balancer: LoopBalancer,
     reach: Reach,
@@ -55,9 +56,10 @@ struct RankState {
     /// Units (rows or indices) that the rank held at its last report to rank 0.
     held: u64,
     has_reported: bool,
-    /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units.
+    /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units (rows or indices).
     sample: Sample,
-    /// Computed units and computing time, summed over the rank's reports until they cover enough time to determine how fast it computes.
+    /// Computed units (rows or indices) and computing time, summed over the rank's reports until they cover enough time to determine how fast
+    /// it computes.
     rate: RateAccumulator,
 }
 
@@ -74,15 +76,16 @@ impl RankState {
 struct Movement {
     units: u64,
     messages: u64,
-    /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
+    /// Longest time in seconds that a rank has spent on sending and receiving the units (rows or indices) of this movement, over the ranks that
+    /// have done so.
     seconds: f64,
     done: Vec<bool>,
     why: String,
 }
 
 impl LoopController {
-    /// Creates the controller of a loop; `held` is the initial number of units of each rank. Ranks beyond the
-    /// end of `held` have no units.
+    /// Creates the controller of a loop; `held` is the initial number of units (rows or indices) of each rank. Ranks beyond the end of `held`
+    /// have no units.
     ///
     /// # Errors
     /// If the options of the loop cannot be used.
@@ -145,12 +148,14 @@ impl LoopController {
         }
     }
 
-    /// Replaces the balancer by that of an earlier run of the loop, which has learned the speeds of the ranks and the costs of moving units.
+    /// Replaces the balancer by that of an earlier run of the loop, which has learned the speeds of the ranks and the costs of moving units
+    /// (rows or indices).
     pub(super) fn resume(&mut self, balancer: LoopBalancer) {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run of the loop. If a movement of units is in progress, the balancer no longer waits for its measured cost.
+    /// Returns the balancer for the next run of the loop. If a movement of units (rows or indices) is in progress, the balancer no longer waits
+    /// for its measured cost.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -162,9 +167,8 @@ impl LoopController {
         self.balancer.set_least(units);
     }
 
-    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received
-    /// their units. Loops that carry out an instruction only after the next reports need not call this
-    /// function: the next decision then reports the cost.
+    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units (rows or indices). Loops
+    /// that carry out an instruction only after the next reports need not call this function: the next decision then reports the cost.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
@@ -202,8 +206,8 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates (units per second) of the ranks, because from now on the loop computes in blocks of another size, with other
-    /// rates.
+    /// Discards the measured rates (rows or indices per second) of the ranks, because from now on the loop computes in blocks of another size,
+    /// with other rates.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -211,8 +215,8 @@ impl LoopController {
         }
     }
 
-    /// Discards the measurements that ranks have reported since the last decision about units. Returns the seconds after which ranks are to report
-    /// again.
+    /// Discards the measurements that ranks have reported since the last decision about units (rows or indices). Returns the seconds after
+    /// which ranks are to report again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -231,9 +235,8 @@ impl LoopController {
         }
     }
 
-    /// Decides about movements of units from the reports received; `ahead` is the remaining work of the loop.
-    /// If [not all](LoopController::is_due) ranks have reported, the missing ranks count as having computed
-    /// nothing since their last reports.
+    /// Decides about movements of units (rows or indices) from the reports received; `ahead` is the remaining work of the loop. If [not
+    /// all](LoopController::is_due) ranks have reported, the missing ranks count as having computed nothing since their last reports.
     ///
     /// # Errors
     /// If a report is invalid. Correct measurements never are.
@@ -274,8 +277,8 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the measured cost of the movement of units in progress to the balancer, once all ranks have sent and received their
-    /// units.
+    /// Reports the measured cost of the movement of units (rows or indices) in progress to the balancer, once all ranks have sent and received
+    /// their units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -313,7 +316,8 @@ impl LoopController {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Returns the number of interactions with the balancer so far. In each, all ranks report measurements, and rank 0 decides whether units move.
+    /// Returns the number of interactions with the balancer so far. In each, all ranks report measurements, and rank 0 decides whether units
+    /// (rows or indices) move.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }

@@ -28,7 +28,8 @@ pub(super) struct Coordinator {
     has_last_snapshot: bool,
 }
 
-/// Distribution of units over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run of the loop.
+/// Distribution of units (rows or indices) over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run
+/// of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
     pub(super) held: Vec<u64>,
@@ -64,8 +65,8 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, written, now))
     }
 
-    /// Returns the progress of the run for display: `done` of `total` sweeps, or computations of units. `what` is their name for users, such as
-    /// "panels".
+    /// Returns the progress of the run for display: `done` of `total` sweeps, or computations of units (rows or indices). `what` is their name
+    /// for users, such as "panels".
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),
@@ -99,8 +100,8 @@ impl Coordinator {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Begins the checkpoint that a run writes before it stops after `pass` passes. Returns `pass` if ranks must write their units, or `None` without
-    /// checkpoints.
+    /// Begins the checkpoint that a run writes before it stops after `pass` passes. Returns `pass` if ranks must write their units (rows or
+    /// indices), or `None` without checkpoints.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
         let is_started = std::mem::replace(&mut self.has_last_snapshot, true);
         self.snapshots.as_mut().filter(|_| !is_started).and_then(|snapshots| snapshots.begin(pass))
@@ -114,8 +115,8 @@ impl Coordinator {
         }
     }
 
-    /// Returns the summary of a run of `passes` passes over `units` units, and what the next run needs. `block` is the final block size, `ranks` the
-    /// work statistics of each rank, and `held` the number of units of each rank.
+    /// Returns the summary of a run of `passes` passes over `units` units (rows or indices), and what the next run needs. `block` is the final
+    /// block size, `ranks` the work statistics of each rank, and `held` the number of units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

@@ -1,4 +1,4 @@
-//! Converts decisions about the movement of units between ranks to events, for the event log.
+//! Converts decisions about the movement of units (rows or indices) between ranks to events, for the event log.
 
 use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Action, Reason};

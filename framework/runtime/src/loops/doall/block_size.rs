@@ -1,5 +1,5 @@
-//! Block size of a DOALL loop: number of units that a rank computes in one call of user code. Between two blocks, the rank processes messages (a
-//! *hook*).
+//! Block size of a DOALL loop: number of units (rows or indices) that a rank computes in one call of user code. Between two blocks, the rank
+//! processes messages (a *hook*).
 
 use std::time::Duration;
 
@@ -9,20 +9,21 @@ const TARGET: f64 = 8e-3;
 /// Maximum duration of a block in seconds, for kernels that are faster in larger blocks. Block sizes double, so the first size whose blocks exceed
 /// [`TARGET`] takes up to twice that.
 const LONGEST: f64 = 2.0 * TARGET;
-/// Minimum duration in seconds of the shrinking blocks at the end of a pass: with shorter blocks, the data that all units share would be read too
-/// often. A rank that has only two such blocks left is not asked for an early report (`SOON` of the planner) when another rank runs out of units.
+/// Minimum duration in seconds of the shrinking blocks at the end of a pass: with shorter blocks, the data that all units (rows or indices)
+/// share would be read too often. A rank that has only two such blocks left is not asked for an early report (`SOON` of the planner) when
+/// another rank runs out of units.
 const SHORTEST: f64 = TARGET / 8.0;
-/// Minimum number of blocks into which the rank's remaining units are divided, because later units may take longer, and because at the end of a pass
-/// other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to [`FEWEST_PARTS`].
+/// Minimum number of blocks into which the rank's remaining units (rows or indices) are divided, because later units may take longer, and
+/// because at the end of a pass other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to
+/// [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units, the pass
-/// has about `n` times this constant blocks. The constant approximates the logarithm of the quotient of the
-/// number of units and the smallest block size.
+/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units (rows or indices), the pass has about `n`
+/// times this constant blocks. The constant approximates the logarithm of the quotient of the number of units and the smallest block size.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// Minimum duration of a block at the end of a pass, as a multiple of the fixed cost that the kernel (user code of the loop) has per block.
 const DEAR: f64 = 4.0;
-/// Weight of the last block (units of one call of user code) in the estimate of the time of a unit.
+/// Weight of the last block (rows or indices of one call of user code) in the estimate of the time of a unit.
 const SHARE: f64 = 0.25;
 /// Maximum fraction of a block's time that the fixed cost per block of the kernel (user code of the loop) may take.
 const WORTH: f64 = 0.03;
@@ -41,7 +42,7 @@ const REVIEW: u64 = 64;
 pub(super) struct BlockSize {
     set: Option<u64>,
     size: u64,
-    /// Block sizes (units per call of user code) that were tried, in ascending order.
+    /// Block sizes (rows or indices per call of user code) that were tried, in ascending order.
     candidates: Vec<Candidate>,
     /// Index of the block size that is tried now; `None` between rounds of trials.
     trying: Option<usize>,
@@ -54,12 +55,13 @@ pub(super) struct BlockSize {
     chosen: Option<u64>,
     /// Latest estimate of the seconds that a unit (row or index) takes; `None` before the first block.
     unit: Option<f64>,
-    /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units, as estimated at the last choice of a block size.
+    /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units (rows or indices), as estimated at the last
+    /// choice of a block size.
     fixed: f64,
     most: u64,
 }
 
-/// A block size (units per call of user code) with the measured times of its last blocks.
+/// A block size (rows or indices per call of user code) with the measured times of its last blocks.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
@@ -87,7 +89,7 @@ impl Candidate {
 }
 
 impl BlockSize {
-    /// Creates the choice of the block size (units per call of user code). A size `set` by the user is not changed.
+    /// Creates the choice of the block size (rows or indices per call of user code). A size `set` by the user is not changed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -104,12 +106,13 @@ impl BlockSize {
         }
     }
 
-    /// Returns the block size that is used except at the end of a pass, where blocks shrink with the number of remaining units.
+    /// Returns the block size that is used except at the end of a pass, where blocks shrink with the number of remaining units (rows or
+    /// indices).
     pub(super) fn usual(&self) -> u64 {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// Returns the number of units in the next block, for a rank that has `left` units left to compute.
+    /// Returns the number of units (rows or indices) in the next block, for a rank that has `left` units left to compute.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -117,7 +120,8 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // A block of the size to be tried next would have more than the permitted fraction of the rank's units, so the round of trials ends.
+            // A block of the size to be tried next would have more than the permitted fraction of the rank's units (rows or indices), so the
+            // round of trials ends.
             self.end_round();
         }
         let least =
@@ -125,8 +129,8 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the smallest number of blocks into which the remaining units may be divided. More blocks distribute work better; the number is
-    /// limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
+    /// Returns the smallest number of blocks into which the remaining units (rows or indices) may be divided. More blocks distribute work
+    /// better; the number is limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
@@ -140,8 +144,8 @@ impl BlockSize {
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // A block smaller than the usual size, as at the end of a pass, is a poor measurement for blocks of the usual size. It only serves to
-            // detect that units have become much slower.
+            // A block smaller than the usual size, as at the end of a pass, is a poor measurement for blocks of the usual size. It only serves
+            // to detect that units (rows or indices) have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -162,7 +166,7 @@ impl BlockSize {
         }
     }
 
-    /// Records a block of the size that is being tried, which took `unit` seconds per unit, and selects the size to try next.
+    /// Records a block of the size that is being tried, which took `unit` seconds per unit (row or index), and selects the size to try next.
     fn record_unit_time(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
@@ -229,7 +233,7 @@ impl BlockSize {
 
 /// Returns the number of units (rows or indices) that take `seconds` seconds together, at `unit` seconds each; at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
-    // If a unit takes no time, the quotient is infinity, which converts to the largest integer.
+    // If a unit (row or index) takes no time, the quotient is infinity, which converts to the largest integer.
     (seconds / unit) as u64 | u64::from(seconds < unit)
 }
 
@@ -237,7 +241,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Simulates `blocks` calls of user code, each of which takes `fixed` seconds and `unit` seconds more for each unit.
+    /// Simulates `blocks` calls of user code, each of which takes `fixed` seconds and `unit` seconds more for each unit (row or index).
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
-        // The simulated rank has 500 units of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
+        // The simulated rank has 500 units (rows or indices) of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -334,8 +338,8 @@ mod tests {
 
     #[test]
     fn search_ends_if_larger_sizes_never_occur() {
-        // A rank computes its 500 units in at least six blocks if the fixed cost per block is 0.02 ms, and in at least five if it is 0.1 ms. Larger
-        // block sizes never occur and cannot be tried.
+        // A rank computes its 500 units (rows or indices) in at least six blocks if the fixed cost per block is 0.02 ms, and in at least five
+        // if it is 0.1 ms. Larger block sizes never occur and cannot be tried.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {

@@ -1,5 +1,5 @@
-//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows the remaining work of each rank, and decides when units move and
-//! when a pass ends.
+//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows the remaining work of each rank, and decides when units
+//! (rows or indices) move and when a pass ends.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Returns the seconds that the rank still has to compute after time `now`, if its rate (units per second) stays the same.
+    /// Returns the seconds that the rank still has to compute after time `now`, if its rate (rows or indices per second) stays the same.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -61,16 +61,17 @@ pub(super) struct DoAllCoordinator {
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
-    /// Number of times that each unit is computed in a pass. It is greater than one if passes without barriers between them (`NOWAIT`) are combined
-    /// to one pass.
+    /// Number of times that each unit (row or index) is computed in a pass. It is greater than one if passes without barriers between them
+    /// (`NOWAIT`) are combined to one pass.
     times: u64,
     pass: u64,
     round: u64,
-    /// True if rank 0 waits until every rank, even one without units to compute, has reported that it has carried out the last directive.
+    /// True if rank 0 waits until every rank, even one without units (rows or indices) to compute, has reported that it has carried out the
+    /// last directive.
     all_answer: bool,
-    /// True if a rank has run out of units to compute since the last decision about movements of units.
+    /// True if a rank has run out of units (rows or indices) to compute since the last decision about movements of units.
     starved: bool,
-    /// True if ranks that still compute were asked to report soon, because another rank has no units left.
+    /// True if ranks that still compute were asked to report soon, because another rank has no units (rows or indices) left.
     report_soon: bool,
     /// True if ranks report their measurements after every block (call of user code).
     eager: bool,
@@ -145,8 +146,8 @@ impl DoAllCoordinator {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // The balancer assumes equal numbers of computations per unit. It therefore gets the remaining work of all ranks as a number of
-                // passes over all units, whichever units the remaining computations belong to.
+                // The balancer assumes equal numbers of computations per unit (row or index). It therefore gets the remaining work of all
+                // ranks as a number of passes over all units, whichever units the remaining computations belong to.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -178,9 +179,9 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
 
-    /// Decides how the remaining computations are distributed over the ranks. The balancer assumes that each unit is computed equally often. If more
-    /// computations than units remain, the counts are therefore scaled down to the number of units for the balancer, and its movements scaled up
-    /// again. The predicted cost of a movement then depends on the number of units that move.
+    /// Decides how the remaining computations are distributed over the ranks. The balancer assumes that each unit (row or index) is computed
+    /// equally often. If more computations than units remain, the counts are therefore scaled down to the number of units for the balancer, and
+    /// its movements scaled up again. The predicted cost of a movement then depends on the number of units that move.
     fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let (undone, units) = (self.undone(), u128::from(self.units));
         for (rank, worker) in self.workers.iter().enumerate() {
@@ -188,11 +189,11 @@ impl DoAllCoordinator {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // The cast is lossless: `held` is at most the number of units of the loop, which fits into `u64`.
+            // The cast is lossless: `held` is at most the number of units (rows or indices) of the loop, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // Each rank keeps at least one unit, because rank 0 has no measurements of a rank without units and would not notice that it becomes faster.
-        // Only at the end of a pass may a slow rank lose all its units.
+        // Each rank keeps at least one unit (row or index), because rank 0 has no measurements of a rank without units and would not notice
+        // that it becomes faster. Only at the end of a pass may a slow rank lose all its units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -203,7 +204,7 @@ impl DoAllCoordinator {
         Ok(instruction)
     }
 
-    /// Returns the ranks without whose reports of measurements rank 0 cannot decide about movements of units.
+    /// Returns the ranks without whose reports of measurements rank 0 cannot decide about movements of units (rows or indices).
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -216,7 +217,7 @@ impl DoAllCoordinator {
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
 
-    /// Moves units at the start of a run, before the first report, based on what an earlier run has learned about the ranks.
+    /// Moves units (rows or indices) at the start of a run, before the first report, based on what an earlier run has learned about the ranks.
     ///
     /// # Errors
     /// The errors of [`step`](DoAllCoordinator::step).
@@ -229,7 +230,7 @@ impl DoAllCoordinator {
         Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
     }
 
-    /// Distributes the units at the beginning of a pass, in which all of them have yet to be computed.
+    /// Distributes the units (rows or indices) at the beginning of a pass, in which all of them have yet to be computed.
     fn distribute(&mut self) -> Result<Instruction> {
         for worker in &mut self.workers {
             (worker.done, worker.undone) = (0, worker.held * self.times);
@@ -251,7 +252,7 @@ impl DoAllCoordinator {
             self.of_run.controller.close_movement();
             return Ok(self.directive(Command::End, Instruction { moves: Vec::new(), period: 0.0 }));
         }
-        // A checkpoint can be written now: every unit has been computed in this pass, and no unit is in transit.
+        // A checkpoint can be written now: every unit (row or index) has been computed in this pass, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);
         self.pass += 1;
         self.of_run.controller.close_movement();
@@ -282,7 +283,8 @@ impl DoAllCoordinator {
         Directive { round: self.round, what, moves, period, save: None }
     }
 
-    /// Describes the ranks whose reports the coordinator waits for, with the numbers of units that they still have to compute.
+    /// Describes the ranks whose reports the coordinator waits for, with the numbers of units (rows or indices) that they still have to
+    /// compute.
     pub(super) fn waits_for(&self) -> String {
         let list: Vec<String> = self
             .waited_for()
@@ -329,7 +331,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of the run and what the next run needs. `block` is the final block size (units per call of user code).
+    /// Returns the summary of the run and what the next run needs. `block` is the final block size (rows or indices per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // No rank computes units while residuals are gathered, because all ranks have finished the pass.
+            // No rank computes units (rows or indices) while residuals are gathered, because all ranks have finished the pass.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;

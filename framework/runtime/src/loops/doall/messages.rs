@@ -29,7 +29,7 @@ messages! {
         /// its units (rows or indices) were in that state.
         Saved(pass: u64, written: Written) = 52,
     }
-    /// Message to a worker: a directive of rank 0, or units from another worker.
+    /// Message to a worker: a directive of rank 0, or units (rows or indices) from another worker.
     pub(super) enum ToWorker<U: Infallible => Body> {
         Directive(directive: Directive) = 48,
         /// Units (rows or indices of the loop) that another worker sends, because a directive of rank 0 moves them.
@@ -37,7 +37,7 @@ messages! {
     }
 }
 
-/// Report of a rank to the coordinator: its units, its computations in this pass, and its measurements.
+/// Report of a rank to the coordinator: its units (rows or indices), its computations in this pass, and its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
     /// Time at which this report was sent, in seconds on the sender's clock.
@@ -50,27 +50,27 @@ pub(super) struct Report {
     /// Measurements since the rank's last report. Their field `held` counts the computations of units (rows or indices) that the rank
     /// still has to do in this pass.
     pub(super) sample: Sample,
-    /// Statistics of the rank's work in the whole run; sent once the rank has run out of units.
+    /// Statistics of the rank's work in the whole run; sent once the rank has run out of units (rows or indices).
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units move, and whether a pass begins or the run ends.
+/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units (rows or indices) move, and whether a pass begins or the run ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
     pub(super) moves: Vec<Transfer>,
     pub(super) period: f64,
-    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in
-    /// the checkpoint have completed.
+    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units (rows or
+    /// indices) in the checkpoint have completed.
     pub(super) save: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
     Continue,
-    /// Each rank reports after its present block (units of one call of user code), because another rank has run out of units. Unlike other
-    /// directives, this one has the same number as the directive before it.
+    /// Each rank reports after its present block (rows or indices of one call of user code), because another rank has run out of units. Unlike
+    /// other directives, this one has the same number as the directive before it.
     ReportSoon,
     BeginPass,
     End,
@@ -83,8 +83,8 @@ pub(super) struct Transfer {
     /// Amount of work to transfer, as a number of computations of units (rows or indices): a unit that is still to be computed in
     /// three passes counts three times.
     pub(super) units: u64,
-    /// Number of computations of units that the sender still had to do when rank 0 decided. If fewer are left, the sender transfers proportionally
-    /// fewer.
+    /// Number of computations of units (rows or indices) that the sender still had to do when rank 0 decided. If fewer are left, the sender
+    /// transfers proportionally fewer.
     pub(super) of: u64,
 }
 
@@ -114,7 +114,8 @@ impl<U> UnitMigration<U> {
 }
 
 impl<U: Units> UnitMigration<U> {
-    /// Encodes the units as a message: with [`Tag::Gather`] for the rank that gathers all units, otherwise for another worker.
+    /// Encodes the units (rows or indices) as a message: with [`Tag::Gather`] for the rank that gathers all units, otherwise for another
+    /// worker.
     pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
         frame(run, tag, 64, |head, parts| {
             let mut packer = Packer::behind(take(head), take(parts));
@@ -150,7 +151,7 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// Decodes units that were sent with [`Tag::Gather`], of a loop that has `units` units in total.
+    /// Decodes units (rows or indices) that were sent with [`Tag::Gather`], of a loop that has `units` units in total.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message has another tag or is damaged.

@@ -28,7 +28,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) nowait: bool,
     /// Writer of checkpoints, if the loop has any. Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
+    /// On rank 0, the distribution of units (rows or indices) and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
     /// Mean duration of a block (call of user code) on this rank in the previous run.
     pub(super) usual: Option<Duration>,
@@ -87,7 +87,7 @@ impl<U: Units> RankLoop<U> {
         self.settings.speeds = config.speeds();
     }
 
-    /// Returns the range of units that this rank holds first, or `None` if the rank has its units already.
+    /// Returns the range of units (rows or indices) that this rank holds first, or `None` if the rank has its units already.
     ///
     /// # Errors
     /// If the shares of the units per rank, which the user has set, cannot be used.
@@ -132,8 +132,8 @@ impl<U: Units> RankLoop<U> {
         self.settings.announced(what)
     }
 
-    /// Looks for a checkpoint before a run of `passes` passes, if the option is set, and takes this rank's units from it. Returns the number of
-    /// remaining passes.
+    /// Looks for a checkpoint before a run of `passes` passes, if the option is set, and takes this rank's units (rows or indices) from it.
+    /// Returns the number of remaining passes.
     ///
     /// # Errors
     /// If this is not the loop's first run, or the checkpoint has more than `passes` passes; the errors of [`resume`].

@@ -29,9 +29,9 @@ impl<U: Units> RankLoop<U> {
     ) -> Result<Run> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
-        // Passes without barriers between them (`NOWAIT`) become one pass in which each unit is computed `passes` times, if the total number of
-        // computations fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment at which all units
-        // have been computed equally often.
+        // Passes without barriers between them (`NOWAIT`) become one pass in which each unit (row or index) is computed `passes` times, if the
+        // total number of computations fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment
+        // at which all units have been computed equally often.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
@@ -51,8 +51,8 @@ impl<U: Units> RankLoop<U> {
         Ok(run)
     }
 
-    /// Runs `passes` passes, at least one, with `body` as user code. `base` is the number of the first unit, for errors. Returns the summary on rank
-    /// 0.
+    /// Runs `passes` passes, at least one, with `body` as user code. `base` is the number of the first unit (row or index), for errors. Returns
+    /// the summary on rank 0.
     ///
     /// # Errors
     /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is silent for too

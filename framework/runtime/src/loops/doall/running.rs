@@ -1,5 +1,5 @@
-//! A rank in one run of a DOALL loop: processes messages and results of user code, sends reports of measurements, and on rank 0 decides whether units
-//! move.
+//! A rank in one run of a DOALL loop: processes messages and results of user code, sends reports of measurements, and on rank 0 decides whether
+//! units (rows or indices) move.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -35,10 +35,10 @@ pub(in crate::loops) struct Run {
     /// Set while user code creates units (rows or indices) or computes a block of them. Meanwhile user code has the data of the
     /// units.
     in_hand: Option<InHand>,
-    /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units.
+    /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units (rows or indices).
     waiting: VecDeque<(usize, ToWorker)>,
     idle_since: Option<Duration>,
-    /// Time that this rank has spent so far on sending and receiving units in the present movement.
+    /// Time that this rank has spent so far on sending and receiving units (rows or indices) in the present movement.
     moving: Duration,
     /// On rank 0, true if a report of measurements has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,
@@ -134,8 +134,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message)
     }
 
-    /// Sends a report of measurements if one is due. On rank 0, the coordinator then decides whether units move and whether the pass
-    /// ends. Returns true if there was anything to do.
+    /// Sends a report of measurements if one is due. On rank 0, the coordinator then decides whether units (rows or indices) move and whether
+    /// the pass ends. Returns true if there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -287,7 +287,8 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     /// reports of all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
-    /// A result of user code returns the data of the units to the queue, and messages may add or remove units, so results are processed first.
+    /// A result of user code returns the data of the units (rows or indices) to the queue, and messages may add or remove units, so results are
+    /// processed first.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {

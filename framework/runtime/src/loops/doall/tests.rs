@@ -23,8 +23,8 @@ pub(super) fn noise(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// User code of a loop whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each
-/// other.
+/// User code of a loop whose values depend on the unit (row or index) and on the number of passes. `NOWAIT` is true if passes need not wait for
+/// each other.
 struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),
@@ -120,8 +120,8 @@ fn every_unit_runs_once_per_pass_on_any_rank_count() {
     }
 }
 
-/// Runs a loop once for each of many random seeds. Units move at random between any ranks, in blocks of several sizes. Returns the
-/// total numbers of movements and of moved units.
+/// Runs a loop once for each of many random seeds. Units (rows or indices) move at random between any ranks, in blocks of several sizes.
+/// Returns the total numbers of movements and of moved units.
 pub(super) fn forced<const NOWAIT: bool>(
     ranks: impl Fn(u64) -> u64,
     units: [u64; 7],
@@ -164,7 +164,7 @@ fn uneven_unit_times_do_not_change_results() {
     }
 }
 
-/// A rank that is four times as slow as the others sends units to other ranks, and the units stay there in the next run.
+/// A rank that is four times as slow as the others sends units (rows or indices) to other ranks, and the units stay there in the next run.
 #[test]
 fn units_move_away_from_a_slow_rank() {
     struct Slow(usize);
@@ -174,8 +174,8 @@ fn units_move_away_from_a_slow_rank() {
             Ok(range.collect())
         }
         fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
-            // Rank 1 takes 24 ms per unit and the other ranks take 6 ms. These times are long enough that other tests on the same processor do not
-            // change their ratio.
+            // Rank 1 takes 24 ms per unit (row or index) and the other ranks take 6 ms. These times are long enough that other tests on the
+            // same processor do not change their ratio.
             let each = if self.0 == 1 { 24 } else { 6 };
             std::thread::sleep(Duration::from_millis(each * units.len() as u64));
             Ok(())
@@ -198,7 +198,8 @@ fn units_move_away_from_a_slow_rank() {
     assert!(held(1)[1] < 35 && held(1)[0] > 50, "{}", summaries[1]);
 }
 
-/// Unit 0 takes as long as the 99 other units together. While its rank computes unit 0, that rank's other units move to other ranks.
+/// Unit 0 takes as long as the 99 other units (rows or indices) together. While its rank computes unit 0, that rank's other units move to other
+/// ranks.
 #[test]
 fn long_unit_does_not_delay_other_units() {
     fn long(unit: u64) {

@@ -1,25 +1,26 @@
-//! Queue of the units that a rank holds, as segments: sequences of consecutive units with one storage.
+//! Queue of the units that a rank holds, as segments: sequences of consecutive rows or indices with one storage.
 
 use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Two neighbouring segments (sequences of consecutive units) are merged if this copies at most this many times as many units as the smaller one has.
-/// Copying so few units costs less than one more block (call of user code) per pass.
+/// Two neighbouring segments (sequences of consecutive rows or indices) are merged if this copies at most this many times as many units as the
+/// smaller one has. Copying so few units costs less than one more block (call of user code) per pass.
 const CHEAP: u64 = 4;
-/// Maximum number of segments (sequences of consecutive units) that follow each other directly and stay unmerged. A block, which user code computes
-/// in one call, ends where two segments meet, and may then be shorter than necessary.
+/// Maximum number of segments (sequences of consecutive rows or indices) that follow each other directly and stay unmerged. A block, which user
+/// code computes in one call, ends where two segments meet, and may then be shorter than necessary.
 const MOST_JOINTS: usize = 16;
 
-/// Segment: consecutive units in one storage. The units at the front are computed first, and units for other ranks are taken from the back, so the
-/// units at the front have been computed more often.
+/// Segment: consecutive units (rows or indices) in one storage. The units at the front are computed first, and units for other ranks are taken
+/// from the back, so the units at the front have been computed more often.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// Number of times that each unit of the segment (sequence of consecutive units) is still to be computed, apart from the first `done` units.
+    /// Number of times that each unit of the segment (sequence of consecutive rows or indices) is still to be computed, apart from the first
+    /// `done` units.
     pub(super) left: u64,
-    /// Number of units at the front of this segment (sequence of consecutive units) that have been computed in the present pass; each
+    /// Number of units at the front of this segment (sequence of consecutive rows or indices) that have been computed in the present pass; each
     /// of them is to be computed only `left` - 1 more times.
     done: u64,
     pub(in crate::loops) units: U,
@@ -38,7 +39,7 @@ impl<U> Segment<U> {
         self.left * self.count - self.done
     }
 
-    /// Records that `units` more units of the segment (sequence of consecutive units) were computed. Once all its units have been
+    /// Records that `units` more units of the segment (sequence of consecutive rows or indices) were computed. Once all its units have been
     /// computed in this pass, `left` (computations per unit still to do) decreases by one.
     fn record_computed(&mut self, units: u64) {
         self.done += units;
@@ -53,10 +54,10 @@ impl<U> Segment<U> {
 }
 
 impl<U: Units> Segment<U> {
-    /// Returns true if appending the units of `other` to this segment (sequence of consecutive units) copies few units: not many more
+    /// Returns true if appending the units of `other` to this segment (sequence of consecutive rows or indices) copies few units: not many more
     /// than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -76,13 +77,13 @@ impl UnitBlock {
     }
 }
 
-/// Queue of the units that a rank holds, and of the work that remains on them, counted in computations of one unit: a unit that is to be computed in
-/// three more passes counts three times.
+/// Queue of the units (rows or indices) that a rank holds, and of the work that remains on them, counted in computations of one unit: a unit
+/// that is to be computed in three more passes counts three times.
 #[derive(Debug)]
 pub(super) struct UnitQueue<U> {
     segments: Vec<Segment<U>>,
-    /// Index of the segment (sequence of consecutive units) that user code computes or computed last. Only in this segment may some units have been
-    /// computed more often than others.
+    /// Index of the segment (sequence of consecutive rows or indices) that user code computes or computed last. Only in this segment may some
+    /// units have been computed more often than others.
     current: usize,
     held: u64,
     undone: u64,
@@ -123,8 +124,9 @@ impl<U: Units> UnitQueue<U> {
         self.merge_segments();
     }
 
-    /// Merges neighbouring segments (sequences of units) whose units are to be computed equally often, so that blocks need not end between them.
-    /// Where a merge would copy many units, segments stay separate; otherwise most units of a rank would be copied after each movement of units.
+    /// Merges neighbouring segments (sequences of consecutive rows or indices) whose units are to be computed equally often, so that blocks
+    /// need not end between them. Where a merge would copy many units, segments stay separate; otherwise most units of a rank would be copied
+    /// after each movement of units.
     fn merge_segments(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
@@ -145,13 +147,13 @@ impl<U: Units> UnitQueue<U> {
         (self.current, self.loose) = (0, false);
     }
 
-    /// Returns the next block for user code, of at most `most` units. It is taken from the segment (sequence of consecutive units) that is partly
-    /// computed in this pass, if there is one, and otherwise from the first of the segments that have been computed least often.
+    /// Returns the next block for user code, of at most `most` units. It is taken from the segment (sequence of consecutive rows or indices)
+    /// that is partly computed in this pass, if there is one, and otherwise from the first of the segments that have been computed least often.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // Segments (sequences of units) that came from other ranks are merged before a new pass begins. In the last pass they are computed as
-            // they are.
+            // Segments (sequences of consecutive rows or indices) that came from other ranks are merged before a new pass begins. In the last
+            // pass they are computed as they are.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.merge_segments();
             }
@@ -162,12 +164,12 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// Lends the storage of the segment to which `block` (from [`next`](UnitQueue::next)) belongs to user code, with the index of the block's first
-    /// unit in it. The queue must stay unchanged until the storage is [returned](UnitQueue::return_units).
+    /// Lends the storage of the segment to which `block` (from [`next`](UnitQueue::next)) belongs to user code, with the index of the block's
+    /// first unit (row or index) in it. The queue must stay unchanged until the storage is [returned](UnitQueue::return_units).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
@@ -205,7 +207,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // The cast to `usize` is lossless, because the units are in memory.
+                // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.record_computed(0);

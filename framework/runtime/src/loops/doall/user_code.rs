@@ -1,4 +1,4 @@
-//! Interface to the user code of a DOALL loop, which creates a rank's units and computes blocks of them.
+//! Interface to the user code of a DOALL loop, which creates a rank's units (rows or indices) and computes blocks of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,23 +17,25 @@ use crate::user_code;
 /// Data of the units are in [`Units`](DoAll::Units) and move with the units. Except for short blocks, user code runs on a thread apart from the
 /// one that communicates, so a unit may take long.
 pub trait DoAll: Send {
-    /// Storage of the data of neighbouring units.
+    /// Storage of the data of neighbouring units (rows or indices).
     type Units: Units;
 
-    /// True if a unit may be computed again before all other units have been computed in the same pass. All [passes](super::DoAllLoop::run) of a run
-    /// then form one stretch of work without barriers, and no rank waits for the slowest one before its end. This suits loops in which a pass changes
-    /// nothing that other units read, such as independent simulations that advance step by step.
+    /// True if a unit (row or index) may be computed again before all other units have been computed in the same pass. All
+    /// [passes](super::DoAllLoop::run) of a run then form one stretch of work without barriers, and no rank waits for the slowest one before
+    /// its end. This suits loops in which a pass changes nothing that other units read, such as independent simulations that advance step by
+    /// step.
     const NOWAIT: bool = false;
 
-    /// Creates the data of the units in `range`, on the rank that holds them first. It is called once on each rank, before its first pass; `range` is
-    /// empty if there are fewer units than ranks. It is not called for units that are read from a [checkpoint](super::DoAllLoop::checkpoint).
+    /// Creates the data of the units (rows or indices) in `range`, on the rank that holds them first. It is called once on each rank, before
+    /// its first pass; `range` is empty if there are fewer units than ranks. It is not called for units that are read from a
+    /// [checkpoint](super::DoAllLoop::checkpoint).
     ///
     /// # Errors
     /// Any error ends the job.
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError>;
 
-    /// Computes some neighbouring units, whose data are `units`. Each unit is computed exactly once per pass, in blocks that differ from run to run,
-    /// so results must not depend on where a block begins or ends.
+    /// Computes some neighbouring units (rows or indices), whose data are `units`. Each unit is computed exactly once per pass, in blocks that
+    /// differ from run to run, so results must not depend on where a block begins or ends.
     ///
     /// # Errors
     /// Any error ends the job.
@@ -48,8 +50,8 @@ pub trait DoAll: Send {
 pub(in crate::loops) enum Job<U> {
     /// Create the data of the units (rows or indices) of this range.
     Create(Range<u64>),
-    /// Compute a block of units. `units` is the data of the segment (sequence of consecutive units) that contains the block, which begins at index
-    /// `at` in it. `pass` is the number of the pass, if the run has several.
+    /// Compute a block of units. `units` is the data of the segment (sequence of consecutive rows or indices) that contains the block, which
+    /// begins at index `at` in it. `pass` is the number of the pass, if the run has several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
@@ -80,7 +82,7 @@ impl<L: DoAll> Body<L::Units> for L {
     }
 
     fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         let count = (range.end - range.start) as usize;
         DoAll::compute(self, range, units.slices(at..at + count))
     }
@@ -121,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // User code that creates units may read files, so it may take long even if earlier calls of user code were short.
+        // User code that creates units (rows or indices) may read files, so it may take long even if earlier calls of user code were short.
         matches!(job, Job::Create(_))
     }
 

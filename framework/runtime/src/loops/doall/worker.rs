@@ -1,5 +1,5 @@
-//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives of rank 0, and determines when the rank reports its
-//! measurements.
+//! Worker of a DOALL loop on each rank: holds the rank's units (rows or indices), carries out directives of rank 0, and determines when the
+//! rank reports its measurements.
 
 use std::time::Duration;
 
@@ -8,19 +8,20 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until a rank first reports its measurements: enough to determine how fast it computes, and short enough for an early decision about units.
+/// Seconds until a rank first reports its measurements: enough to determine how fast it computes, and short enough for an early decision about
+/// units (rows or indices).
 const FIRST_PERIOD: f64 = 0.02;
 
-/// Movement of units between ranks, as long as not all units that this rank is to receive have arrived.
+/// Movement of units (rows or indices) between ranks, as long as not all units that this rank is to receive have arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks that send units to this rank in the movement, and whose units have not arrived yet.
+    /// Ranks that send units (rows or indices) to this rank in the movement, and whose units have not arrived yet.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement, once it has sent and received all of them.
+/// Numbers of units (rows or indices) that this rank has sent and received in a movement, once it has sent and received all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
@@ -41,15 +42,16 @@ pub(super) struct Worker<U> {
     times: u64,
     done: u64,
     reported: bool,
-    /// True if the rank has computed a block (units of one call of user code) since its last report to rank 0.
+    /// True if the rank has computed a block (rows or indices of one call of user code) since its last report to rank 0.
     worked: bool,
-    /// Value of `done` (number of computations in this pass) when the rank last reported that it had no units left to compute.
+    /// Value of `done` (number of computations in this pass) when the rank last reported that it had no units (rows or indices) left to
+    /// compute.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Units that arrived before the directive of rank 0 that moves them, each with the rank that sent them.
+    /// Units (rows or indices) that arrived before the directive of rank 0 that moves them, each with the rank that sent them.
     early: Vec<(usize, UnitMigration<U>)>,
     has_finished: bool,
 }
@@ -92,7 +94,7 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(self.times);
     }
 
-    /// Carries out a directive of rank 0, and returns the units that this rank must send to other ranks.
+    /// Carries out a directive of rank 0, and returns the units (rows or indices) that this rank must send to other ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the directive does not follow the one before.
@@ -122,7 +124,8 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // An idle rank that has reported that it is idle does not report again after a directive of rank 0 that gives it no units.
+        // An idle rank that has reported that it is idle does not report again after a directive of rank 0 that gives it no units (rows or
+        // indices).
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -149,7 +152,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that arrived before the directive of rank 0 that moves them, which this rank has now carried out.
+    /// Adds units (rows or indices) that arrived before the directive of rank 0 that moves them, which this rank has now carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -165,8 +168,9 @@ impl<U: Units> Worker<U> {
     /// [`ErrorKind::Wire`] if no directive has moved the units, or they need not be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // The units arrived before the directive of rank 0 that orders their movement. They are kept until that directive arrives. Earlier
-            // directives may be in transit as well, because rank 0 does not wait for an idle rank's report about a directive that moves nothing.
+            // The units (rows or indices) arrived before the directive of rank 0 that orders their movement. They are kept until that
+            // directive arrives. Earlier directives may be in transit as well, because rank 0 does not wait for an idle rank's report about a
+            // directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -188,15 +192,15 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Completes this rank's part of a movement of units, if all units that the rank is to receive have arrived.
+    /// Completes this rank's part of a movement of units (rows or indices), if all units that the rank is to receive have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part in the movement since the
-    /// last call.
+    /// Returns the numbers of units (rows or indices) sent and received in a movement, if this rank has completed its part in the movement
+    /// since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
@@ -211,8 +215,8 @@ impl<U: Units> Worker<U> {
         self.unit_queue.finished(block);
     }
 
-    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that rank
-    /// 0 is never flooded. A rank that becomes idle reports at once, but not while units are in transit to it.
+    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that
+    /// rank 0 is never flooded. A rank that becomes idle reports at once, but not while units (rows or indices) are in transit to it.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -220,8 +224,8 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.has_finished && self.reported_idle != Some(self.done);
         }
-        // A busy rank reports only after it has computed a block (call of user code). Otherwise ranks could report and move units forever without
-        // computing.
+        // A busy rank reports only after it has computed a block (call of user code). Otherwise ranks could report and move units (rows or
+        // indices) forever without computing.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
@@ -243,7 +247,7 @@ impl<U: Units> Worker<U> {
         self.round
     }
 
-    /// Returns the number of the pass in which the next unit is computed, from 1; the last pass if no unit is left.
+    /// Returns the number of the pass in which the next unit (row or index) is computed, from 1; the last pass if no unit is left.
     pub(super) fn pass(&self) -> u64 {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
