@@ -35,26 +35,20 @@ pub struct Context {
     pub(crate) place: RankPlace,
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
-    /// Number of failed attempts of the task, including those that ended with the death of a rank.
     pub(crate) attempt: u32,
-    /// True if a rank may have died because of the current task.
     pub(crate) is_suspect: bool,
-    /// Clock of the rank, which shows simulated time in a simulator.
     pub(crate) clock: Clock,
 }
 
-/// Number of a rank, number of all ranks, and number of cores that the rank may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankPlace {
     pub(crate) rank: usize,
-    /// Number of ranks of the job.
     pub(crate) ranks: usize,
     /// Number of threads that the rank may run at once without taking cores from other ranks.
     pub(crate) threads: usize,
 }
 
 impl RankPlace {
-    /// Values of a context on the only rank of a job, which has one core.
     pub(crate) const ALONE: RankPlace = RankPlace { rank: 0, ranks: 1, threads: 1 };
 }
 
@@ -110,7 +104,8 @@ impl Context {
         &self.name
     }
 
-    /// Returns the number of the item or task, from 0. In a pipeline it is the position in the source; items that a stage produces from one item
+    /// Returns the number of the item or task, from 0. In a pipeline it is the item's position in the pipeline's source; items that a stage
+    /// produces from one item
     /// share its number. In a farm it is the position in the source, or in the current iteration; in a workflow the position in its
     /// description.
     pub fn number(&self) -> u64 {
@@ -155,8 +150,8 @@ impl Context {
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn seed(&self) -> u64 {
-        // The seed is computed by FNV-1a over the name, and the finaliser of SplitMix64, which changes half of the bits for neighbouring
-        // numbers.
+        // The seed is computed by FNV-1a over the name, then the finaliser of SplitMix64, so that the seeds of neighbouring item numbers
+        // differ in half of their bits.
         let name = self.name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });

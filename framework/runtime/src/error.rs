@@ -39,7 +39,6 @@ struct Inner {
 
 /// Holds an error of any type that user code returned.
 pub(crate) trait Cause: Send + Sync {
-    /// Returns the error that user code returned, so that callers can downcast it. `None` only while the holder is dropped.
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
@@ -54,7 +53,6 @@ enum Place {
 }
 
 impl Place {
-    /// Returns two nouns for error messages: one for this kind (such as stage or farm), and one for a unit of its work (such as item or task).
     fn nouns(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
@@ -96,11 +94,10 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Creates an error. The message states the problem, its place, and what was expected.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = match kind {
-            // Control characters are escaped in errors of the kinds `Config`, `Mapping` and `Io`, because their messages contain paths and text from
-            // files.
+            // Errors of the kinds `Config`, `Mapping` and `Io` contain paths and text from files, so control characters in their
+            // messages are escaped.
             ErrorKind::Config | ErrorKind::Mapping | ErrorKind::Io => line(message.into()),
             _ => message.into(),
         };
@@ -117,25 +114,22 @@ impl Error {
         Error { inner: Box::new(inner) }
     }
 
-    /// Sets the error of user code that caused this error.
     pub(crate) fn caused_by(mut self, cause: impl Cause + 'static) -> Self {
         self.inner.cause = Some(Arc::new(cause));
         self
     }
 
-    /// Sets the rank on which the error arose, unless a rank is set or the error is about another rank's failure.
     pub(crate) fn at_rank(self, rank: usize) -> Self {
-        // The rank is not added to an error of kind `Peer`, whose text already names the rank that failed.
+        // The text of a `Peer` error already names the rank that failed, so no rank is added.
         if self.inner.kind == ErrorKind::Peer { self } else { self.of_rank(rank) }
     }
 
-    /// Sets the rank on which the error arose, unless a rank is set.
     pub(crate) fn of_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
     }
 
-    /// Marks the error as printed: the rank on which it arose has written it to standard error.
+    /// Marks the error as already written to standard error by the rank on which it arose.
     pub(crate) fn printed(mut self) -> Self {
         self.inner.is_printed = true;
         self
@@ -145,28 +139,23 @@ impl Error {
         self.inner.is_printed
     }
 
-    /// Sets the stage in which the error arose, unless a stage is set.
     pub(crate) fn in_stage(mut self, stage: &str) -> Self {
         self.inner.stage.get_or_insert_with(|| stage.to_string());
         self
     }
 
-    /// Sets the pipeline in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_pipeline(self, name: &str) -> Self {
         self.in_place(Place::Pipeline, name)
     }
 
-    /// Sets the farm in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
     }
 
-    /// Sets the loop in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_loop(self, name: &str) -> Self {
         self.in_place(Place::Loop, name)
     }
 
-    /// Sets the workflow in which the error arose, unless it is already known where the error arose.
     pub(crate) fn in_workflow(self, name: &str) -> Self {
         self.in_place(Place::Workflow, name)
     }
@@ -178,8 +167,8 @@ impl Error {
         self.in_stage(name)
     }
 
-    /// Sets the number of the item, task, or loop unit (row or index) that user code processed when the error arose, unless a number is set. Numbers
-    /// count from 0 in the order of the source.
+    /// Sets the number of the item, task, row or index that user code processed when the error arose, counted from 0 in the order of
+    /// the source. A number that is already set is kept.
     pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
@@ -293,7 +282,6 @@ mod tests {
         let e = Error::new(ErrorKind::Io, "cannot read a\n\u{1b}b: no").in_stage("seg\n\u{2028}x");
         assert_eq!(e.to_string(), r"stage seg\n\u{2028}x: cannot read a\n\u{1b}b: no");
         assert_eq!(e.stage(), Some("seg\n\u{2028}x"));
-        // Line breaks in an error message of user code are kept.
         assert_eq!(Error::new(ErrorKind::User, "two\nlines").to_string(), "two\nlines");
     }
 

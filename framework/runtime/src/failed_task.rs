@@ -53,14 +53,14 @@ impl FailedTask {
         &self.message
     }
 
-    /// Returns the message of the last failure with the task and the number of tries, for an error that names the rank and the kind of failure
-    /// separately.
+    /// Returns the message of the last failure with the task and the number of tries, for an error that names the rank and the kind
+    /// of failure separately.
     pub(crate) fn in_error(&self) -> String {
         format!("{} ({}, after {})", line(&self.message), self.label(), self.count())
     }
 
-    /// Returns the message of the last failure, with the number of tries if there was more than one. For an error that names the task, the rank
-    /// and the kind of failure separately.
+    /// Returns the message of the last failure with the number of tries, for an error that names the task, the rank and the kind of
+    /// failure separately.
     pub(crate) fn with_tries(&self) -> String {
         match self.tries {
             1 => self.message.clone(),

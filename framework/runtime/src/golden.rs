@@ -10,12 +10,11 @@ use crate::comm::message::{Tagged, frame_header};
 use crate::comm::{Frame, Part};
 use crate::wire;
 
-/// Environment variable that makes the tests write the golden messages, if its value is `write`.
+/// If this environment variable has the value `write`, the tests write the golden messages to files.
 const VARIABLE: &str = "ARMATURE_GOLDEN";
 /// Run number in the headers of all golden messages. Its four bytes differ, so that a golden file shows the byte order.
 pub(crate) const RUN: u32 = 0x0403_0201;
 
-/// Returns the path of a golden file or directory below `golden/`.
 pub(crate) fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
 }
@@ -39,19 +38,19 @@ pub(crate) fn check_file(name: &str, written: &Path) {
 pub(crate) struct Messages(Vec<(String, Vec<u8>)>);
 
 impl Messages {
-    /// Adds a message that is compared with the golden file. It consists of the header of all messages and one encoded value.
+    /// Adds a message for the comparison, which consists of the header of all messages and one encoded value.
     pub(crate) fn value(&mut self, what: &str, tag: impl Tagged, value: &impl Serialize) {
         let mut head = frame_header(RUN, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(value).unwrap());
         self.bytes(what, &head);
     }
 
-    /// Adds a message that is compared with the golden file: its small data (the head) and each of its large data (the parts).
+    /// Adds a message for the comparison: its small data (the head) and each of its large data (the parts).
     pub(crate) fn message(&mut self, what: &str, message: &Frame) {
         self.head_and_parts(what, &message.head, &message.parts);
     }
 
-    /// Adds a message that is compared with the golden file, given as its small data (`head`) and its large data (`parts`).
+    /// Adds a message for the comparison, given as its small data (`head`) and its large data (`parts`).
     pub(crate) fn head_and_parts(&mut self, what: &str, head: &[u8], parts: &[Part]) {
         self.bytes(what, head);
         for (number, part) in (1..).zip(parts) {
@@ -59,13 +58,12 @@ impl Messages {
         }
     }
 
-    /// Adds bytes that are no message, but are also compared with the golden file.
     pub(crate) fn bytes(&mut self, what: &str, bytes: &[u8]) {
         assert!(self.0.iter().all(|(known, _)| known != what), "two messages are called `{what}`");
         self.0.push((what.to_string(), bytes.to_vec()));
     }
 
-    /// Compares all added messages with the golden file `golden/messages/NAME.txt`, where NAME is the value of `room`.
+    /// Compares all added messages with the golden file `golden/messages/ROOM.txt`.
     pub(crate) fn check(&self, room: &str) {
         let path = place(&format!("messages/{room}.txt"));
         let found: Vec<String> = self.0.iter().map(|(what, bytes)| entry(what, bytes)).collect();
@@ -83,7 +81,6 @@ impl Messages {
     }
 }
 
-/// Returns the messages that differ between this build (`found`) and the golden file (`kept`).
 fn differences(found: &[String], kept: &str) -> Vec<String> {
     let kept: Vec<String> = kept.split("\n\n").map(|entry| format!("{}\n", entry.trim_end())).collect();
     let changed = found.iter().filter(|&entry| !kept.contains(entry)).map(|entry| format!("now  {entry}"));
@@ -91,7 +88,7 @@ fn differences(found: &[String], kept: &str) -> Vec<String> {
     gone.chain(changed).collect()
 }
 
-/// Returns an entry of a golden file: the description of a message, followed by its bytes as hexadecimal digits in groups of eight bytes.
+/// Returns an entry of a golden file: the description of a message, then its bytes as hexadecimal digits in groups of eight bytes.
 fn entry(what: &str, bytes: &[u8]) -> String {
     let mut text = format!("{what}: {} bytes\n", bytes.len());
     for line in bytes.chunks(32) {

@@ -14,7 +14,6 @@ use crate::rank::flight_recorder::FlightRecorder;
 use crate::user_code;
 use crate::wire::erased::{Items, typed};
 
-/// A failed task of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) place: u32,
@@ -31,17 +30,15 @@ impl Failure {
 
 #[derive(Debug)]
 pub(crate) struct ChunkResult {
-    /// Results of the chunk's tasks that did not fail, in the order of the tasks.
     pub(crate) results: Items,
     pub(crate) failures: Vec<Failure>,
-    /// Remaining tasks of the chunk, if the worker stopped before its end to send the results so far.
     pub(crate) rest: Option<Items>,
 }
 
-/// Number of the task that the computing thread runs, which the communicating thread reads.
+/// Number of the task that the computing thread runs; the communicating thread reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Counter that is incremented whenever the number of the current task is set.
+    /// Counter that is incremented whenever a task begins, so that a reader notices the next task even if it has the same number.
     beat: AtomicU64,
     /// Number of the current task plus 1, or 0 for none.
     task: AtomicU64,
@@ -54,8 +51,6 @@ impl Activity {
         self.beat.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of the task that is running, and a counter that is incremented when a task begins, so that the caller notices that another
-    /// task runs even if it has the same number.
     pub(crate) fn get(&self) -> (u64, Option<u64>) {
         let beat = self.beat.load(Ordering::Relaxed);
         let task = self.task.load(Ordering::Relaxed);
@@ -63,8 +58,8 @@ impl Activity {
     }
 }
 
-/// Time for which a worker runs a chunk before it sends the results so far. After a poll for messages it runs the rest of the chunk. Results of
-/// long chunks therefore reach the journal and the display soon, and a stopped farm ends soon.
+/// Time for which a worker runs a chunk before it sends the results so far, polls for messages, and runs the rest of the chunk.
+/// Without this limit, results of long chunks would reach the journal and the display late, and a farm would stop late.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
 /// Clock for the tasks of a chunk. It either times tasks one by one, where each reading ends one task and starts the next, or is only read after
@@ -73,14 +68,16 @@ pub(crate) const PART: Duration = Duration::from_millis(100);
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
-    /// Recorder that notes the start of each task in the rank's flight record (its last activity), and the number of the chunk.
+    /// Recorder of the rank's flight record (its last activity, readable after its death), and the number of the chunk that the
+    /// record names.
     pub(crate) flight_recorder: Option<(&'a mut FlightRecorder, u64)>,
     /// Number of tasks between two readings of the clock; `None` if tasks are timed one by one.
     pub(crate) stride: Option<usize>,
     pub(crate) last: Duration,
-    /// Time after which the worker starts no more tasks of the chunk.
+    /// Time at which the worker starts no more tasks of the chunk.
     pub(crate) end: Duration,
-    /// Sum of the run times of the timed tasks in seconds; `squares` is the sum of their squares. Both are 0 if tasks are not timed one by one.
+    /// Sum of the run times of the timed tasks in seconds; `squares` is the sum of the squared run times. Both are 0 if tasks are not
+    /// timed one by one.
     pub(crate) sum: f64,
     pub(crate) squares: f64,
 }
@@ -101,7 +98,6 @@ impl TaskTimer<'_> {
         self.squares += took * took;
     }
 
-    /// Returns true if the worker has to stop and send its results, as of the last reading of the clock.
     fn has_finished(&self) -> bool {
         self.last >= self.end
     }
@@ -120,7 +116,6 @@ impl<W: Worker> ErasedWorker for W {
         let mut failures = Vec::new();
         let first = cx.number;
         let mut started = 0u32;
-        // If a task panics, the closure ends; the next iteration of the loop calls it again for the tasks after the panicked one.
         loop {
             let whole = user_code::call(|| {
                 while tasks.len() > 0 && !timer.has_finished() {
@@ -141,7 +136,7 @@ impl<W: Worker> ErasedWorker for W {
             });
             let Err(panic) = whole else { break };
             timer.lap();
-            // The failed task is the last one that was started. At least one was started, because only tasks can panic in this call.
+            // Only tasks can panic in this call of user code, and the panic ended the task that was started last.
             let place = started.saturating_sub(1);
             failures.push(Failure { place, panicked: true, message: panic.message().to_string() });
         }

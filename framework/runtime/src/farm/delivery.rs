@@ -22,8 +22,8 @@ use crate::wire::Item;
 use crate::wire::erased::{Items, typed};
 
 pub(super) trait Sink: Send {
-    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this series of calls.
-    /// Counts the passed results in `fed`. Returns the last answer of the sink, and the results that were not passed.
+    /// Passes the results of tasks `first`, `first + 1`, … to the sink until the sink wants no more results or `timer` ends this
+    /// series of calls. `fed` counts the passed results. Returns the last answer of the sink, and the results that were not passed.
     ///
     /// # Errors
     /// If the sink does not take results of this type.
@@ -77,7 +77,6 @@ impl<O: Item, S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send> Sink for Si
     }
 }
 
-/// Sink that collects all results. Clones share them.
 pub(super) struct Collected<O>(Arc<Mutex<Vec<Result<O, FailedTask>>>>);
 
 impl<O> Default for Collected<O> {
@@ -117,7 +116,8 @@ impl<O: Item> Sink for Collected<O> {
     }
 }
 
-/// Receiver of the results that may be passed to the sink: in an ordered farm, no earlier result is missing.
+/// Receives the results that may be passed to the sink. In an ordered farm, these are the results before which no earlier result is
+/// missing.
 pub(super) trait Deliver {
     /// Passes the results of the tasks from number `first` on, which have `bytes` bytes in total, to the sink.
     ///
@@ -142,7 +142,6 @@ impl Deliver for NoDelivery {
     }
 }
 
-/// Results to be passed to the sink.
 struct Due {
     first: u64,
     run: ResultRun,
@@ -151,17 +150,16 @@ struct Due {
     limited: bool,
 }
 
-/// Result of a series of calls of the sink.
 struct Fed {
     time: JobTime,
     tasks: u64,
     bytes: u64,
-    /// Results that were not passed to the sink, because this series of calls had taken its maximum time.
+    /// Results that the sink has not received yet, because this series of calls reached its time limit.
     rest: Option<Due>,
     stopped: bool,
 }
 
-/// Adapter by which an executor, which calls user code on a thread, calls the sink.
+/// Adapter by which an executor, which runs user code on a thread, calls the sink.
 struct SinkCode<'scope> {
     sink: Box<dyn Sink + 'scope>,
     farm: String,
@@ -170,8 +168,8 @@ struct SinkCode<'scope> {
 }
 
 impl SinkCode<'_> {
-    /// Passes results to the sink until the sink needs no more or this series of calls has taken its maximum time. Returns the number of results
-    /// passed, and the remaining results.
+    /// Returns the number of results that the sink received, and the remaining results if this series of calls reached its time
+    /// limit.
     fn feed(&mut self, first: u64, run: ResultRun) -> Result<(usize, Option<Items>)> {
         let SinkCode { sink, timer, stopped, farm } = self;
         let mut fed = 0;
@@ -230,13 +228,11 @@ impl UserCode for SinkCode<'_> {
 pub(super) struct Delivery<'scope, 'env> {
     executor: Executor<'scope, 'env, SinkCode<'scope>>,
     queue: VecDeque<Due>,
-    /// Number and bytes of the results that the sink has not received yet.
     undelivered: (u64, u64),
     stopped: bool,
 }
 
 impl<'scope, 'env> Delivery<'scope, 'env> {
-    /// Creates the delivery of results to `sink` for the farm with the name `farm`. `waker` wakes the communicating thread of rank 0.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -250,7 +246,6 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         Ok(Delivery { executor, queue: VecDeque::new(), undelivered: (0, 0), stopped: false })
     }
 
-    /// Counts the results that the sink has received, and passes further results to it. Returns true if the sink has received any.
     pub(super) fn advance(&mut self) -> Result<bool> {
         let mut has_progressed = false;
         loop {
@@ -280,17 +275,17 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.undelivered.0 == 0
     }
 
-    /// Returns true if no thread calls the sink at the moment, so that the communicating thread of rank 0 may poll without sleeping.
+    /// Returns true while no thread calls the sink, so that the communicating thread of rank 0 may poll without sleeping.
     pub(super) fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }
 
-    /// Returns true if the sink currently runs on the communicating thread of rank 0, because its calls have been short so far.
+    /// Returns true while the sink runs on the communicating thread of rank 0, because its calls have been short so far.
     pub(super) fn is_interleaved(&self) -> bool {
         self.executor.is_interleaved()
     }
 
-    /// Ends the sink's thread. Has to be called after all results are delivered.
+    /// Must be called after all results are delivered to the sink.
     pub(super) fn finish(self) -> Result<()> {
         self.executor.finish().map(drop)
     }

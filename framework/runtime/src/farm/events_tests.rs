@@ -8,7 +8,6 @@ use crate::error::BoxError;
 use crate::observe::{Event, read};
 use crate::session::{Config, run};
 
-/// Runs a farm of `tasks` tasks on four ranks, and returns all events that it wrote to the log.
 fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Event> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));
@@ -28,8 +27,8 @@ fn failed_attempts_are_logged() {
     assert!(events.iter().any(failures), "{events:?}");
 }
 
-/// Tests that a choice of the chunk size is logged. The test is repeated, because the choice depends on measured times: in one of five runs no change
-/// of the size pays.
+/// The choice of the chunk size depends on measured times, so the test is repeated: in one of five runs no change of the size pays
+/// and none is logged.
 #[test]
 fn automatic_chunking_choice_is_logged() {
     // The first 150 of 300 tasks take no time, so that their times do not predict those of the others.

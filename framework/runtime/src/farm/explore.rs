@@ -35,7 +35,6 @@ impl<I> More<I> {
         self.tasks.push(task);
     }
 
-    /// Removes and returns the added tasks, in the order in which they were added.
     pub(super) fn take(&mut self) -> Vec<I> {
         std::mem::take(&mut self.tasks)
     }
@@ -51,7 +50,6 @@ impl<I> Extend<I> for More<I> {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part<I> {
     pub(super) task: I,
-    /// Number of the task in the worklist.
     number: u64,
     /// True if a rank may have died in a task from which this task descends: each task of such a subtree runs separately, so that the task that
     /// ends processes is found.
@@ -85,7 +83,6 @@ impl<I> Part<I> {
 /// Results of a rank's depth-first search from one task of an [`Exploration`] on.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Explored<I, O> {
-    /// Number of the task with which the search began.
     pub(super) number: u64,
     /// Results of the first task and of the completed tasks that descend from it, in the order of the serial program.
     pub(super) results: Vec<O>,
@@ -179,7 +176,6 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Worker of an exploration (tasks that create tasks). It searches the tree of tasks depth first, from the task that it receives.
 struct Explorer<F, I, O> {
     call: F,
     types: std::marker::PhantomData<fn(I) -> O>,
@@ -200,12 +196,10 @@ where
         // rank may have died in any of them.
         let alone = alone || cx.is_suspect;
         let begin = cx.clock.now();
-        // Tasks that were created and not run. The next task to run is the last one.
         let mut open = More::new();
         let mut results = vec![(self.call)(&task, &mut open)?];
         open.tasks.reverse();
-        // The number of results in one message is limited, because tasks of some nanoseconds produce more results within the search time `budget`
-        // than one message should contain.
+        // Tasks of some nanoseconds produce more results within the search time `budget` than one message should contain.
         let most = (ENOUGH_BYTES as usize / size_of::<O>().max(1)).max(1);
         while !alone && results.len() < most && cx.clock.now().saturating_sub(begin) < budget {
             let Some(task) = open.tasks.pop() else { break };
@@ -236,7 +230,6 @@ impl<F, I, O> fmt::Debug for Explorer<F, I, O> {
 mod tests {
     use super::*;
 
-    /// Searches a binary tree of tasks, each a path of up to three steps; the task with the path `torn` fails.
     fn explore(
         part: Part<String>,
         is_suspect: bool,

@@ -196,7 +196,6 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         Ok(Outcome::new(summary.map(|summary| (tree.into_serial_order(), summary))))
     }
 
-    /// Searches the tree of tasks from `roots` on. `sink` gets the results of each part of the tree, with the place of the part in the tree.
     fn search(
         &mut self,
         session: &mut Session,
@@ -222,17 +221,15 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     }
 }
 
-/// Removes a completed part of the tree from the worklist, and adds the tasks that its rank did not run.
 fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
-    // The tasks are added in reverse order, because the worklist returns the newest task first; the first task of the search is then taken first.
+    // The worklist returns the newest task first, so reversed tasks are taken in their original order.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
     (Place { number, below }, results)
 }
 
 impl<I: Item> WorklistSource<I> {
-    /// Returns the description of a run that runs the tasks `first` and those that `sink` adds.
     fn script<'s, O: Item>(
         self,
         first: impl IntoIterator<Item = I> + Send + 's,
@@ -256,7 +253,6 @@ struct Place {
     below: Range<u64>,
 }
 
-/// Completed parts of an exploration's tree of tasks (tasks that create tasks), added in the order in which their results arrive.
 struct SearchTree<O> {
     /// By number of the part of the tree: the numbers of the parts that it created, and its results.
     parts: Vec<(Range<u64>, Vec<O>)>,
@@ -310,7 +306,6 @@ mod tests {
         }
     }
 
-    /// Node of a tree: its path and the number of levels below it.
     type Node = (String, usize);
 
     fn below((path, depth): &Node) -> Vec<Node> {
@@ -324,7 +319,6 @@ mod tests {
         below(node).iter().for_each(|node| serial(node, found));
     }
 
-    /// Runs up to six nodes of a part of the tree, like a worker, and returns the nodes that were created and not run.
     fn explore(part: Part<Node>, dice: &mut Dice) -> Explored<Node, String> {
         let (number, mut open) = (part.number(), vec![part.task]);
         let (mut results, most) = (Vec::new(), 1 + dice.below(6));
@@ -372,7 +366,6 @@ mod tests {
                     while held.len() > dice.below(8) {
                         let part = held.swap_remove(dice.below(held.len()));
                         if dice.below(10) == 0 {
-                            // The rank that ran this part of the tree has died, so another rank takes the part.
                             held.push(part);
                             break;
                         }

@@ -14,7 +14,6 @@ fn config(ranks: usize) -> Config {
 const CHUNKINGS: [Chunking; 4] =
     [Chunking::Auto, Chunking::Static, Chunking::Policy(Published::SelfScheduling), Chunking::fixed(7)];
 
-/// Returns the children of a node of an uneven tree: zero to four, derived from the number of the node.
 fn below(&(node, depth): &(u64, u32)) -> impl Iterator<Item = (u64, u32)> {
     let mixed = (node ^ (node >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let count = if depth == 0 { 0 } else { (mixed >> 40) % 5 };
@@ -42,7 +41,6 @@ fn pause(node: u64) {
     }
 }
 
-/// State that a rank sets up for its tasks. It counts how often each rank creates it, and how often it is dropped.
 struct SetUp<'c> {
     rank: usize,
     made: &'c [AtomicUsize; 4],
@@ -55,7 +53,6 @@ impl<'c> SetUp<'c> {
         SetUp { rank, made, dropped }
     }
 
-    /// Checks that rank `rank` created this state, and no other state.
     fn check(&self, rank: usize) {
         assert_eq!((self.rank, self.made[rank].load(Ordering::Relaxed)), (rank, 1));
     }
@@ -67,8 +64,8 @@ impl Drop for SetUp<'_> {
     }
 }
 
-/// Runs a farm on four ranks with each kind of driver (choice of the thread that runs tasks). Checks that every created state was dropped, and
-/// returns the number of states that each rank created, by driver.
+/// Runs a farm on four ranks with each kind of driver (choice of the thread that runs tasks). Checks that every created state was
+/// dropped, and returns the number of states that each rank created, by driver.
 fn set_up(
     work: impl Fn(&mut Session, &[AtomicUsize; 4], &AtomicUsize) -> crate::Result<()> + Sync,
 ) -> Vec<[usize; 4]> {
@@ -201,7 +198,7 @@ fn empty_trees_and_long_chains_end() {
 #[test]
 fn failing_tree_tasks_are_retried_and_reported() {
     let (good, bad) = (serial_tree(), |node: u64| node % 50 == 7);
-    // Returns the nodes of the tree that the farm runs if the tasks of some nodes fail: the children of a failing node are never created.
+    // The children of a node whose task fails are never created.
     fn pruned(node: (u64, u32), bad: &dyn Fn(u64) -> bool, found: &mut (Vec<u64>, usize)) {
         if bad(node.0) {
             found.1 += 1;
@@ -249,7 +246,6 @@ fn endless_search_is_stopped_by_the_sink() {
     for ranks in [1, 3] {
         let found = run(&config(ranks), |session| {
             let mut found = 0;
-            // Each node has two children, so the tree has no end.
             let mut farm = Farm::exploring("endless", |&n: &u64, more| {
                 more.extend([2 * n % 1_000_003, 2 * n % 1_000_003 + 1]);
                 n
@@ -310,12 +306,10 @@ fn killed_search_resumes_from_its_journal() {
     }
 }
 
-/// Returns the two numbers that the task with the number `n` adds to the worklist.
 fn steps(n: u64) -> [u64; 2] {
     [2 * n % 1_009, (3 * n + 1) % 1_009]
 }
 
-/// Returns all numbers that can be reached from 1, in the order of a breadth-first search.
 fn breadth_first() -> Vec<u64> {
     let (mut seen, mut order, mut at) = (std::collections::HashSet::from([1]), vec![1], 0);
     while at < order.len() {

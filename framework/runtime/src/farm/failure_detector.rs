@@ -12,13 +12,13 @@ use crate::session::Config;
 use crate::tasks::{FlightRecords, LastActivity};
 use crate::wire;
 
-/// Knowledge of a rank about the ranks that are alive, from heartbeats and other messages.
 #[derive(Debug)]
 pub(crate) struct FailureDetector {
     /// Time without a message after which a worker counts as dead if one of its threads always communicates, or as possibly dead if it runs short
     /// chunks on the communicating thread.
     silence: Duration,
-    /// Time without a message after which the master counts as dead, or a worker whose user code runs on the communicating thread.
+    /// Time without a message after which the master counts as dead. It also applies to a worker whose user code runs on the
+    /// communicating thread, because that worker sends no heartbeats meanwhile.
     peer_limit: Duration,
     /// Time without a message after which a rank is lost that has not joined the farm. Such a rank may still run code of the program before the
     /// farm.
@@ -33,11 +33,10 @@ pub(crate) struct FailureDetector {
     pub(crate) flight_records: FlightRecords,
 }
 
-/// Loss of a worker: its rank, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
-    /// True if the lost worker is dead; false if it may be in a task that takes longer than its earlier tasks.
+    /// False if the lost rank may still be alive, in a task that takes longer than its earlier tasks.
     pub(crate) certain: bool,
     /// True if the lost worker may have died of one of its tasks; false if its process is known to run although no message arrives, or if ranks are
     /// threads.
@@ -58,8 +57,9 @@ impl FailureDetector {
         }
     }
 
-    /// Begins to check that a rank is alive: either the rank that sends chunks to this one from now on, or a new member of this sub-master. Earlier
-    /// messages of the rank do not count. A rank that has joined the farm (`has_joined`) is assumed to compute on its communicating thread.
+    /// Begins to monitor a rank: a new member of this sub-master, or the rank that sends chunks to this one from now on. Earlier
+    /// messages of the rank do not count. A rank that has joined the farm (`has_joined`) is assumed to compute on its communicating
+    /// thread.
     pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_joined: bool) {
         endpoint.reset_silence(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, mode: ExecutionMode::Inline };
@@ -67,8 +67,9 @@ impl FailureDetector {
             (has_joined.then_some(status), has_joined, None);
     }
 
-    /// Handles a heartbeat of rank `from`, which should hold `held` chunks. The heartbeat arrived at time `here`, by the clock that measures how
-    /// long ranks are silent. Returns the loss of the rank, if it has reported for too long that it holds no tasks although chunks were sent to it.
+    /// Handles a heartbeat of rank `from`, to which `held` chunks were sent without a result so far. `here` is the arrival time, by
+    /// the clock that measures how long ranks are silent. Returns a loss if the rank has reported for too long that it holds no tasks
+    /// although chunks were sent to it.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the heartbeat is not that of a farm's rank.
@@ -95,14 +96,15 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// Records that a message other than a heartbeat has arrived from a rank: the rank has joined the farm, and holds tasks or has just completed
-    /// some.
+    /// Must be called when a message other than a heartbeat arrives: its sender has joined the farm, and holds tasks or has just
+    /// completed some.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
     }
 
-    /// Returns how rank 0 or a sub-master checks a worker in the state `state`: not at all, or with a maximum time without a message.
+    /// Returns the maximum time without a message for a worker in the state `state`; none if the worker is dead, has left the farm or
+    /// works for a sub-master.
     pub(crate) fn watch_worker(&self, rank: usize, state: WorkerState) -> Watch {
         match state {
             WorkerState::Dead | WorkerState::Left | WorkerState::Delegated => Watch::No,
@@ -112,7 +114,7 @@ impl FailureDetector {
         }
     }
 
-    /// Returns the maximum time without a message for a worker that has joined the farm, and true if the worker is certainly dead after that time.
+    /// The second value is true if a worker is certainly dead after this time without a message, and not just in a long task.
     fn limit(&self, rank: usize, state: WorkerState) -> (Duration, bool) {
         let longest = self.peer_limit.max(self.silence);
         match self.last_status[rank].as_ref().map(|status| status.mode) {
@@ -123,8 +125,6 @@ impl FailureDetector {
         }
     }
 
-    /// Describes the loss of a worker that has joined the farm, is in this `state`, and is silent or has ended: whether it is certainly dead, and
-    /// why.
     pub(crate) fn lose(&self, silence: &Silence, state: WorkerState, endpoint: &Endpoint) -> Loss {
         let Silence { rank, has_ended, silent, .. } = *silence;
         let why = match has_ended {
@@ -143,17 +143,17 @@ impl FailureDetector {
         self.flight_records.last_activity(rank, died, task)
     }
 
-    /// Returns how a worker that gets its chunks from the rank `superior` checks that `rank` is alive. Every worker checks the process of rank 0,
-    /// without which the farm cannot continue.
+    /// Returns after which silence a worker, which gets its chunks from the rank `superior`, counts `rank` as dead. Every worker
+    /// monitors the process of rank 0, without which the farm cannot continue.
     pub(crate) fn watch_master(&self, rank: usize, superior: usize) -> Watch {
         match rank {
             0 if superior != 0 => Watch::Process,
             _ if rank != superior => Watch::No,
-            // The time limit is longer for a superior (rank 0 or a sub-master) that has sent no message yet, because it may still run code of the
-            // program before the farm.
+            // The limit is longer for a rank that has sent no message yet, because it may still run code of the program before the
+            // farm.
             _ if !self.present[rank] => Watch::Within { limit: self.join_limit, has_joined: false },
             0 => Watch::Usual,
-            // The limit of silence is longer for a sub-master, because rank 0 needs time to detect the death of the sub-master and to replace it.
+            // Rank 0 needs time to detect the death of a sub-master and to replace it, so workers wait longer than rank 0.
             _ => Watch::Within { limit: 2 * self.peer_limit, has_joined: true },
         }
     }

@@ -54,10 +54,8 @@ impl<F: Flow> Flow for Result<F, BoxError> {
     }
 }
 
-/// Decision of a sink: continue, or stop, possibly with an error.
 pub(crate) type Answer = ControlFlow<Option<BoxError>>;
 
-/// Converts the return value of a sink to its answer: continue, or stop, possibly with an error.
 #[inline]
 pub(crate) fn answer(flow: impl Flow) -> Answer {
     match flow.flow() {

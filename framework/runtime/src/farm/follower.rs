@@ -29,14 +29,12 @@ enum Role {
 
 pub(super) struct Follower<'w, 'f> {
     link: Link,
-    /// The part of this rank that runs tasks. A rank that has become a sub-master still finishes the chunks that it received as a worker.
+    /// Runs the tasks of this rank. A rank that has become a sub-master still finishes the chunks that it received as a worker.
     worker: WorkerRole,
     role: Role,
     join_limit: Duration,
-    /// True once the creation of the user's worker on this rank has been requested.
     is_set_up: bool,
     is_parked: bool,
-    /// Thread on which the tasks of this rank ran last.
     user_code: Place,
     finished: bool,
     code: PhantomData<TaskRunner<'w, 'f>>,
@@ -137,8 +135,8 @@ impl<'w, 'f> Follower<'w, 'f> {
         }
     }
 
-    /// Sends, on a sub-master, chunks to members and results to the master. If all members are dead, the rank becomes a worker again. Returns true
-    /// if there was anything to do.
+    /// Sends chunks from a sub-master to its members, and results to the master. Without living members the rank becomes a worker
+    /// again. Returns true if anything was sent.
     fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
         let has_progressed = submaster.pass_on(&mut self.link, out)?;
@@ -252,8 +250,7 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns how this rank checks that rank `rank` is alive. A sub-master checks its members; every rank checks rank 0 and its superior, from which
-    /// it gets chunks.
+    /// A sub-master monitors its members for silence; every rank monitors rank 0 and the rank from which it gets chunks.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -263,8 +260,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// Returns true if the thread on which tasks run has changed. The rank that sends chunks to this one has to know the thread, because it waits
-    /// longer for messages of a rank that cannot send heartbeats while a task runs.
+    /// The rank that sends chunks to this rank has to know the thread on which tasks run, because it waits longer for messages of a
+    /// rank that cannot send heartbeats while a task runs.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))

@@ -130,8 +130,7 @@ fn open(path: &Path, kind: JournalKind) -> ResultJournal {
     ResultJournal::open(path, "golden", kind, FINGERPRINT, Clock::wall()).unwrap()
 }
 
-/// Writes a journal with `write`, compares it with the stored journal `name`, and opens a copy of the stored journal.
-/// Opening locks a journal, so the stored file itself is not opened.
+/// Opening locks a journal, so a copy of the stored file is opened.
 fn rewritten(name: &str, kind: JournalKind, write: impl FnOnce(&mut ResultJournal)) -> ResultJournal {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));

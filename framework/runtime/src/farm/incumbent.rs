@@ -160,20 +160,19 @@ impl<T: fmt::Debug> fmt::Debug for Incumbent<T> {
 pub(super) struct Shared<T> {
     /// Result of comparing a better value with a worse one: `Less` if the incumbent is a minimum, and `Greater` if it is a maximum.
     better: Ordering,
-    /// Version of the incumbent's current value: 1 at first, and one more with each improvement.
+    /// Version of the incumbent's value (the best value known so far): 1 for the first value, and one more with each improvement.
     version: AtomicU64,
     value: Mutex<T>,
 }
 
 impl<T> Shared<T> {
-    /// Locks the value. A lock that was poisoned by a panic is used nevertheless: user code under the lock only reads the value, so it is intact.
+    /// A lock that was poisoned by a panic is used nevertheless: user code under the lock only reads the value, so it is intact.
     fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: PartialOrd> Shared<T> {
-    /// Replaces the incumbent's value if `value` is better. Returns the version of the new value.
     fn improve(&self, value: T) -> Option<u64> {
         let mut current = self.lock();
         if value.partial_cmp(&current) != Some(self.better) {
@@ -190,10 +189,8 @@ impl<T: PartialOrd> Shared<T> {
 
 /// Incumbent (best value known so far) of any type, as the farm sends it in messages.
 pub(super) trait AnyIncumbent: Send + Sync {
-    /// Returns a text with the direction (minimum or maximum) and the type of the incumbent's value.
     fn describe(&self) -> String;
 
-    /// Returns the version of the current value: 1 for the first value, and one more with each improvement.
     fn version(&self) -> u64;
 
     /// Returns the current value of the incumbent in encoded form, and its version.

@@ -18,14 +18,14 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// sender for some microseconds, so these messages take about 1 % of the sender's time.
 const INTERVAL_PER_RANK: Duration = Duration::from_millis(1);
 
-/// Exchange of a farm's incumbent on one rank, with a record of the ranks that know the current value.
 #[derive(Debug)]
 pub(super) struct IncumbentLink {
     incumbent: Option<Arc<dyn AnyIncumbent>>,
     farm: String,
-    /// By rank, the version of the incumbent's value that was last sent to that rank or received from it; 0 for none.
+    /// By rank, the version of the incumbent's value that the rank certainly knows, because it was sent to or received from that
+    /// rank; 0 for none.
     known: Vec<u64>,
-    /// Version of the incumbent's value that was last sent to all ranks that held tasks, in messages that carried nothing else.
+    /// Version of the incumbent's value that was last sent to all ranks with tasks in messages that carried nothing else.
     spread: u64,
     next_round: Duration,
 }
@@ -71,7 +71,6 @@ impl IncumbentLink {
         Ok(Some(message).filter(|message| !message.is(Tag::Incumbent)))
     }
 
-    /// Returns true if the incumbent has improved since it was last sent in separate messages.
     #[inline]
     pub(super) fn has_improved(&self) -> bool {
         self.incumbent.as_ref().is_some_and(|incumbent| incumbent.version() != self.spread)
@@ -92,7 +91,7 @@ impl IncumbentLink {
         let Some(incumbent) = self.incumbent.as_ref().filter(|_| now >= self.next_round) else {
             return Ok(false);
         };
-        // The incumbent's version is read before the messages are sent, so that a value that improves in the meantime is sent by a later call.
+        // A value that improves while messages are sent has a later version, and is sent by a later call.
         self.spread = incumbent.version();
         let mut sent = 0;
         for to in ranks {

@@ -21,7 +21,6 @@ fn config(ranks: usize) -> Config {
     Config::new().ranks(ranks).progress(crate::Progress::Off)
 }
 
-/// Waits until a condition is true; panics after 60 s.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
@@ -30,13 +29,12 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Waits until all `tasks` tasks have begun. None of them ends before, so each runs on another rank.
 fn meet(begun: &AtomicUsize, tasks: usize) {
     begun.fetch_add(1, Ordering::SeqCst);
     wait_until("not all ranks are in a task", || begun.load(Ordering::SeqCst) >= tasks);
 }
 
-/// Farms under test: number of ranks, number of sub-masters, and true if rank 0 runs no tasks.
+/// Number of ranks, number of sub-masters, and true if rank 0 runs no tasks, for each farm under test.
 const FARMS: [(usize, usize, bool); 8] = [
     (1, 0, false),
     (2, 0, false),
@@ -48,7 +46,6 @@ const FARMS: [(usize, usize, bool); 8] = [
     (7, 3, false),
 ];
 
-/// Sets the options of a farm according to a row of the table [`FARMS`], and returns the number of ranks that run tasks.
 fn shaped<'f, I: crate::Item, O: crate::Item>(
     farm: Farm<'f, I, O>,
     (ranks, leaders, dedicated): (usize, usize, bool),
@@ -113,7 +110,7 @@ fn sink_improves_the_value_seen_by_running_tasks() {
     assert_eq!(best.unwrap(), 11);
 }
 
-/// Number of nodes in a subtree without a good solution; the search tree has several of these subtrees.
+/// Number of nodes in each subtree of the search tree that has no good solution.
 const SUBTREE: usize = (1 << 11) - 1;
 
 /// Searches a binary tree of `size` nodes, and stops when an incumbent of at least 99 is known, because no node can improve it. Returns the number
@@ -169,7 +166,8 @@ type Node = (usize, u32, u32);
 
 const ROOT: Node = (0, CAPACITY, 0);
 
-/// Returns an upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree, as if items could be divided.
+/// Returns an upper bound of the value of all knapsacks that contain the items chosen at a node of the search tree: items count as if
+/// they could be divided.
 fn bound(items: &[(u32, u32)], (next, mut room, mut value): Node) -> u32 {
     for &(weight, worth) in &items[next..] {
         if weight > room {
@@ -192,7 +190,6 @@ fn branch(items: &[(u32, u32)], best: &Incumbent<u32>, node: Node) -> Vec<Node> 
     with.into_iter().chain([(next + 1, room, value)]).collect()
 }
 
-/// Returns the largest value of the knapsack problem, by dynamic programming.
 fn largest(items: &[(u32, u32)]) -> u32 {
     let mut values = vec![0; CAPACITY as usize + 1];
     for &(weight, worth) in items {
@@ -324,7 +321,6 @@ fn all_ranks_must_attach_the_same_kind_of_incumbent() {
     assert!(error.contains("with incumbent maximum of type u8, but rank 0"), "{error}");
 }
 
-/// Rank with an endpoint and an incumbent, but without a farm.
 struct Rank {
     best: Incumbent<u32>,
     link: IncumbentLink,
@@ -343,7 +339,6 @@ fn ranks() -> [Rank; 3] {
 }
 
 impl Rank {
-    /// Sends a chunk to rank `to`, with the incumbent unless the rank knows its value. Returns true if the incumbent was added.
     fn send(&mut self, to: usize) -> bool {
         let bare = Frame::new(frame_header(self.endpoint.run(), Tag::Chunk).to_vec());
         let frame = self.link.add(to, bare.clone()).unwrap();
@@ -357,7 +352,6 @@ impl Rank {
         self.link.send_round(to.iter().copied(), now, &mut Outgoing::new(&mut self.endpoint)).unwrap()
     }
 
-    /// Receives a message. Returns true if the message carried nothing but the incumbent.
     fn receive(&mut self) -> bool {
         let message = self.endpoint.poll().unwrap().unwrap();
         self.link.take(message).unwrap().is_none()
@@ -377,8 +371,8 @@ fn value_is_sent_once_to_each_rank_that_lacks_it() {
     two.best.improve(40);
     two.receive();
     assert_eq!((two.best.get(), two.send(0)), (40, true));
-    // Rank 0 receives a message of rank 1 without a value, then the better value 40 of rank 2. It sends 40 to rank 1, and not to rank 2, which knows
-    // it.
+    // Rank 0 receives a message of rank 1 without a value, then the better value 40 of rank 2. It sends 40 to rank 1, and not to
+    // rank 2, which has sent it.
     zero.receive();
     zero.receive();
     assert!(zero.best.get() == 40 && zero.send(1) && !zero.send(2));

@@ -20,11 +20,11 @@ pub(super) struct Link {
     rank: usize,
     pub(super) farm: String,
     pub(super) superior: usize,
-    /// Number of the order by which rank 0 assigned the current superior (the sender of chunks) to this rank; rank 0 numbers these orders.
+    /// Number of the order by which rank 0 made the current superior (the sender of chunks) the superior of this rank; rank 0 numbers
+    /// these orders.
     attach_number: u32,
-    /// Thread on which tasks run, as last reported to the superior, which sends this rank chunks.
+    /// Thread on which tasks run, as last reported to the superior (the sender of chunks).
     announced: Option<ExecutionMode>,
-    /// Duration of the creation of the user's worker on this rank; `None` before the worker is created.
     pub(super) warm_up: Option<Duration>,
     flight_recorder: Option<FlightRecordLocation>,
 }
@@ -51,30 +51,28 @@ impl Link {
         }
     }
 
-    /// Adds the number of this rank to an error.
     pub(super) fn here(&self, error: Error) -> Error {
         error.at_rank(self.rank)
     }
 
-    /// Returns true if `mode` (the thread on which tasks run) differs from the one reported to the superior, which sends this rank chunks. The
-    /// superior waits longer for messages of a rank that cannot send heartbeats while a task runs.
+    /// The superior (the sender of chunks) has to know the thread `mode` on which tasks run, because it waits longer for messages of
+    /// a rank that cannot send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }
 
-    /// Forgets which thread for tasks was reported to the superior, so that the thread is reported again even if it has not changed.
+    /// Causes the thread on which tasks run to be reported to the superior again, even if it has not changed.
     pub(super) fn forget_announced(&mut self) {
         self.announced = None;
     }
 
-    /// Sends rank `to` the message that the user's worker on this rank is created, if it is.
     pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
         out.send(to, ToMaster::Join(Join { warm_up, flight_recorder: self.flight_recorder.clone() }))
     }
 
-    /// Handles an order of rank 0 by which this rank gets its chunks from rank `to` from now on. Returns true if the order is accepted; an order that
-    /// is older than the last one is ignored.
+    /// Handles an order of rank 0 by which this rank gets its chunks from rank `to` from now on. Returns false for an order that is
+    /// older than the last one, which is ignored.
     pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {

@@ -1,4 +1,4 @@
-//! Options of a farm.
+//! Options of a farm, such as retries and limits, as set by its builder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) incumbent: Option<Arc<dyn AnyIncumbent>>,
 }
 
-/// Default time without a message after which a worker that runs tasks on a separate thread counts as dead.
+/// A worker that runs tasks on a separate thread counts as dead after this time without a message, by default.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
@@ -56,15 +56,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the time without a message after which a worker that runs tasks on a separate thread counts as dead.
     pub(crate) fn silence(&self, config: &Config) -> Duration {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
     }
 
-    /// Checks that the options of a farm can be used together.
-    ///
     /// # Errors
-    /// [`ErrorKind::Config`] if they cannot, with the name of the option.
+    /// [`ErrorKind::Config`], with the name of the option, if options of the farm cannot be used together.
     pub(crate) fn check(&self) -> Result<()> {
         let text = if self.workers == Some(0) {
             "workers is 0, expected at least 1"

@@ -1,11 +1,10 @@
-//! Tests that the sink receives the first results early, and that little work follows after the sink has ended the run, for iterators of tasks with
-//! any size hint.
+//! Tests that the sink receives the first results early, and that ranks run few more tasks after the sink has ended the run. The
+//! iterators of tasks give various size hints.
 
 use std::sync::{Condvar, Mutex};
 
 use super::*;
 
-/// Gate at which tasks wait until the sink has received a result.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -18,7 +17,6 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Waits until the gate is open, which is when the sink has received a result; panics after 60 s.
     fn pass(&self) {
         let wait = self.opened.wait_timeout_while(self.is_open.lock().unwrap(), LONG, |is_open| !*is_open);
         assert!(!wait.unwrap().1.timed_out(), "the sink has had nothing");
@@ -27,7 +25,7 @@ impl Gate {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Checks that the sink receives the first result while all other tasks wait for the sink, and that the sink can end the run.
+/// All tasks but the first wait until the sink has received a result.
 fn first_result_comes_first(tasks: impl Iterator<Item = u64> + Clone + Send + Sync) {
     for ranks in [2, 3] {
         let gate = Gate::default();
@@ -85,7 +83,7 @@ fn long_chunk_is_delivered_in_ordered_parts() {
         .unwrap();
         assert!(results.into_iter().eq((0..50).map(|n| (n, (n != 5).then_some(n * 10)))));
         let summary = summary.unwrap();
-        // The first chunk consists of the 50 tasks, and the second one of task 5, which is run again because it has failed.
+        // The first chunk consists of all 50 tasks, and the second one of task 5, which is run again because it has failed.
         assert_eq!((summary.tasks, summary.failed, summary.chunks), (50, 1, 2));
         assert_eq!((summary.ranks[1].tasks, summary.ranks[1].chunks), (51, 2));
     }

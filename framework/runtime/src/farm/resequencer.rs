@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::failed_task::FailedTask;
 use crate::wire::erased::Items;
 
-/// Results of consecutive tasks, or one failed task.
 #[derive(Debug)]
 pub(crate) enum ResultRun {
     Results(Items),
@@ -14,7 +13,6 @@ pub(crate) enum ResultRun {
 }
 
 impl ResultRun {
-    /// Returns the number of tasks to which the results belong.
     pub(crate) fn len(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.len() as u64,
@@ -22,7 +20,6 @@ impl ResultRun {
         }
     }
 
-    /// Returns the size in bytes of the results, or of the error message of the failed task.
     pub(crate) fn weigh(&self) -> u64 {
         match self {
             ResultRun::Results(results) => results.weigh() as u64,
@@ -35,9 +32,9 @@ impl ResultRun {
 #[derive(Debug)]
 pub(crate) struct Resequencer {
     ordered: bool,
-    /// Number of results passed on to the sink. If the farm is ordered, it is also the number of the next task whose result is passed on.
+    /// Number of results passed on to the sink. In an ordered farm, also the number of the task whose result the sink receives next.
     fed: u64,
-    /// By number of the first task: results that wait for the results of earlier tasks, with their size in bytes.
+    /// Results that wait for the results of earlier tasks, by the number of their first task, with their size in bytes.
     early: BTreeMap<u64, (ResultRun, u64)>,
     early_bytes: u64,
 }
@@ -47,23 +44,21 @@ impl Resequencer {
         Resequencer { ordered, fed: 0, early: BTreeMap::new(), early_bytes: 0 }
     }
 
-    /// Returns true if the result of this task would be passed on to the sink at once.
     pub(crate) fn is_due(&self, task: u64) -> bool {
         !self.ordered || task == self.fed
     }
 
-    /// Returns the size in bytes of the results that wait for results of earlier tasks.
     pub(crate) fn early_bytes(&self) -> u64 {
         self.early_bytes
     }
 
-    /// Prepares for the results of another set of tasks, which begins with task 0.
     pub(crate) fn restart(&mut self) {
         (self.fed, self.early_bytes) = (0, 0);
         self.early.clear();
     }
 
-    /// Accepts results of the tasks from number `first` on, which have `bytes` bytes in total. Passes all results that wait no longer to `deliver`.
+    /// Accepts results of tasks from number `first` on, with `bytes` bytes in total. Passes all results that no longer wait for an
+    /// earlier task to `deliver`.
     ///
     /// # Errors
     /// The error of `deliver`.

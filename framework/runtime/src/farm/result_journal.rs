@@ -34,25 +34,24 @@ pub(crate) struct ResultJournal {
     /// Numbers of the journal records of the current set of tasks. Empty in an exploration (tasks that create tasks), where tasks and records are
     /// numbered differently.
     records: Range<u64>,
-    /// Number of the next record to be written.
     next: u64,
-    /// True while known results of an exploration (tasks that create tasks) are read from the journal.
     replaying: bool,
 }
 
-/// Kind of run that a journal records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A stream of tasks. Failed tasks are not recorded, so they are tried again.
     Stream,
-    /// Sets of tasks, each made from the results of the previous set. Failed tasks are recorded, because the next set depends on them.
+    /// Sets of tasks, each made from the results of the previous set. Failed tasks are recorded, because the next set depends on
+    /// them.
     Iterations,
     /// Tasks that create tasks, which are numbered during the run. Failed tasks are not recorded, so they are tried again.
     Exploration,
 }
 
 impl Kind {
-    /// Returns the version of the layout of the records. It contains the version of armature, because the encoding of results depends on it.
+    /// Returns the version of the layout of the records. It contains the version of armature, because the encoding of results depends
+    /// on it.
     fn layout(self) -> &'static str {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
@@ -62,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Value that marks the record of a failed task, in the place where the record of a result has the number of its large data blocks.
+/// Marks the journal record of a failed task; the record of a result has the number of its large data blocks in this place.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -98,10 +97,8 @@ impl ResultJournal {
         Ok(ResultJournal { journal, known, records_of_deaths, clock, kind, records, next, replaying })
     }
 
-    /// Begins the next set of tasks of an iteration, and records its digest. Returns the tasks.
-    ///
     /// # Errors
-    /// If the journal contains a different set of tasks here, or the tasks cannot be encoded.
+    /// If the journal contains a different set of tasks for this iteration, or the tasks cannot be encoded.
     pub(crate) fn begin_set(&mut self, iteration: usize, tasks: Items, codec: &dyn Codec) -> Result<Items> {
         let place = self.records.end;
         let (digest, tasks) = TaskSetDigest::of(tasks, codec)?;
@@ -121,19 +118,18 @@ impl ResultJournal {
         Ok(tasks)
     }
 
-    /// Returns true if the journal records tasks that failed at every attempt, besides results.
     pub(crate) fn keeps_failures(&self) -> bool {
         self.kind == Kind::Iterations
     }
 
-    /// Returns the first task from number `from` on whose result or failure is known.
     pub(crate) fn next_known(&self, from: u64) -> Option<u64> {
         let Range { start, end } = self.records;
         let from = start.saturating_add(from).min(end);
         self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// Returns the number of tasks of the stream or of the current set whose results are in the journal and have not been taken from it yet.
+    /// Returns the number of tasks of the stream or of the current set whose results are in the journal and have not been delivered
+    /// from there yet.
     pub(crate) fn known_tasks(&self) -> u64 {
         self.known.range(self.records.clone()).count() as u64
     }
@@ -147,10 +143,10 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
-    /// Returns the number of results in the journal that were not taken: an earlier run has recorded them, and this run has not restored them.
+    /// Returns the number of results in the journal that an earlier run has recorded and this run has not restored.
     pub(crate) fn untaken(&self) -> u64 {
         let mut results = self.known.len() as u64;
-        // In iterations, a digest precedes the results of each set that has not begun.
+        // In the journal of iterations, a digest precedes the results of each set of tasks that this run has not begun.
         let mut place = self.records.end;
         while self.kind == Kind::Iterations
             && let Some(digest) = self.known.get(&place)
@@ -161,12 +157,12 @@ impl ResultJournal {
         results
     }
 
-    /// Returns true while known results of an exploration (tasks that create tasks) are read from the journal.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying
     }
 
-    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were recorded.
+    /// Takes the next known result of an exploration (tasks that create tasks) from the journal, in the order in which results were
+    /// recorded.
     ///
     /// # Errors
     /// The errors of [`take`](ResultJournal::take).
@@ -176,27 +172,23 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// Returns true if no result of an exploration (tasks that create tasks) is left in the journal to be delivered, and the sink has received all
-    /// results so far (`is_idle` is true).
+    /// The replay of an exploration (tasks that create tasks) ends when the journal has no further result and the sink has received
+    /// all of them (`is_idle`).
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
     }
 
-    /// Writes a task that failed at every attempt to the journal.
-    ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the journal cannot be written.
     pub(crate) fn keep_failure(&mut self, failed: &FailedTask) -> Result<()> {
         let record = self.records.start + failed.task;
         let pieces = [&FAILED.to_le_bytes()[..], &wire::to_bytes(failed)?];
         self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
-    /// Records the results of the tasks from number `first` on, and returns the results.
-    ///
     /// # Errors
-    /// If a result cannot be encoded, or the file cannot be written. The error names the task.
+    /// If a result cannot be encoded, or the journal cannot be written. The error names the task.
     pub(crate) fn keep(&mut self, first: u64, results: Items, codec: &dyn Codec) -> Result<Items> {
         if self.kind != Kind::Exploration {
             self.next = self.records.start + first;
@@ -227,12 +219,13 @@ impl ResultJournal {
         result.map(Ok)
     }
 
-    /// Records the attempts of tasks in which a rank may have died. In an exploration (tasks that create tasks), nothing is recorded.
+    /// Records the attempts of tasks in which a rank may have died.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the journal cannot be written.
     pub(crate) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
-        // Nothing is recorded for an exploration (tasks that create tasks), because the next run numbers its tasks differently.
+        // The next run of an exploration (whose tasks create tasks) numbers its tasks differently, so a record would name the wrong
+        // tasks.
         if self.kind == Kind::Exploration {
             return Ok(());
         }
@@ -243,7 +236,7 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns a number that is not less than the number of each death in the journal, so that deaths in this run get higher numbers.
+    /// Returns a number that no death in the journal exceeds, so that deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
@@ -256,13 +249,13 @@ impl ResultJournal {
             .map(|(records, known)| (records.end - start, known))
     }
 
-    /// Writes records to the file, and starts to flush the file to disk if enough time has passed since the last flush.
+    /// Also starts to flush the journal to disk if enough time has passed since the last flush.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)
     }
 
-    /// Closes the journal, and waits until all records are on disk.
+    /// Waits until all records of the journal are on disk.
     pub(crate) fn close(self) -> Result<()> {
         self.journal.close()
     }
@@ -282,7 +275,6 @@ mod tests {
     use crate::wire::{Codec, Item};
 
     impl ResultJournal {
-        /// Removes and returns the result of a task like [`take`](ResultJournal::take), with the type of the result.
         pub(in super::super) fn take_typed<O: Item>(
             &mut self,
             task: u64,

@@ -25,7 +25,6 @@ use crate::user_code;
 use crate::wire::erased::{Items, typed};
 use crate::wire::{Item, Movable};
 
-/// Tasks that rank 0 dispatches in a run, and the sink of their results, by the kind of the run.
 pub(super) enum Script<'s> {
     /// A stream of tasks. `is_short` is true if the sink is the framework's own, whose calls are always short.
     Stream { tasks: Box<dyn FnOnce() -> Box<dyn Tasks + 's> + 's>, sink: Box<dyn Sink + 's>, is_short: bool },
@@ -227,7 +226,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Outcome<(), Summary>> {
         let options = Options { ordered: true, ..self.failing_fast() };
-        // `flatten` drops no result: a failed task would have ended the job.
+        // `flatten` drops no result, because a failed task would have ended the job.
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
@@ -248,7 +247,6 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         self.run(session, options, "iterate_results", Script::iterations(first, next)).map(Outcome::of)
     }
 
-    /// Returns the options of a run that ends with the first failed task.
     pub(super) fn failing_fast(&self) -> Options {
         Options { fail_fast: true, ..self.options.clone() }
     }
@@ -265,7 +263,6 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     }
 }
 
-/// A run of a farm, without the types of its tasks and results.
 struct FarmRun<'a, 'f> {
     name: &'a str,
     slot: &'a mut WorkerSlot<'f>,
@@ -304,7 +301,7 @@ impl FarmRun<'_, '_> {
             && !clock.is_simulated()
             && (!endpoint.is_process() || endpoint.size() == 1)
         {
-            // If ranks are threads, a task that never ends would keep the run from returning, because its thread cannot be killed.
+            // The thread of a task that never ends cannot be killed, so the run could not return if ranks are threads.
             let text = "a task limit needs workers that are processes, because threads cannot be killed: start the \
                         program with mpirun on two or more ranks, or remove the limit";
             let error = Error::new(ErrorKind::Config, text).in_farm(name).at_rank(rank);
@@ -320,8 +317,7 @@ impl FarmRun<'_, '_> {
         if options.task_limit.is_some() {
             runner.watch_every_task();
         }
-        // Only ranks other than 0 keep a flight record (their last activity, readable after death). If rank 0 dies, the job ends, and nobody reads
-        // it.
+        // If rank 0 dies, the job ends, and nobody reads its flight record (its last activity, readable after its death).
         let flight_recorder =
             (endpoint.is_process() && rank > 0).then(|| runner.start_flight_recorder()).flatten();
         let waker = endpoint.transport().waker();
@@ -350,7 +346,6 @@ impl FarmRun<'_, '_> {
     }
 }
 
-/// Formats a time limit for the comparison of settings between ranks.
 fn shown(limit: Option<Duration>) -> String {
     limit.map_or("unset".to_string(), |limit| format!("{limit:?}"))
 }
@@ -375,7 +370,6 @@ impl<'s> Script<'s> {
         Script::Iterations(Box::new(SetsOf { first: Some(first), next, results: Collected::default() }))
     }
 
-    /// Executes the run on rank 0. Returns the number of iterations.
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
         run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
@@ -405,7 +399,6 @@ impl<'s> Script<'s> {
     }
 }
 
-/// Runs sets of tasks, one after the other, until `sets` has no further one. Returns their number.
 fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     mut sets: Box<dyn Sets + 'scope>,
     run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f>,
@@ -436,19 +429,14 @@ fn iterate<'scope, 'env, 'w: 'scope, 'f: 'scope>(
     Err(Error::new(ErrorKind::User, "the farm has more iterations than can be counted").at_rank(0))
 }
 
-/// Sets of tasks of an iteration, each made from the results of the previous set.
 pub(super) trait Sets: Send {
-    /// Returns the tasks of the first iteration.
     fn first(&mut self) -> Items;
 
-    /// Returns the tasks of the current set as an iterator, and a sink for their results.
     fn begin(&mut self, tasks: Items) -> Result<(Box<dyn Tasks>, Box<dyn Sink>)>;
 
-    /// Returns the next set of tasks, made from the results of the previous set, or `None` at the end.
     fn next(&mut self, iteration: usize) -> Result<Option<Items>, BoxError>;
 }
 
-/// Sets of tasks that the program creates: the first set from an iterator, and each further set by the function `next`.
 struct SetsOf<F, N, O> {
     first: Option<F>,
     next: N,

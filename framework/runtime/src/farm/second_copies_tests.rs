@@ -9,12 +9,10 @@ use std::time::Instant;
 use super::*;
 
 const TASKS: u64 = 60;
-/// First task in which rank 1 is slow.
 const SLOW_FROM: u64 = 10;
 /// Maximum time for which a slow task waits for the condition that ends it.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` returns true, or the maximum time of a slow task has passed.
 fn wait_until(condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() && begin.elapsed() < LIMIT {
@@ -24,11 +22,8 @@ fn wait_until(condition: impl Fn() -> bool) {
 
 /// Counters of a run in which each slow task waits until the results of all tasks of its set have arrived.
 struct Blocked {
-    /// Number of sets of tasks in the run.
     of: u64,
-    /// Number of slow tasks that have begun.
     begun: AtomicU64,
-    /// Number of sets of tasks whose results have all arrived.
     sets: AtomicU64,
 }
 
@@ -51,7 +46,7 @@ impl Blocked {
         Farm::with_context("slow", work).chunking(Chunking::fixed(2))
     }
 
-    /// Checks that the run has ended before the time limit of the slow tasks, and that a copy of a task has ended first if any slow task was begun.
+    /// If any slow task was begun, the copy of a task on another rank must have ended first.
     fn check(&self, summary: &Summary) {
         assert!(self.begun.load(Ordering::Relaxed) == 0 || summary.ended_in_copies > 0, "{summary}");
         assert!(summary.elapsed < LIMIT, "{summary}");
@@ -151,7 +146,6 @@ fn the_journal_has_each_result_once() {
     assert_eq!(attempt(), (results, TASKS, bytes));
 }
 
-/// Numbers of the tasks that were begun on the slow rank 1, that were begun on other ranks, and that failed.
 #[derive(Default)]
 struct Tried {
     on_slow: Mutex<BTreeSet<u64>>,
@@ -173,7 +167,7 @@ impl Tried {
                 insert(&self.failed);
                 return Err("torn".into());
             }
-            // This copy of the task ends late, so that the failure of the other copy reaches rank 0 first.
+            // One copy of the task ends late, so that the failure of the other copy reaches rank 0 first.
             std::thread::sleep(Duration::from_millis(30));
         } else {
             let is_copy = has(&self.on_slow);

@@ -16,7 +16,7 @@ pub(super) struct Submaster {
 }
 
 impl Submaster {
-    /// Begins to work as a sub-master. `order` is the order of the master, which names the members.
+    /// Begins to work as a sub-master for the members that `order` names.
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -33,23 +33,20 @@ impl Submaster {
         Ok(Submaster { state: SubmasterState::new(size, members) })
     }
 
-    /// Returns the number of chunks that this sub-master or its members hold, plus the number of results that were not sent to the master.
     pub(super) fn holds(&self) -> usize {
         self.state.holds()
     }
 
-    /// Records that a member is alive, because a message of it has arrived.
     pub(super) fn readmit(&mut self, rank: usize) {
         self.state.readmit(rank);
     }
 
-    /// Accepts chunks that the master has sent for the members.
     pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
         self.state.set_ahead(ahead);
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 
-    /// Handles a message of a worker. Messages of ranks that are not members are ignored.
+    /// Handles a message of a worker; messages of ranks that are not members are ignored.
     pub(super) fn on_message(
         &mut self,
         link: &mut Link,
@@ -72,7 +69,8 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // Results of sub-masters, timed-out tasks, losses of members and last reports are messages to rank 0, so a sub-master ignores them.
+            // Only rank 0 expects messages of these kinds (results of sub-masters, tasks over their time limit, losses of members,
+            // last reports).
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -82,7 +80,7 @@ impl Submaster {
         Ok(())
     }
 
-    /// Sends chunks to members that request them, and collected results to the master. Returns true if anything was sent.
+    /// Sends chunks to members and collected results to the master. Returns true if anything was sent.
     pub(super) fn pass_on(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         while let Some((member, header, payload)) = self.state.dispatch() {
@@ -101,7 +99,6 @@ impl Submaster {
         Ok(has_progressed)
     }
 
-    /// Sends the collected results of the members to the master.
     fn deliver(&mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),
@@ -116,7 +113,8 @@ impl Submaster {
         self.state.is_deserted()
     }
 
-    /// Ends the work as a sub-master: sends the remaining results to the master, and notifies the master that this rank runs tasks itself again.
+    /// Ends the work as a sub-master: sends the remaining results to the master, and notifies it that this rank runs tasks itself
+    /// again.
     pub(super) fn retire(mut self, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
         self.deliver(link, out)?;
         out.send(0, ToMaster::Retired)

@@ -15,7 +15,6 @@ use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::erased::{Codec, Items};
 
-/// Function that creates the user's worker on a rank that runs tasks.
 pub(crate) type Factory<'f> = Box<dyn FnMut() -> Result<Box<dyn ErasedWorker + 'f>, BoxError> + Send + 'f>;
 
 /// Function that creates the user's worker, and the worker itself, which is kept between two runs of the farm.
@@ -30,7 +29,6 @@ pub(crate) struct Codecs {
     pub(crate) results: Arc<dyn Codec>,
 }
 
-/// Command to the computing thread.
 pub(crate) enum Command {
     /// Create the user's worker, unless it exists.
     SetUp,
@@ -41,7 +39,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the number of the chunk that the command runs, if it runs one.
     pub(crate) fn chunk(&self) -> Option<u64> {
         match self {
             Command::SetUp => None,
@@ -50,14 +47,13 @@ impl Command {
     }
 }
 
-/// Tasks of a chunk that are not run yet, although results of the chunk were sent.
+/// Tasks of a chunk that wait to be run, while the results of the chunk's first tasks are already sent.
 pub(crate) struct Rest {
     header: ChunkHeader,
     tasks: Items,
     away: bool,
 }
 
-/// Result of a command to the computing thread.
 pub(crate) enum Outcome {
     SetUp {
         took: Duration,
@@ -71,7 +67,6 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Results of the tasks of a chunk.
 pub(crate) enum Output {
     /// Results for the rank itself, not encoded.
     Local(ChunkResult),
@@ -79,7 +74,6 @@ pub(crate) enum Output {
     Encoded(Frame),
 }
 
-/// Computing side of a rank in a farm, which runs commands.
 pub(crate) struct TaskRunner<'w, 'f> {
     slot: &'w mut WorkerSlot<'f>,
     codecs: Codecs,
@@ -88,14 +82,12 @@ pub(crate) struct TaskRunner<'w, 'f> {
     cx: Context,
     clock: Clock,
     activity: Arc<Activity>,
-    /// Last measured run time of a task, in seconds.
     task_time: Option<f64>,
-    /// Last measured run time of a chunk.
     chunk_time: Option<Duration>,
     /// True if the number of every task is set for the communicating thread when the task starts, however short tasks are: it must know which task
     /// exceeds the time limit.
     every: bool,
-    /// Writer of the rank's flight record, from which other processes read its last activity if this process dies.
+    /// Writer of the rank's flight record, from which other processes read the last activity of this process after its death.
     flight_recorder: Option<FlightRecorder>,
 }
 
@@ -104,7 +96,6 @@ const TIME_EACH: f64 = 1e-6;
 /// Interval in seconds between two readings of the clock if tasks are not timed one by one. A reading takes less than a five-hundredth of
 /// this interval.
 const LOOK_EVERY: f64 = 20e-6;
-/// Maximum number of tasks between two readings of the clock.
 const MOST_UNTIMED: usize = 4096;
 
 impl<'w, 'f> TaskRunner<'w, 'f> {
@@ -133,7 +124,8 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         }
     }
 
-    /// From now on, the number of every task is set for the communicating thread when the task starts, however short tasks are.
+    /// From now on every task, however short, reports its number when it starts, because the communicating thread must know which
+    /// task exceeds the time limit.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
     }
@@ -174,7 +166,6 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         self.here(Error::new(error.kind(), text).on_item(header.first))
     }
 
-    /// Records that a chunk, or the rest of a chunk, begins.
     fn begin(&mut self, header: ChunkHeader) {
         self.activity.set(Some(header.first));
         if let Some(flight_recorder) = &mut self.flight_recorder {
@@ -194,7 +185,6 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
-    /// Runs tasks of a chunk until the chunk is complete, or until the worker has to send the results so far.
     fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(
@@ -243,16 +233,16 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
     }
 }
 
-/// Returns true if the flight record (the rank's last activity, readable after its death) names tasks or chunks that take this time. Those of unknown
-/// time are named.
+/// Returns true if tasks or chunks that take this time are named in the flight record (the rank's last activity, readable after its
+/// death); those of unknown time are named.
 fn is_long_enough_to_record(time: Option<f64>) -> bool {
     time.is_none_or(|time| time >= MIN_RECORDED.as_secs_f64())
 }
 
-/// Divides a chunk into its completed tasks and the rest. Returns the header of the completed tasks, and the rest if there is one.
+/// Returns the header of the completed tasks of a chunk, and the rest of the chunk if there is one.
 fn divide(header: ChunkHeader, tasks: Option<Items>, away: bool) -> (ChunkHeader, Option<Rest>) {
     let Some(tasks) = tasks else { return (header, None) };
-    // The conversion is exact: at most `header.count` tasks are left, which is a `u32`.
+    // The conversion is exact, because at most `header.count` tasks are left, which is a `u32`.
     let left = tasks.len() as u32;
     let count = header.count - left;
     let (first, skip) = (header.first + u64::from(count), header.skip + count);

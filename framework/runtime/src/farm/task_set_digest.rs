@@ -15,10 +15,8 @@ pub(crate) struct TaskSetDigest {
 }
 
 impl TaskSetDigest {
-    /// Returns the digest of a set of tasks, and the tasks.
-    ///
     /// # Errors
-    /// If a task cannot be encoded or decoded.
+    /// If a task of the set cannot be encoded or decoded.
     pub(crate) fn of(tasks: Items, codec: &dyn Codec) -> Result<(Self, Items)> {
         let mut digest = TaskSetDigest { tasks: tasks.len() as u64, sum: 0 };
         let tasks = codec.encode_each(tasks, &mut 0, &mut |head, parts| {
@@ -43,7 +41,7 @@ impl TaskSetDigest {
         }
     }
 
-    /// Returns the number of tasks in the set that a record describes; 0 if the record is no digest.
+    /// Returns the number of tasks in the set that a journal record describes; 0 if the record is no digest.
     pub(crate) fn tasks_in(record: &[u8]) -> u64 {
         record.first_chunk().map_or(0, |tasks| u64::from_le_bytes(*tasks))
     }

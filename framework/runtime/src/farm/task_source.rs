@@ -15,12 +15,10 @@ use crate::user_code;
 use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
-/// Limits for one call that draws tasks from the iterator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Maximum number of tasks to be drawn.
     pub(super) most: u64,
-    /// Number of bytes after which no more tasks are drawn.
+    /// Number of bytes of tasks after which no more tasks are drawn.
     pub(super) bytes: u64,
     /// Sampling interval: the size of one task in `step` is measured.
     pub(super) step: usize,
@@ -28,11 +26,10 @@ pub(super) struct Wanted {
 
 struct Draw {
     wanted: Wanted,
-    /// True if the iterator is called for a limited time only, because it runs on the communicating thread.
+    /// True if calls of the iterator are limited in time, because they run on the communicating thread.
     limited: bool,
 }
 
-/// Tasks that were drawn from the iterator in one series of calls.
 struct Drawn {
     time: JobTime,
     tasks: Items,
@@ -42,19 +39,16 @@ struct Drawn {
     hint: (usize, Option<usize>),
 }
 
-/// Source from which the master takes tasks.
 pub(super) trait Source {
-    /// Returns the number of tasks taken so far, which is the number of the next task.
     fn taken(&self) -> u64;
 
     /// Returns true if the source is known to have no task left. An iterator may have ended although its end is not known yet. A worklist may
     /// get more tasks as long as results are outstanding.
     fn has_ended(&self) -> bool;
 
-    /// Ends the source: the run needs no more tasks of it.
     fn end(&mut self);
 
-    /// Returns the number of tasks left, and true if the number is exact.
+    /// Returns the number of tasks left in the source, and true if the number is exact.
     fn left(&self) -> (u64, bool);
 
     /// Returns the number of tasks that are divided among the workers, and true if the number is exact. For a worklist this is the number of tasks
@@ -77,10 +71,12 @@ pub(super) trait Source {
         false
     }
 
-    /// Returns true if no thread calls the iterator at the moment, so that the communicating thread of rank 0 may poll without sleeping.
+    /// Returns true if no thread calls the iterator of tasks at the moment, so that the communicating thread of rank 0 may poll
+    /// without sleeping.
     fn leaves_the_core(&self) -> bool;
 
-    /// Returns true if the user's iterator currently runs on the communicating thread of rank 0, because its calls have been short so far.
+    /// Returns true if the user's iterator runs on the communicating thread of rank 0 at the moment, because its calls have been
+    /// short so far.
     fn is_interleaved(&self) -> bool {
         false
     }
@@ -99,9 +95,7 @@ pub(super) trait Source {
     fn draw(&mut self, wanted: Wanted) -> Result<Option<Items>>;
 }
 
-/// The user's iterator, from which tasks are drawn.
 pub(super) trait Tasks: Send {
-    /// Returns the bounds of the number of remaining tasks.
     fn hint(&self) -> (usize, Option<usize>);
 
     /// Draws tasks until there are as many as `wanted` allows, in number or in bytes, or until `timer` stops the call. Also returns true if the
@@ -153,7 +147,7 @@ impl<T: Iterator<Item: Item> + Send> Tasks for T {
     }
 }
 
-/// Adapter by which an executor, which calls user code on a thread, calls the user's iterator.
+/// Adapter by which an executor, which runs user code on a thread, calls the user's iterator.
 struct SourceCode<'scope> {
     tasks: Box<dyn Tasks + 'scope>,
     drawn: u64,
@@ -189,12 +183,9 @@ impl UserCode for SourceCode<'_> {
     }
 }
 
-/// Source of tasks that an iterator returns.
 pub(super) struct TaskSource<'scope, 'env> {
     executor: Executor<'scope, 'env, SourceCode<'scope>>,
-    /// Tasks that were drawn from the iterator and not taken by the master.
     buffer: Option<Items>,
-    /// True if drawing the tasks in `buffer` stopped because they have as many bytes as requested ([`Wanted::bytes`]).
     full: bool,
     taken: u64,
     ended: bool,
@@ -202,7 +193,6 @@ pub(super) struct TaskSource<'scope, 'env> {
 }
 
 impl<'scope, 'env> TaskSource<'scope, 'env> {
-    /// Creates the source of the tasks of an iterator, for the farm with the name `farm`. `waker` wakes the communicating thread of rank 0.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         driver: Driver,
@@ -310,7 +300,6 @@ mod tests {
     use super::*;
     use crate::wire::erased::typed;
 
-    /// Runs `test` on a source of `tasks`, whose iterator is called on the thread that `driver` selects.
     fn with<T: Iterator<Item: Item> + Send>(
         tasks: T,
         driver: Driver,
@@ -322,7 +311,6 @@ mod tests {
         });
     }
 
-    /// Waits until the source has delivered tasks or has ended.
     fn draw<I: Item>(source: &mut TaskSource<'_, '_>, wanted: Wanted) -> Result<Vec<I>> {
         loop {
             match source.draw(wanted)? {

@@ -35,7 +35,7 @@ fn results_equal_the_serial_program() {
     }
 }
 
-/// Tests that each rank runs an equal share of the tasks although ranks start the farm at different times.
+/// Ranks start the farm at different times, and nevertheless run equal shares of the tasks.
 #[test]
 fn static_shares_are_equal_for_any_start_order() {
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded), (4, Driver::Auto)] {
@@ -130,7 +130,6 @@ fn error_of_a_retried_task_contains_the_try_count() {
     }
 }
 
-/// Worker whose first attempt at every tenth task fails.
 struct Second;
 
 impl Worker for Second {
@@ -224,7 +223,7 @@ fn repeated_runs_reuse_the_workers() {
     assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
 }
 
-/// Tests that a time limit for tasks is refused if ranks are threads: a thread cannot be killed, so the run would not end if a task does not.
+/// A time limit for tasks is refused on thread ranks: a thread cannot be killed, so the run would not end if a task does not.
 #[test]
 fn task_limit_is_refused_on_thread_ranks() {
     for ranks in [1, 3] {
@@ -269,7 +268,7 @@ fn differing_farms_on_ranks_are_refused() {
     );
 }
 
-/// Tests that a worker is not declared dead if one of its short tasks takes twice as long as a worker may be silent.
+/// One of the worker's short tasks takes twice as long as the worker may be silent, and the worker must not be declared dead.
 #[test]
 fn long_task_in_a_chunk_is_not_a_death() {
     const LONG: u64 = 4_000;
@@ -302,7 +301,7 @@ mod submasters;
 #[path = "worker_count_tests.rs"]
 mod worker_count;
 
-/// Tests that rank 0 and its workers do not declare each other dead while the sink or the source takes longer than the limit for silent ranks.
+/// The sink or the source takes longer than a rank may be silent; rank 0 and its workers must not declare each other dead meanwhile.
 #[test]
 fn slow_sink_or_source_does_not_silence_rank_0() {
     let config = config(3).peer_limit(Duration::from_millis(800));

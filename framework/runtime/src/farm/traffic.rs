@@ -9,7 +9,6 @@ const FRESH: f64 = 0.125;
 /// Time in seconds for which workers should have chunks in addition to the running one. Within this time the master may sleep or compute before it
 /// answers the request for another chunk.
 const ANSWER: f64 = 2e-3;
-/// Maximum number of chunks that a worker holds in addition to the running one.
 const MOST_AHEAD: u32 = 8;
 /// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is then
 /// proportional to its bytes, and several chunks do not fit into the caches. Messages of this size are large enough for plain data to be sent without
@@ -26,17 +25,14 @@ const PER_BYTE: f64 = 2.5e-10;
 /// Factor by which the shortest measured time is increased with each new measurement, so that old measurements lose their weight.
 const FORGET: f64 = 1.02;
 
-/// Running means of the sizes and times of tasks, chunks and messages.
 #[derive(Debug)]
 pub(crate) struct TrafficStats {
-    /// Mean run time of a chunk on a worker, in seconds.
     chunk_time: Option<f64>,
-    /// Mean run time of a task on rank 0, in seconds.
     own_task: Option<f64>,
     /// Estimated bytes of a task and of a result: at first the size in memory, then a mean that rises at once and falls slowly.
     task_bytes: f64,
     result_bytes: f64,
-    /// Number of tasks in the last chunk that a worker got, and in the last chunk that rank 0 took for itself.
+    /// Number of tasks in the last chunk for another rank; `own_chunk` counts those in the last chunk that rank 0 took for itself.
     last_chunk: u64,
     own_chunk: u64,
     /// Time in seconds of a message from one rank to another, half of the fastest round trip.
@@ -45,7 +41,8 @@ pub(crate) struct TrafficStats {
     sending: Option<f64>,
 }
 
-/// Returns the shorter of the two times `old` and `new`. The old time is first increased by the factor [`FORGET`], so that it is not kept forever.
+/// Returns the shorter of two times. The old one is first increased by the factor [`FORGET`], so that a short measurement is not kept
+/// forever.
 fn shortest(old: Option<f64>, new: f64) -> f64 {
     old.map_or(new, |old| new.min(old * FORGET))
 }
@@ -69,7 +66,6 @@ impl TrafficStats {
         }
     }
 
-    /// Records the dispatch of a chunk of `tasks` tasks with `bytes` bytes.
     pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
@@ -77,24 +73,20 @@ impl TrafficStats {
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
-    /// Records that rank 0 takes a chunk of `tasks` tasks for itself.
     pub(crate) fn kept(&mut self, tasks: u64) {
         self.own_chunk = tasks.max(1);
     }
 
-    /// Records the run time of a chunk on another rank, and the size of its results.
     pub(crate) fn received(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
         self.received_bytes(tasks, bytes);
     }
 
-    /// Records the size of results: those of `tasks` tasks have `bytes` bytes.
     pub(crate) fn received_bytes(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
 
-    /// Records that rank 0 itself has run a chunk of `tasks` tasks within `took`.
     pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
@@ -105,7 +97,7 @@ impl TrafficStats {
         self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }
 
-    /// Records that rank 0 made and sent a message to a worker or a sub-master within `took`.
+    /// Records that rank 0 needed the time `took` to make a message and send it to a worker or a sub-master.
     pub(crate) fn sent(&mut self, took: Duration) {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }

@@ -19,7 +19,7 @@ pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
     if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
 
-/// Duration of one job, which is a series of calls of the source or the sink. The executor chooses the thread of later jobs by this duration.
+/// Duration of one job (series of calls of the source or the sink), by which the executor chooses the thread of later jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobTime {
     took: Duration,
@@ -42,9 +42,8 @@ pub(super) struct JobTimer {
     clock: Clock,
     start: Option<Duration>,
     since_last: Option<Duration>,
-    /// True if the duration of the current job (series of calls of the source or the sink) is limited.
     limited: bool,
-    /// Number of calls of the source or the sink in the current job, after which the clock is read next.
+    /// Number of calls within the current job (series of calls of the source or the sink) after which the clock is read next.
     next_reading: usize,
 }
 
@@ -53,7 +52,7 @@ impl JobTimer {
         JobTimer { clock, start: None, since_last: None, limited: false, next_reading: 1 }
     }
 
-    /// Begins a job, which is a series of calls of the source or the sink. Its duration is limited (`limited`) if it keeps rank 0 from its messages.
+    /// A job (series of calls of the source or the sink) is limited in time if it keeps rank 0 from its messages.
     pub(super) fn begin(&mut self, limited: bool) {
         let now = self.now();
         self.since_last = self.start.map(|start| now.saturating_sub(start));
@@ -71,7 +70,6 @@ impl JobTimer {
         self.took() > THREADED_ABOVE
     }
 
-    /// Returns the number of calls of user code until the clock is read next.
     pub(super) fn until_reading(&self, calls: usize) -> usize {
         if self.limited { self.next_reading.saturating_sub(calls).max(1) } else { usize::MAX }
     }
@@ -80,7 +78,7 @@ impl JobTimer {
         self.now().saturating_sub(self.start.unwrap_or_default())
     }
 
-    /// Returns the current time. In a simulation the time is always 0, because each reading of the clock would take simulated time.
+    /// In a simulation the time is always 0, because each reading of the clock would take simulated time.
     fn now(&self) -> Duration {
         if self.clock.is_simulated() { Duration::ZERO } else { self.clock.now() }
     }

@@ -9,7 +9,6 @@ use crate::wire::erased::Shape;
 /// Size in bytes below which tasks count as small: the time to handle a small task does not depend on its size.
 const SMALL: f64 = 4096.0;
 
-/// Largest size of a task, or of a result, so far.
 #[derive(Clone, Copy, Debug)]
 struct Largest {
     bytes: f64,
@@ -22,7 +21,7 @@ impl Largest {
         Largest { bytes: shape.size.max(1) as f64, known: !shape.owns }
     }
 
-    /// Updates the largest size with `count` values (tasks or results), which had `bytes` bytes in total.
+    /// Updates the largest size of a value (task or result) with `count` values of `bytes` bytes in total.
     fn see(&mut self, count: u64, bytes: u64) {
         if count > 0 {
             self.bytes = self.bytes.max(bytes as f64 / count as f64);
@@ -31,52 +30,42 @@ impl Largest {
     }
 }
 
-/// Number and size of the tasks and results that are between the source and the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
-    /// Number of dispatched tasks whose results have not arrived.
     pub(crate) out: u64,
-    /// Number of tasks that wait to be dispatched again.
     pub(crate) back: u64,
-    /// Bytes of results that wait for the results of earlier tasks.
     pub(crate) early: u64,
     /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) due: (u64, u64),
 }
 
-/// Limit of the bytes of tasks and results between the source and the sink, with the largest sizes of a task and a result so far.
 #[derive(Debug)]
 pub(crate) struct Window {
     window: u64,
-    /// Bytes of dispatched tasks whose results have not arrived.
     out: u64,
     task: Largest,
     result: Largest,
 }
 
 impl Window {
-    /// Creates a limit of `window` bytes for the tasks and results, which have the given types, between the source and the sink.
     pub(crate) fn new(window: usize, [task, result]: [Shape; 2]) -> Self {
         Window { window: window as u64, out: 0, task: Largest::of(task), result: Largest::of(result) }
     }
 
-    /// Records the dispatch of `tasks` tasks with `bytes` bytes.
     pub(crate) fn dispatched(&mut self, tasks: u64, bytes: usize) {
         self.out += bytes as u64;
         self.task.see(tasks, bytes as u64);
     }
 
-    /// Records that dispatched tasks of `bytes` bytes have results or are requeued.
     pub(crate) fn returned(&mut self, bytes: usize) {
         self.out = self.out.saturating_sub(bytes as u64);
     }
 
-    /// Records the arrival of `results` results with `bytes` bytes.
     pub(crate) fn received(&mut self, results: u64, bytes: usize) {
         self.result.see(results, bytes as u64);
     }
 
-    /// Returns true if the sizes of a task and of a result are known: from a value, or because the type owns no memory.
+    /// Returns true if the sizes of a task and of a result are known: from a first value, or because the type owns no memory.
     pub(crate) fn is_sure(&self) -> bool {
         self.task.known && self.result.known
     }

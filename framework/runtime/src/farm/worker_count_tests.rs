@@ -4,7 +4,6 @@ use super::*;
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Runs a farm for `iterations` iterations of 64 tasks; the result of each task is its number. Returns the summary.
 pub(super) fn counted(
     config: &Config,
     farm: impl Fn() -> Farm<'static, u64, u64> + Sync,

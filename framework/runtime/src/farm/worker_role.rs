@@ -45,12 +45,11 @@ impl WorkerRole {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
-    /// Drops chunks that are not begun, unless rank 0 or the rank `superior` sent them. Other ranks run the dropped chunks.
+    /// Drops chunks that have not begun, unless rank 0 or the rank `superior` sent them: other ranks run the dropped chunks.
     pub(super) fn keep_chunks_of(&mut self, superior: usize) {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
 
-    /// Handles the result of a command, and sends results of a chunk to the rank that sent the chunk.
     pub(super) fn on_done(
         &mut self,
         outcome: Outcome,
@@ -66,8 +65,8 @@ impl WorkerRole {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // No results are sent to a sub-master from which this rank gets no chunks any more. The rest of its chunk is dropped, because other
-                // ranks run the chunk.
+                // Results are not sent to a sub-master that no longer supplies this rank with chunks: other ranks run its chunks,
+                // and the rest of the chunk is dropped.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;
@@ -81,13 +80,12 @@ impl WorkerRole {
         }
     }
 
-    /// Returns true if a task is running.
     pub(super) fn is_computing(&self) -> bool {
         self.activity.get().1.is_some()
     }
 
-    /// Returns the next command for the computing thread: the rest of a chunk, or a new chunk. `None` if the current task has exceeded the time
-    /// limit.
+    /// Returns the next command for the computing thread: the rest of a chunk before a new chunk. `None` if the current task has
+    /// exceeded the time limit.
     pub(super) fn next(&mut self) -> Option<Command> {
         if self.timed_out {
             return None;
@@ -125,7 +123,8 @@ impl WorkerRole {
         }
     }
 
-    /// Returns the thread on which tasks of this rank run. `led` is the number of chunks that the rank holds for its members if it is a sub-master.
+    /// Returns the thread on which tasks of this rank run. `led` is the number of chunks that a sub-master holds for its members;
+    /// `None` on a worker.
     pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
             // A sub-master that runs no task itself can send heartbeats at any time, like a rank whose tasks run on a separate thread.
@@ -136,7 +135,6 @@ impl WorkerRole {
         }
     }
 
-    /// Returns the status of the rank for its heartbeats. `led` is the number of chunks that it holds for its members if it is a sub-master.
     pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
         let mode = Self::mode(led, user_code);
         // While a chunk waits for the computing thread, the number of the current task is reported as unknown (`u64::MAX`).

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::wire::erased::Items;
 use crate::wire::{Item, weigh};
 
-/// Order in which waiting tasks are taken from the worklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// The task that has waited longest is first.
@@ -27,11 +26,9 @@ type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
     waiting: BTreeMap<u64, I>,
-    /// Number of the next task to be added to the worklist.
     next: u64,
 }
 
-/// Waiting tasks, to which the sink adds and from which the master takes.
 pub(super) struct Worklist<I> {
     tasks: Arc<Mutex<Tasks<I>>>,
 }
@@ -62,27 +59,24 @@ impl<I> Worklist<I> {
         first..*next
     }
 
-    /// Removes a task from the worklist when its result has arrived.
+    /// Removes a task from the worklist; called when its result has arrived.
     pub(super) fn remove(&self, number: u64) {
         self.lock().waiting.remove(&number);
     }
 }
 
-/// Source from which the master takes the tasks of a worklist.
 pub(super) struct WorklistSource<I> {
     pub(super) list: Worklist<I>,
     order: Order,
     on_take: OnTake<I>,
     ranks: u64,
     taken: u64,
-    /// True if ranks may have died in the tasks that were drawn last.
     drew_suspect_tasks: bool,
     held: bool,
     stopped: bool,
 }
 
 impl<I> WorklistSource<I> {
-    /// Creates a source of the tasks in `list`, for the `ranks` of a job.
     pub(super) fn new(list: Worklist<I>, order: Order, on_take: OnTake<I>, ranks: usize) -> Self {
         let ranks = ranks.max(1) as u64;
         WorklistSource {
@@ -115,7 +109,7 @@ impl<I: Item> Source for WorklistSource<I> {
         self.stopped = true;
     }
 
-    /// Returns the number of waiting tasks, which is only a part of the tasks to come: each task may create many others.
+    /// Returns the number of waiting tasks. It is never exact, because each task may create many others.
     fn left(&self) -> (u64, bool) {
         (self.waiting(), false)
     }
@@ -124,8 +118,8 @@ impl<I: Item> Source for WorklistSource<I> {
         (self.waiting(), true)
     }
 
-    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that these create arrive later, and
-    /// other ranks need tasks meanwhile.
+    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that they create arrive
+    /// later, and other ranks need tasks meanwhile.
     fn share(&self) -> u64 {
         (self.waiting() / (2 * self.ranks)).max(1)
     }

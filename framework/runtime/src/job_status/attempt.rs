@@ -12,10 +12,8 @@ use armature_files::regular::{Links, open_with};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Name of the directory of attempts (starts of a job) within the directory of the event logs.
 const ATTEMPTS: &str = "attempts";
 
-/// Name of the file in the directory of the event logs whose lock the running job holds.
 const LOCK: &str = "lock";
 
 /// Returns the directory of the newest attempt (start of a job) in the directory `dir` of the event logs, and `dir` itself if it contains no
@@ -48,18 +46,18 @@ pub(crate) fn attempt_directory(dir: &Path, number: u32) -> PathBuf {
     if dir.ends_with(&directory) { dir.to_path_buf() } else { dir.join(directory) }
 }
 
-/// Returns the number of the attempt (start of the job) if `dir` is the directory of one attempt; 0 otherwise.
+/// Returns the number of the attempt to which `dir` belongs; 0 if `dir` is not the directory of one attempt (start of the job).
 fn own_number(dir: &Path) -> u32 {
     let number = || dir.file_name()?.to_str()?.parse().ok();
     number().filter(|number| dir.is_dir() && attempt_directory(dir, *number) == dir).unwrap_or(0)
 }
 
-/// Returns the name of a file with events of one rank: `rank-3.jsonl` for the stem `rank`.
+/// Returns the name of a file with events of one rank, for example `rank-3.jsonl` for the stem `rank` and rank 3.
 pub(crate) fn file_of_rank(stem: &str, rank: usize) -> String {
     format!("{stem}-{rank}.jsonl")
 }
 
-/// Returns the highest number of the attempts (starts of the job) in `dir`; 0 if there are none.
+/// Returns the highest number of an attempt (start of the job) in `dir`; 0 if `dir` contains no attempts.
 fn newest_number(dir: &Path) -> u32 {
     let number = |entry: fs::DirEntry| {
         let name = entry.file_name();
@@ -116,8 +114,8 @@ impl Attempt {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // The name of the attempt's directory is taken: by a file, or by a job on another host, if the file system does not share locks
-                // between hosts. The next number is tried.
+                // The name is taken by a file, or by a job on another host if the file system does not share locks between hosts, so
+                // the next number is tried.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }

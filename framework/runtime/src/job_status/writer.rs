@@ -7,7 +7,7 @@ use crate::comm::process::is_alive;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::{Attempt, EVENTS_COPY, JobStatus, STOPPED, State, StatusLock, place};
 
-/// Minimum time between two writes of the number of completed tasks to the job status.
+/// Minimum time between two writes of the number of completed tasks to the status file.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Writer of the job status on one rank. Rank 0 writes the complete status. Another rank writes only its failure, and only if the file exists,
@@ -15,20 +15,18 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
-    /// Path of the copy of the job status in the directory of the event logs.
+    /// Path of a copy of the status file in the directory of the event logs.
     copy_path: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
-    /// Number of tasks that earlier farms, pipelines, loops and workflows in this job have completed.
+    /// Tasks that earlier farms, pipelines, loops and workflows of this job have completed.
     done_before: u64,
     /// Error message that the program has set: the job has failed although all ranks end without an error.
     failure: Option<String>,
     /// Sentence with the cause of the stop and the kept results, if all ranks end because the job was asked to stop.
     kept: Option<String>,
     next: Duration,
-    /// Lock of the job status, which rank 0 holds unless the launcher does.
     _lock: Option<StatusLock>,
-    /// On rank 0: the attempt (start of the job) to which events are logged. The directory of the event logs is locked as long as this value exists.
     _attempt: Option<Attempt>,
 }
 
@@ -71,27 +69,26 @@ impl StatusWriter {
         Ok(writer)
     }
 
-    /// Returns the path of the status file: the configured one, or else the copy in the directory of the event logs.
+    /// Returns the path of the status file: the configured one or, without it, the one in the directory of the event logs.
     fn file(&self) -> Option<&Path> {
         self.path.as_deref().or(self.copy_path.as_deref())
     }
 
-    /// Records in the job status that all ranks have started and registered. Called on rank 0.
+    /// Records on rank 0 that all ranks have started and registered.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the status file cannot be written.
     pub(crate) fn started(&mut self) -> Result<()> {
         self.job_status.state = State::Running;
         self.write()
     }
 
-    /// Returns true if the number of completed tasks is due to be written to the job status at time `now`.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.rank == 0 && self.file().is_some() && now >= self.next
     }
 
-    /// Starts the next farm, pipeline, loop or workflow in the same job. Its completed tasks are added to those of earlier ones.
+    /// Prepares for the next farm, pipeline, loop or workflow of the job, whose completed tasks are added to those of earlier ones.
     pub(crate) fn begin_run(&mut self) {
         self.done_before = self.job_status.done;
     }
@@ -110,17 +107,14 @@ impl StatusWriter {
         }
     }
 
-    /// Sets the error message of a job that has failed although all ranks end without an error.
     pub(crate) fn conclude(&mut self, failure: String) {
         self.failure = Some(failure);
     }
 
-    /// Sets the sentence with the cause of the stop and the kept results, for a job that was asked to stop.
     pub(crate) fn stop(&mut self, kept: String) {
         self.kept = Some(kept);
     }
 
-    /// Records that the job continues without the dead rank `rank`.
     pub(crate) fn lost(&mut self, rank: usize) {
         if self.rank == 0
             && let Err(at) = self.job_status.lost.binary_search(&rank)
@@ -130,7 +124,6 @@ impl StatusWriter {
         }
     }
 
-    /// Records that the job ends because of an error, on this rank or on another rank.
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
         // The status file is read first, because another rank may have written a failure to it in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
@@ -150,11 +143,10 @@ impl StatusWriter {
         self.write_or_warn();
     }
 
-    /// Records that all ranks have finished their part. The job has finished, unless the job was stopped or the program has set an error
-    /// message.
+    /// Records the end of the job, which has finished unless it was stopped or the program has set an error message.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the status file cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match (self.failure.take(), self.kept.take()) {
             (None, None) => self.job_status.state = State::Finished,
@@ -193,8 +185,8 @@ impl StatusWriter {
         self.job_status.write(path)
     }
 
-    /// Writes the status of a job that continues, unless another rank has written a failure in the meantime, which rank 0 may receive only
-    /// later.
+    /// Writes the status of a running job. A failure that another rank has written meanwhile is kept, because rank 0 may receive it
+    /// only later.
     fn write_on(&mut self) {
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         if found.is_none_or(|job_status| job_status.state != State::Failed) {
@@ -248,7 +240,6 @@ mod tests {
             writer.done(tasks, Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
         }
-        // The completed tasks of several farms, pipelines, loops and workflows are added up.
         writer.begin_run();
         writer.done(2, Duration::from_millis(2000));
         assert_eq!(read(&path).done, 10);
@@ -369,7 +360,6 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(read(&path), of("two"));
         drop(lock);
-        // Without a launcher, the process locks the job status itself.
         let writer = StatusWriter::start(Some(&dir.path().join("own")), None, 0, 1).unwrap();
         assert!(writer._lock.is_some());
     }

@@ -19,16 +19,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// Instruction of rank 0 to all ranks of a loop: which units (rows or indices) move, and when ranks report their measurements next.
+/// Instruction of rank 0 to all ranks of a loop: movements of units (rows or indices), and the time of the next reports of
+/// measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
-    /// Numbers of units (rows or indices) that ranks send to other ranks; empty if nothing moves.
+    /// Movements of units (rows or indices) from rank to rank; empty if nothing moves.
     pub(super) moves: Vec<Move>,
-    /// Seconds until each rank reports its measurements again.
     pub(super) period: f64,
 }
 
-/// Collects reports of measurements from the ranks that have units. When all have reported, it decides whether units move between ranks.
+/// Collects reports of measurements from the ranks that have units (rows or indices). When all have reported, it decides whether units move
+/// between ranks.
 pub(super) struct LoopController {
     balancer: LoopBalancer,
     reach: Reach,
@@ -39,32 +40,30 @@ pub(super) struct LoopController {
     real_time: bool,
     clock: Clock,
     events: EventLog,
-    /// State of each rank that has units, by rank number.
     ranks: Vec<RankState>,
     under_way: Option<Movement>,
     forced: Option<Random>,
-    /// True until rank 0 has decided about a movement of units, or postponed the decision, for the first time.
+    /// True until rank 0 has made or postponed its first decision about movements of units (rows or indices).
     is_cold: bool,
     interactions: u64,
     movements: u64,
     change: Option<String>,
 }
 
-/// Number of units (rows or indices) of a rank, and its measurements, both from its reports to rank 0.
+/// Number of units (rows or indices) of a rank, and its measurements, from its reports to rank 0.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// Number of units (rows or indices) that the rank held at its last report to rank 0.
+    /// Units (rows or indices) that the rank held at its last report to rank 0.
     held: u64,
-    /// True if the rank has reported its measurements since rank 0 last requested reports.
     has_reported: bool,
-    /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units.
+    /// Sum of the measurements that the rank has reported since rank 0's last decision about movements of units (rows or indices).
     sample: Sample,
-    /// Computed units and computing time, summed over the rank's reports until they cover enough time to determine how fast it computes.
+    /// Computed units (rows or indices) and computing time, summed over the rank's reports until they cover enough time to determine how fast
+    /// it computes.
     rate: RateAccumulator,
 }
 
 impl RankState {
-    /// Returns the rank's report for the balancer and begins a new sum of measurements.
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
@@ -75,18 +74,18 @@ impl RankState {
 
 /// Movement of units (rows or indices) between ranks that is in progress.
 struct Movement {
-    /// Number of units (rows or indices) that go to another rank in this movement.
     units: u64,
     messages: u64,
-    /// Longest time in seconds that a rank has spent on sending and receiving the units of this movement, over the ranks that have done so.
+    /// Longest time in seconds that a rank has spent on sending and receiving the units (rows or indices) of this movement, over the ranks that
+    /// have done so.
     seconds: f64,
     done: Vec<bool>,
     why: String,
 }
 
 impl LoopController {
-    /// Creates the controller of a loop; `held` is the initial number of units of each rank. Ranks beyond the
-    /// end of `held` have no units.
+    /// Creates the controller of a loop; `held` is the initial number of units (rows or indices) of each rank. Ranks beyond the end of `held`
+    /// have no units.
     ///
     /// # Errors
     /// If the options of the loop cannot be used.
@@ -149,12 +148,14 @@ impl LoopController {
         }
     }
 
-    /// Replaces the balancer by that of an earlier run of the loop, which has learned the speeds of the ranks and the costs of moving units.
+    /// Replaces the balancer by that of an earlier run of the loop, which has learned the speeds of the ranks and the costs of moving units
+    /// (rows or indices).
     pub(super) fn resume(&mut self, balancer: LoopBalancer) {
         self.balancer = balancer;
     }
 
-    /// Returns the balancer for the next run of the loop. If a movement of units is in progress, the balancer no longer waits for its measured cost.
+    /// Returns the balancer for the next run of the loop. If a movement of units (rows or indices) is in progress, the balancer no longer waits
+    /// for its measured cost.
     pub(super) fn into_balancer(mut self) -> LoopBalancer {
         if self.under_way.is_some() {
             self.balancer.abandoned();
@@ -162,19 +163,16 @@ impl LoopController {
         self.balancer
     }
 
-    /// Sets the minimum number of units (rows or indices) that each rank keeps when units move, as far as there are enough units.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
 
-    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received
-    /// their units. Loops that carry out an instruction only after the next reports need not call this
-    /// function: the next decision then reports the cost.
+    /// Reports the cost of the movement in progress to the balancer, if all ranks have sent and received their units (rows or indices). Loops
+    /// that carry out an instruction only after the next reports need not call this function: the next decision then reports the cost.
     pub(super) fn close_movement(&mut self) {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Returns true if all ranks with units have reported measurements since rank 0 last requested reports.
     pub(super) fn is_due(&self) -> bool {
         self.ranks.iter().all(|rank| rank.has_reported)
     }
@@ -208,8 +206,8 @@ impl LoopController {
         Some(missing)
     }
 
-    /// Discards the measured rates (units per second) of the ranks, because from now on the loop computes in blocks of another size, with other
-    /// rates.
+    /// Discards the measured rates (rows or indices per second) of the ranks, because from now on the loop computes in blocks of another size,
+    /// with other rates.
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
@@ -217,8 +215,8 @@ impl LoopController {
         }
     }
 
-    /// Discards the measurements that ranks have reported since the last decision about units. Returns the seconds after which ranks are to report
-    /// again.
+    /// Discards the measurements that ranks have reported since the last decision about units (rows or indices). Returns the seconds after
+    /// which ranks are to report again.
     pub(super) fn discard_reports(&mut self) -> f64 {
         for rank in &mut self.ranks {
             (rank.sample, rank.has_reported) = (Sample::default(), false);
@@ -226,20 +224,19 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// Passes the scheduler's quantum (time slice of a process) to the balancer: the largest of the ranks' estimates.
+    /// Passes the largest of the ranks' estimates of the scheduler's quantum (time slice of a process) to the balancer.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && !self.real_time {
-            // Sets the scheduler's quantum to zero in a simulator, where simulated hosts share their cores without time slices.
+            // Simulated hosts share their cores without time slices, so the quantum is zero.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
         }
     }
 
-    /// Decides about movements of units from the reports received; `ahead` is the remaining work of the loop.
-    /// If [not all](LoopController::is_due) ranks have reported, the missing ranks count as having computed
-    /// nothing since their last reports.
+    /// Decides about movements of units (rows or indices) from the reports received; `ahead` is the remaining work of the loop. If [not
+    /// all](LoopController::is_due) ranks have reported, the missing ranks count as having computed nothing since their last reports.
     ///
     /// # Errors
     /// If a report is invalid. Correct measurements never are.
@@ -253,8 +250,8 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Passes zero as the duration of a pass (`phase`) to the balancer, because reports are requested after a time and not after a number of
-        // passes.
+        // The balancer expects the duration of a pass; it is zero here, because reports are requested after a time and not after a
+        // number of passes.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -280,7 +277,8 @@ impl LoopController {
         Ok(Instruction { moves, period: decision.period })
     }
 
-    /// Reports the measured cost of the movement of units in progress to the balancer, if all ranks have sent and received their units.
+    /// Reports the measured cost of the movement of units (rows or indices) in progress to the balancer, once all ranks have sent and received
+    /// their units.
     fn finish_movement(&mut self, now: f64) {
         let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
             return;
@@ -302,7 +300,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // A decision made while units were on their way between ranks is not logged, because it always keeps the distribution of units.
+        // A decision made while units (rows or indices) are on their way between ranks never moves units, so it is not logged.
         if decision.action == Action::Keep(Reason::UnderWay) {
             return;
         }
@@ -318,17 +316,16 @@ impl LoopController {
         self.events.record(self.clock.now(), event);
     }
 
-    /// Returns the number of interactions with the balancer so far. In each, all ranks report measurements, and rank 0 decides whether units move.
+    /// Returns the number of interactions with the balancer so far. In each, all ranks report measurements, and rank 0 decides whether units
+    /// (rows or indices) move.
     pub(super) fn interactions(&self) -> u64 {
         self.interactions
     }
 
-    /// Returns the number of movements of units (rows or indices) so far, including the one in progress.
     pub(super) fn movements(&self) -> u64 {
         self.movements + u64::from(self.under_way.is_some())
     }
 
-    /// Returns the reason for the last movement of units (rows or indices) between ranks.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
     }

@@ -5,7 +5,6 @@ use armature_planner::loops::LoopOptions;
 use super::*;
 use crate::comm::local::{LocalTransport, World};
 
-/// Returns a controller that decides about movements of units as soon as each rank has reported once.
 fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let config = Config::new();
@@ -16,7 +15,6 @@ fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     controller
 }
 
-/// Returns the measurements of a rank that has computed each of its `held` units once, in `seconds`.
 fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
     Sample {
         units: held as f64,
@@ -40,7 +38,7 @@ fn slow_rank_sends_units_and_movement_closes_when_complete() {
     let Instruction { moves, period } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && controller.under_way.is_some() && !controller.is_due());
-    // Rank 0 has sent the units that rank 0's directive moves to rank 1, but rank 1 has not received them yet.
+    // Rank 0 has sent units (rows or indices) to rank 1, as the directive says, but rank 1 has not received them yet.
     controller.on_report(0, sample(33, 1.3, 1));
     controller.on_report(1, sample(50, 1.0, 0));
     assert!(controller.decide(Ahead::Unknown).unwrap().moves.is_empty());
@@ -80,8 +78,8 @@ fn decision_waits_until_time_slices_average_out() {
     assert!(controller.postpone().is_some());
     on_report(&mut controller, 0.04);
     assert_eq!(controller.postpone(), None);
-    // The decision about movements uses all reports after the first one of each rank: in these reports, rank
-    // 0 has computed 200 units in 0.12 s, and rank 1 in 0.16 s.
+    // The decision about movements uses all reports after the first one of each rank: in these reports, rank 0 has computed 200 units (rows or
+    // indices) in 0.12 s, and rank 1 in 0.16 s.
     let Instruction { moves, .. } = controller.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
     // Rank 0 waits for rank 1 most of the time, so the reports of rank 0 cover little computing. The decision is postponed for at most 2 s.
@@ -144,8 +142,8 @@ fn short_reports_are_aggregated() {
     for _ in 0..3 {
         assert_eq!(decide([0.001, 0.004]), None);
     }
-    // In up to eight longer reports, rank 1 takes twice as long as rank 0. The reports cover enough time for
-    // a decision, so units move away from rank 1.
+    // In up to eight longer reports, rank 1 takes twice as long as rank 0. The reports cover enough time for a decision, so units (rows or
+    // indices) move away from rank 1.
     let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
     assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
 }
@@ -175,14 +173,14 @@ fn balance_once_moves_once() {
 fn forced_movements_are_random_and_reproducible() {
     let run = |seed| {
         let mut controller = controller(&Settings::new().forced(seed), &[10, 10, 10]);
-        // The numbers of units are signed, because the moves of a decision are applied one after the other: a
-        // rank may send units before it receives them in a later move.
+        // The numbers of units (rows or indices) are signed, because the moves of a decision are applied one after the other: a rank may send
+        // units before it receives them in a later move.
         let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
         for _ in 0..40 {
             for (rank, &held) in held.iter().enumerate() {
                 controller.on_report(rank, sample(held as u64, 1.0, movements));
             }
-            // The first decision after a movement of units moves no units. It only records that the movement is complete.
+            // The first decision after a movement of units (rows or indices) moves no units. It only records that the movement is complete.
             let moves = controller.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;

@@ -12,7 +12,8 @@ use crate::error::Result;
 use crate::observe::{Event, Progress};
 use crate::persist::snapshot::{SnapshotCoordinator, Written};
 
-/// State of a loop's run on rank 0 that is the same whether directives go to all ranks at once or along a chain of ranks.
+/// Part of the coordinator of a loop, on rank 0, that does not depend on how directives reach the ranks: all at once, or along a
+/// chain of ranks.
 pub(super) struct Coordinator {
     name: String,
     pub(super) controller: LoopController,
@@ -21,24 +22,21 @@ pub(super) struct Coordinator {
     pub(super) first: Vec<u64>,
     start: Duration,
     pub(super) ended: Option<Duration>,
-    /// True if the job was asked to stop before all work is done.
     pub(super) stop_requested: bool,
-    /// True if the run must stop early, when its next checkpoint is due.
+    /// The run was asked to stop early, when its next checkpoint is due.
     stops_at_checkpoint: bool,
-    /// True if the last checkpoint of a run that stops early has been started.
     has_last_snapshot: bool,
 }
 
-/// Distribution of units over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run of the loop.
+/// Distribution of units (rows or indices) over the ranks, and balancer with the learned speeds and costs, which rank 0 passes to the next run
+/// of the loop.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// Number of units (rows or indices) of each rank at the end of the run.
     pub(super) held: Vec<u64>,
     pub(super) balancer: LoopBalancer,
 }
 
 impl Coordinator {
-    /// Creates the coordinator of a run of the loop that begins now.
     pub(super) fn new(
         name: &str,
         controller: LoopController,
@@ -67,8 +65,8 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, written, now))
     }
 
-    /// Returns the progress of the run for display: `done` of `total` sweeps, or computations of units. `what` is their name for users, such as
-    /// "panels".
+    /// Returns the progress of the run for display: `done` of `total` sweeps, or computations of units (rows or indices). `what` is their name
+    /// for users, such as "panels".
     pub(super) fn progress(
         &self,
         (done, total): (u64, Option<u64>),
@@ -79,7 +77,7 @@ impl Coordinator {
         Progress { of, done, before: 0, part: 0.0, total, what, rest }
     }
 
-    /// Returns the number of the pass if a checkpoint with the units (rows or indices) as they are after `pass` passes is due.
+    /// Returns `pass` if a checkpoint is due that contains the units (rows or indices) as they are after `pass` passes.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.begin_if_due(pass, now))
     }
@@ -90,20 +88,20 @@ impl Coordinator {
         self.stop_requested |= !self.stops_at_checkpoint;
     }
 
-    /// Returns true if the run was asked to stop, and the time for that has come. Called at the end of a pass.
+    /// Returns true if the run has to stop now; called at the end of a pass. A requested stop may have to wait for the next
+    /// checkpoint.
     pub(super) fn must_stop(&mut self, now: Duration) -> bool {
         let is_due = || self.snapshots.as_ref().is_some_and(|snapshots| snapshots.is_due(now));
         self.stop_requested |= self.stops_at_checkpoint && is_due();
         self.stop_requested
     }
 
-    /// Returns true if a checkpoint is being written.
     pub(super) fn is_saving(&self) -> bool {
         self.snapshots.as_ref().is_some_and(SnapshotCoordinator::is_open)
     }
 
-    /// Begins the checkpoint that a run writes before it stops after `pass` passes. Returns `pass` if ranks must write their units, or `None` without
-    /// checkpoints.
+    /// Begins the checkpoint that a run writes before it stops after `pass` passes. Returns `pass` if ranks must write their units (rows or
+    /// indices), or `None` without checkpoints.
     pub(super) fn last_snapshot(&mut self, pass: u64) -> Option<u64> {
         let is_started = std::mem::replace(&mut self.has_last_snapshot, true);
         self.snapshots.as_mut().filter(|_| !is_started).and_then(|snapshots| snapshots.begin(pass))
@@ -117,8 +115,8 @@ impl Coordinator {
         }
     }
 
-    /// Returns the summary of a run of `passes` passes over `units` units, and what the next run needs. `block` is the final block size, `ranks` the
-    /// work statistics of each rank, and `held` the number of units of each rank.
+    /// Returns the summary of a run of `passes` passes over `units` units (rows or indices), and what the next run needs. `block` is the final
+    /// block size, `ranks` the work statistics of each rank, and `held` the number of units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

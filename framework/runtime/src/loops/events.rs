@@ -1,4 +1,4 @@
-//! Converts decisions about the movement of units between ranks to events, for the event log.
+//! Converts decisions about the movement of units (rows or indices) between ranks to events, for the event log.
 
 use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Action, Reason};
@@ -8,7 +8,6 @@ use crate::observe::number_format::figures;
 use crate::observe::{Event, Input, Subject};
 use crate::persist::snapshot::{Checkpoint, Manifest};
 
-/// Logs on rank 0 the checkpoint from which a loop resumes.
 pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, found: Option<&Manifest>) {
     if let Some(found) = found.filter(|_| rank == 0) {
         log::info!(
@@ -20,7 +19,6 @@ pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, foun
     }
 }
 
-/// Converts a decision about moving units (rows or indices) between ranks to an event for the log.
 pub(super) fn event(decision: &LoopDecision) -> Event {
     let acted = decision.is_act();
     Event::Decision {

@@ -1,5 +1,5 @@
-//! Options for experiments and tests (feature `experiments`), which are not part of the public interface: all options of a loop as one value, the
-//! scheduler's quantum, and random movements of units.
+//! Options for experiments and tests (feature `experiments`), which are not part of the public interface: all options of a loop as one value,
+//! the scheduler's quantum, and random movements of units (rows or indices).
 #![cfg_attr(not(feature = "experiments"), allow(unreachable_pub))]
 
 use std::time::Duration;
@@ -37,7 +37,6 @@ impl Settings {
     }
 }
 
-/// Adds the method `settings` to the builder of a loop.
 macro_rules! takes_settings {
     () => {
         /// Replaces all options of the loop that were set before this call.

@@ -28,7 +28,6 @@ pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) ->
     )
 }
 
-/// Returns the measurements from which the number of workers of a stream of tasks was chosen, for the event log.
 pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     vec![
         Input::new("service time of a worker", model.compute, "s"),
@@ -36,7 +35,6 @@ pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
     ]
 }
 
-/// Returns the measurements from which the number of workers of an iteration was chosen, for the event log.
 pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     let mut inputs = vec![
         Input::new("time in tasks", model.compute, "s"),
@@ -54,8 +52,8 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     inputs
 }
 
-/// Returns a decision about the number of workers as an event for the log. The compared times are multiplied by √n for n workers, so that additional
-/// workers have a price; the event contains the time without this factor.
+/// Compared times of a farm with n workers are multiplied by √n, so that additional workers have a price; the log event contains the
+/// time without this factor.
 pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, is_settled: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);

@@ -28,13 +28,12 @@ const FIRST_PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
 /// messages, which are all that sub-masters save.
 const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
-/// Minimum number of workers per sub-master.
 const GROUP_LEAST: usize = 8;
 /// Number of consecutive checks that must find more workers than rank 0 can serve, before sub-masters are introduced.
 const SPLIT_LOOKS: u32 = 2;
 /// Minimum interval between two checks of the number of workers of a farm that runs iterations.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
-/// Minimum number of messages whose cost must have been measured before the number of workers is changed.
+/// Minimum number of messages between rank 0 and workers whose cost must have been measured before the number of workers is changed.
 const ENOUGH_MESSAGES: u64 = 8;
 /// Minimum and maximum size in bytes of the long messages that measure a link. Between these bounds they are as long as the message of a chunk.
 const LEAST_BULK: f64 = 1024.0;
@@ -47,61 +46,48 @@ const ALONE: f64 = 1.2;
 /// tasks again.
 const FIRST_COST: f64 = 100e-6;
 
-/// Measurements since the last check of the number of workers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     since: Duration,
     iterations: u32,
-    /// Number of chunks sent to workers.
     chunks: u64,
-    /// Number of tasks that workers completed, and of tasks that rank 0 completed itself.
+    /// Number of tasks that workers completed; `own` counts those of rank 0.
     away: u64,
     here: u64,
-    /// Bytes of the messages to workers, and of the results from workers.
+    /// Bytes of the messages to workers; `back` counts the bytes of the results.
     out: f64,
     back: f64,
-    /// Time in seconds that all ranks together spent in tasks.
     compute: f64,
-    /// Time in seconds in which the program created the tasks of the next iteration.
     creating: f64,
     /// Seconds that rank 0 spent on making and sending chunks (`sending`), and on making chunks and handling results (`served`).
     sending: f64,
     served: f64,
 }
 
-/// Measurements and decisions about the number of workers of a farm.
 #[derive(Debug)]
 pub(crate) struct WorkerController {
     count: Option<WorkerCount>,
     once: bool,
     fit: FarmFit,
     messages: u64,
-    /// Mean bytes of a task, and of its result, over the tasks that workers completed.
     bytes: (f64, f64),
     round_trips: RoundTrips,
     span: Sample,
-    /// Duration of the last check of the number of workers.
     replanning_time: Duration,
     replans: u32,
-    /// Number of consecutive checks of the number of workers that found more workers than rank 0 can serve.
     overloaded: u32,
     changes: u32,
-    /// Reason for the last change of the number of workers, in one sentence.
     why: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Replan {
-    /// New number of workers, if the controller changes the number.
     pub(crate) target: Option<usize>,
-    /// Number of sub-masters to be introduced, with the reason.
     pub(crate) split: Option<(usize, String)>,
-    /// Events about the check of the number of workers, for the event log.
     pub(crate) events: Vec<Event>,
 }
 
 impl WorkerController {
-    /// Creates a controller of the number of workers, whose measurements begin at `now`.
     pub(crate) fn new(balance: Balance, now: Duration) -> Result<Self> {
         let wrong = |e: armature_planner::Error| {
             Error::new(ErrorKind::Config, format!("invalid options for the number of workers: {e}"))
@@ -126,12 +112,10 @@ impl WorkerController {
         })
     }
 
-    /// Returns true if the configuration allows changes of the number of workers.
     pub(crate) fn is_on(&self) -> bool {
         self.count.is_some()
     }
 
-    /// Records that rank 0 made and sent a chunk of `bytes` bytes within `took`.
     pub(crate) fn sent(&mut self, bytes: usize, took: Duration) {
         self.messages += 1;
         self.fit.message(bytes as f64, took.as_secs_f64());
@@ -141,7 +125,8 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// Records that rank 0 handled the result of `tasks` tasks within `took`; their worker spent `busy` seconds in the tasks.
+    /// `took` is the time in which rank 0 handled the results of `tasks` tasks, and `busy` the seconds that their worker spent in the
+    /// tasks.
     pub(crate) fn received(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
         self.span.back += bytes as f64;
@@ -149,24 +134,23 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// Records that rank 0 spent `busy` seconds in `tasks` tasks.
     pub(crate) fn own(&mut self, tasks: u32, busy: f64) {
         self.span.here += u64::from(tasks);
         self.span.compute += busy.max(0.0);
     }
 
-    /// Records the end of an iteration. `took` is the time in which the tasks of the next iteration were created.
+    /// `took` is the time in which the tasks of the next iteration were created.
     pub(crate) fn iteration(&mut self, took: Duration) {
         self.span.creating += took.as_secs_f64();
         self.span.iterations += 1;
     }
 
-    /// Returns true if it is time to check the number of workers.
     pub(crate) fn is_due(&self, now: Duration, stream: bool, splittable: usize) -> bool {
         let least = match stream {
             false => LEAST_PERIOD,
             true if splittable < SPLIT_LEAST => STREAM_PERIOD,
-            // There is no check of the number of workers until as many results have arrived as there are workers.
+            // The number of workers is not checked until as many tasks have been completed as there are workers, because fewer
+            // measurements say little.
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.replans.min(16))),
         };
@@ -207,26 +191,23 @@ impl WorkerController {
         }
     }
 
-    /// Records two round trips to a worker: one with an empty message, and one with a message of `bytes` bytes.
     pub(crate) fn echo(&mut self, bytes: usize, [empty, full]: [Duration; 2]) {
         self.round_trips.add(0, empty);
         self.round_trips.add(bytes, full);
     }
 
-    /// Restarts the measurements at `now`, so that they do not include the time of the last check. Measurements of a completed iteration are kept.
+    /// Excludes the time of the last check of the number of workers from the measurements, which continue at `now`.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.span.iterations == 0 {
             self.span = Sample { since: now, ..Sample::default() };
         }
     }
 
-    /// Returns the measured cost of a message: start-up time and time per byte.
     pub(crate) fn messages(&self) -> MessageCosts {
         let costs = self.fit.messages();
         MessageCosts { per_byte: costs.per_byte.max(self.round_trips.per_byte()), ..costs }
     }
 
-    /// Returns the measured model that predicts the time of an iteration for a number of workers.
     fn model(&self) -> Option<IterationModel> {
         let model = self.fit.model(Protocol::Asynchronous)?;
         let messages = self.messages();
@@ -236,8 +217,7 @@ impl WorkerController {
         Some(IterationModel { messages, master: model.master + way.max(0.0), ..model })
     }
 
-    /// Checks whether another number of workers, or sub-masters, would make the farm faster. Returns `None` if too little has been measured to
-    /// decide.
+    /// Checks whether another number of workers would make the farm faster; `None` if too little has been measured to decide.
     pub(crate) fn replan(&mut self, situation: Situation, clock: impl Fn() -> Duration) -> Option<Replan> {
         let begin = clock();
         let span = std::mem::replace(&mut self.span, Sample { since: situation.now, ..Sample::default() });
@@ -264,8 +244,8 @@ impl WorkerController {
         replan
     }
 
-    /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an iteration, or of a task
-    /// of a stream.
+    /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an
+    /// iteration, or of a task of a stream.
     fn weigh(
         &mut self,
         situation: Situation,
@@ -329,7 +309,6 @@ impl WorkerController {
         Some(situation.now.saturating_sub(span.since).as_secs_f64() / spans)
     }
 
-    /// Returns the reason for the last change of the number of workers, in one sentence.
     pub(crate) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of round trips with empty messages that are kept, and of round trips with long messages.
 const ROUND_TRIPS: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct RoundTrips {
     empty: VecDeque<f64>,
-    /// For each round trip with a long message: the bytes of the message, and the seconds of the round trip.
     bulk: VecDeque<(f64, f64)>,
     spent: Duration,
 }
@@ -27,17 +25,14 @@ impl RoundTrips {
         forget(&mut self.bulk);
     }
 
-    /// Returns the time that all round trips together have taken.
     pub(super) fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// Returns the shortest measured round trip, in seconds, of an empty message between rank 0 and a worker.
     pub(super) fn round(&self) -> Option<f64> {
         self.empty.iter().copied().reduce(f64::min)
     }
 
-    /// Returns the time in seconds by which one more byte lengthens a message.
     pub(super) fn per_byte(&self) -> f64 {
         let Some(empty) = self.round() else { return 0.0 };
         self.bulk
@@ -48,7 +43,6 @@ impl RoundTrips {
     }
 }
 
-/// Removes the oldest round trips if more than [`ROUND_TRIPS`] are kept.
 fn forget<T>(values: &mut VecDeque<T>) {
     while values.len() > ROUND_TRIPS {
         values.pop_front();

@@ -5,18 +5,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) now: Duration,
-    /// Number of ranks that run tasks now, and of ranks that could run tasks.
     pub(crate) workers: usize,
     pub(crate) most: usize,
     pub(crate) computes: bool,
     /// True in a stream of tasks; false between two iterations, each of which runs a set of tasks.
     pub(crate) stream: bool,
-    /// True if sub-masters may be introduced.
     pub(crate) may_split: bool,
 }
 
 impl Situation {
-    /// Returns the unit to which a predicted time applies, as a noun for log events: a task of a stream, or an iteration.
+    /// Returns the noun for log events: the unit to which a predicted time applies (a task of a stream, or an iteration).
     pub(super) fn what(&self) -> &'static str {
         if self.stream { "a task" } else { "an iteration" }
     }

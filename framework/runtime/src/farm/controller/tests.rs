@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns the model that predicts the time of an iteration for a number of workers.
 fn model() -> IterationModel {
     IterationModel {
         messages: MessageCosts::new(1e-3, 1e-6),
@@ -146,7 +145,7 @@ fn change_that_slows_a_stream_is_reverted() {
 
 #[test]
 fn two_computing_ranks_are_not_reduced() {
-    // The master needs 50 ms to serve a task for a worker, and only 20 ms to run the task itself.
+    // The master needs 50 ms to serve a task to a worker, and only 20 ms to run the task itself.
     let (counts, _) = stream((2, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts, [2; 12]);
     let (counts, _) = stream((8, true), Duration::from_millis(50), |_| 2.0);
@@ -161,7 +160,6 @@ fn two_computing_ranks_are_not_reduced() {
     };
     let alone =
         |start_up: f64| IterationModel { messages: MessageCosts::new(start_up, 0.0), volume: 8.0, ..model() };
-    // The tasks of an iteration take 1.6 s in total. Rank 0 is faster alone than with a worker only if a message takes 2 s, not if it takes 0.2 s.
     assert_eq!((least(situation, &alone(0.2)), least(situation, &alone(2.0))), (2, 1));
 }
 
@@ -171,8 +169,7 @@ fn farm_with_too_many_workers_for_rank_0_is_split() {
         let mut controller = WorkerController::new(Balance::Live, Duration::ZERO).unwrap();
         let (mut now, mut found) = (Duration::ZERO, None);
         for _ in 0..4 {
-            // Each message keeps the master busy for 50 µs and its worker for 10 ms, so the master can serve 200
-            // workers.
+            // Each message keeps the master busy for 50 µs and its worker for 10 ms, so the master can serve 200 workers.
             for _ in 0..1_000 {
                 controller.sent(100, Duration::from_micros(50));
                 controller.received(1, 100, 10e-3, Duration::ZERO);

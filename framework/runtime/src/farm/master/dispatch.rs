@@ -11,22 +11,21 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Suspicion};
 
-/// Sampling interval for the size of small tasks: one task in `SAMPLED` is measured, because measuring a task costs as much as encoding it. Tasks
-/// that are suddenly large are noticed only at the next measured task.
+/// One small task in `SAMPLED` is measured, because measuring the size of a task costs as much as encoding it. Tasks that are
+/// suddenly large are noticed only at the next measured task.
 const SAMPLED: usize = 8;
 
-/// Chunk that is encoded as a message and ready to be sent.
 pub(super) struct Packed {
     pub(super) header: ChunkHeader,
     pub(super) attempts: Attempts,
     pub(super) frame: Frame,
-    /// Encoded tasks of the chunk, kept in case they have to be requeued.
+    /// Encoded tasks of the chunk, kept until their results arrive, in case the tasks have to be sent again.
     pub(super) payload: Payload,
 }
 
 impl MasterRank {
-    /// Dispatches chunks to all requesting workers. Busy workers receive one chunk at a time, so that idle workers that requested later are
-    /// served first. Returns true if any chunk was sent.
+    /// Dispatches chunks to all requesting workers. Busy workers receive one chunk at a time, so that idle workers that requested
+    /// later are served first.
     pub(super) fn serve(&mut self, source: &mut dyn Source, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = false;
         loop {
@@ -83,14 +82,13 @@ impl MasterRank {
         Ok(true)
     }
 
-    /// Returns true if a worker requests a chunk, which it does while it holds few chunks.
     pub(super) fn has_request(&self, source: &dyn Source) -> bool {
         let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
-    /// Returns the next command for the computing thread of rank 0: the rest of a chunk that rank 0 has begun, or another chunk if rank 0 may take
-    /// one. The chunk is short if rank 0 runs tasks on the communicating thread (`inline`).
+    /// Returns the next command for the computing thread of rank 0. A new chunk is short if rank 0 runs tasks on the communicating
+    /// thread (`inline`).
     pub(super) fn compute(&mut self, source: &mut dyn Source, inline: bool) -> Result<Option<Command>> {
         if let Some(command) = self.next_of_own() {
             return Ok(Some(command));
@@ -113,11 +111,9 @@ impl MasterRank {
         Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
-    /// Records the last choice of the chunk size in the event log, unless it was recorded before.
     fn record_choice(&mut self) {
         let choice = self.state.sizes.take_choice();
         let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
-        // A choice that keeps the current chunk size policy is recorded in the event log only if the log has no choice yet.
         if choice.policy == choice.before && self.choice_recorded {
             return;
         }
@@ -137,8 +133,8 @@ impl MasterRank {
         });
     }
 
-    /// Returns the tasks of the next chunk for `worker`, at most `most`, and the worker for whose speed the number of tasks was chosen. This is
-    /// `sized_for` (a member, if `worker` is a sub-master), or another member if the number was chosen earlier and the source had no tasks then.
+    /// Returns the tasks of the next chunk for `worker`, and the worker for whose speed their number was chosen. This is `sized_for`
+    /// (a member, if `worker` is a sub-master), or another member if the number was chosen earlier and the source had no tasks then.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,
@@ -192,7 +188,6 @@ impl MasterRank {
         Ok(pending.map(|pending| (pending, sized_for)))
     }
 
-    /// Encodes a chunk as a message to `worker`, and keeps its encoded tasks.
     pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks) -> Result<Packed> {
         let header = self.state.header_of(&pending);
         let PendingTasks { tasks, attempts, .. } = pending;

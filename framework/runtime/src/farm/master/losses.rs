@@ -18,7 +18,6 @@ use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
-/// Returns a description of a range of tasks for error and log messages.
 fn describe(tasks: Range<u64>) -> String {
     match tasks.end - tasks.start {
         1 => format!("task {}", tasks.start),
@@ -31,7 +30,6 @@ fn count(chunks: &[Sent]) -> u64 {
 }
 
 impl MasterRank {
-    /// Handles a worker that has been in one task for longer than the time limit of tasks. The worker gets no more tasks.
     pub(super) fn on_timeout(
         &mut self,
         worker: usize,
@@ -75,7 +73,6 @@ impl MasterRank {
         self.detector.watch_worker(rank, self.state.workers().state_of(rank))
     }
 
-    /// Handles a heartbeat of a worker or sub-master.
     pub(super) fn on_heartbeat(
         &mut self,
         from: usize,
@@ -89,14 +86,12 @@ impl MasterRank {
         loss.map_or(Ok(()), |loss| self.lose(&loss, out))
     }
 
-    /// Handles a rank that has sent no message for too long, or whose process has ended.
     pub(super) fn on_silence(&mut self, silence: &Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let state = self.state.workers().state_of(silence.rank);
         let loss = self.detector.lose(silence, state, out.endpoint());
         self.lose(&loss, out)
     }
 
-    /// Handles the certain or possible death of a worker: its tasks go to other workers.
     pub(super) fn lose(&mut self, loss: &Loss, out: &mut Outgoing<'_>) -> Result<()> {
         let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
         // The death of a sub-master is not attributed to its tasks, because its members run them.
@@ -129,7 +124,6 @@ impl MasterRank {
         self.somebody_is_left()
     }
 
-    /// Requeues the tasks of a lost rank, and records the death with each task that may have caused it.
     pub(super) fn reassign(
         &mut self,
         loss: &Loss,
@@ -176,7 +170,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Turns tasks into failed tasks if ranks may have died in them and no rank may run them any more.
     pub(super) fn fail_abandoned(&mut self, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && let Some(pending) = self.state.tasks.take_abandoned()
@@ -194,15 +187,15 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Returns the failure of a task in which ranks may have died and which no rank may run any more, in two forms: as a failed task for the sink,
-    /// and as an error for a run that ends with the first failed task (`fail_fast`). `pending` contains the task.
+    /// Returns the failure of a task that no rank may run any more, because ranks may have died in it: as a failed task for the sink,
+    /// and as an error for a run that ends with the first failed task.
     fn death_of(&self, task: u64, pending: &PendingTasks) -> (FailedTask, Error) {
         let failed = self.state.deaths.failure(task, pending.attempts, self.state.tasks.tries());
         let error = self.here(Error::new(failed.kind, failed.with_tries()).on_item(failed.task));
         (failed, error)
     }
 
-    /// Makes a rank active again that was silent and has sent a message. The rank is parked (gets no tasks) if enough other ranks are active.
+    /// If enough other ranks are active, the returning rank is parked (gets no tasks).
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -210,7 +203,8 @@ impl MasterRank {
         log::info!("farm {}: rank {rank} sends heartbeats again", shown(&self.name));
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
-            // The message "not parked" cancels an earlier order to park, if there was one, because rank 0 no longer counts the rank as parked.
+            // Cancels an order to park that the rank may have received before it fell silent: rank 0 no longer counts the rank as
+            // parked.
             out.send(rank, ToWorker::Park(false))?;
         }
         self.adjust_workers(out)
@@ -221,7 +215,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Requeues the tasks at the positions `places` of a chunk, which have to run again. Rank `avoid` runs them only if no other rank can.
+    /// Rank `avoid` runs the requeued tasks only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,
@@ -243,17 +237,15 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Checks that a rank is left that can run tasks.
-    ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if every rank that computes is lost.
+    /// [`ErrorKind::Timeout`] if every rank that runs tasks is lost.
     fn somebody_is_left(&self) -> Result<()> {
         if self.state.somebody_is_left() {
             return Ok(());
         }
         let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
         let text = format!("no rank is left to run tasks: ranks {lost:?} are lost; {tasks}");
-        // The error is a timeout, not an error of the program: machines have failed, so a restarted job may succeed.
+        // Lost ranks are a failure of machines, not of the program, so a restarted job may succeed.
         Err(self.here(Error::new(ErrorKind::Timeout, text)))
     }
 }

@@ -45,7 +45,6 @@ pub(super) struct MasterRank {
     name: String,
     options: Options,
     run: u32,
-    /// Choice of the thread on which the user's source and sink run.
     user_driver: Choice,
     pub(super) state: MasterState,
     detector: FailureDetector,
@@ -53,25 +52,24 @@ pub(super) struct MasterRank {
     controller: WorkerController,
     journal: Option<ResultJournal>,
     events: EventLog,
-    /// Number of the task that rank 0 itself runs.
+    /// Number of the task that rank 0 currently runs, set by its computing thread.
     own: Arc<Activity>,
-    /// Remaining tasks of chunks that rank 0 itself runs, after the results of the first tasks were taken.
+    /// Chunks of rank 0 itself whose first results were delivered, and whose remaining tasks wait to be run.
     rests: VecDeque<Rest>,
-    /// Second copies of chunks that rank 0 has to run and has not begun.
+    /// Second copies of late chunks of other ranks, which rank 0 has to run itself.
     own_copies: VecDeque<Command>,
-    /// True if the event log contains a choice of the chunk size policy.
     choice_recorded: bool,
     /// True while the run executes a stream of tasks; false in iterations, which execute one set of tasks after the other.
     pub(super) streaming: bool,
     stop_requested: bool,
     /// Time by which tasks have to end, if the job has a time limit.
     tasks_end_by: Option<Duration>,
-    /// Set if the run was stopped before all tasks were dispatched, to the total number of tasks, if that is known.
+    /// Set if the run was stopped before all tasks were dispatched; the value is the total number of tasks, if that is known.
     cut: Option<Option<u64>>,
-    /// Rank whose answer to the last link measurement message has arrived.
+    /// Rank whose answer to the last message that measures a link has arrived.
     echo: Option<usize>,
-    /// Worker whose link was measured last, as its index among the ranks other than 0. The search for the next idle worker to measure starts after
-    /// it.
+    /// Index, among the ranks other than 0, of the worker whose link was measured last; the next measurement begins its search after
+    /// this worker.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,
@@ -129,7 +127,6 @@ impl MasterRank {
         Ok(master)
     }
 
-    /// Returns the progress of the run, for the display. `total` is the number of tasks, if the source knows it.
     fn progress(&self, total: Option<u64>) -> Progress {
         let tasks = &self.state.tasks;
         let (workers, out) = (self.state.workers().working() as u64, tasks.out());
@@ -144,7 +141,6 @@ impl MasterRank {
         }
     }
 
-    /// Returns the heartbeat of rank 0. `busy` describes the source or sink if one of them runs for the farm.
     fn heartbeat_state(&self, busy: Option<&str>) -> HeartbeatState {
         let tasks = self.state.tasks.describe();
         let state = match (busy, self.own.get().1) {
@@ -159,7 +155,6 @@ impl MasterRank {
         &self.name
     }
 
-    /// Adds the name of the farm and rank 0 to an error.
     fn here(&self, error: Error) -> Error {
         error.in_farm(&self.name).at_rank(0)
     }
@@ -193,8 +188,8 @@ impl MasterRank {
                 let text = format!("rank {from} has left the farm before its end");
                 Err(Error::new(ErrorKind::Wire, text))
             }
-            // Once the sink has stopped the stream or the run ends, rank 0 ignores results, timed-out tasks and sub-masters that return to work as
-            // workers.
+            // After the sink has stopped the stream, or once the run ends, rank 0 ignores results, tasks that exceed their time
+            // limit, and sub-masters that become workers again.
             _ if self.state.stopped || self.state.ending => Ok(()),
             ToMaster::Result(entry) => self.on_result(from, entry, delivery, out),
             ToMaster::Results(entries) => self.on_results(from, entries, delivery, out),
@@ -212,7 +207,6 @@ impl MasterRank {
         }
     }
 
-    /// Handles the result of a command of rank 0's computing thread: the creation of the user's worker, or a chunk.
     fn on_done(&mut self, done: Outcome, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Outcome::SetUp { took } => {
@@ -235,7 +229,6 @@ impl MasterRank {
         }
     }
 
-    /// Sends an improved incumbent (best value known so far) to the workers and sub-masters that hold chunks. Returns true if it was sent.
     fn spread(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         if !self.incumbent.has_improved() || self.state.stopped || self.state.ending {
             return Ok(false);
@@ -243,7 +236,6 @@ impl MasterRank {
         self.incumbent.send_round(self.state.workers().holders(), self.clock.now(), out)
     }
 
-    /// Does periodic work: checks the number of workers of a stream, and writes the log of events.
     fn on_tick(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         self.replan_stream(now, out)?;
         // The event log is written at intervals of real time, which a simulation does not have.

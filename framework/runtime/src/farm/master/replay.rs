@@ -37,8 +37,8 @@ impl MasterRank {
         }
     }
 
-    /// Delivers results of an exploration (tasks that create tasks) from the journal, in the order in which they were recorded, until too many wait
-    /// for the sink. The remaining tasks follow from these results, so no task is dispatched before the replay is complete.
+    /// Delivers results from the journal until too many of them wait for the sink. In an exploration (tasks that create tasks) the
+    /// remaining tasks follow from these results, so no task is dispatched before the replay is complete.
     fn replay_exploration(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         while !self.state.stopped
             && self.state.may_replay(0)
@@ -53,14 +53,13 @@ impl MasterRank {
             let bytes = run.weigh();
             self.deliver(0, (run, bytes), delivery)?;
         }
-        // The sink turns results from the journal into the list of the remaining tasks. No task is dispatched before the sink has received all of
-        // these results.
+        // The sink turns results from the journal into the list of the remaining tasks, so no task is dispatched before it has
+        // received all of them.
         let is_idle = self.state.undelivered.0 == 0;
         source.hold(self.journal.as_mut().is_some_and(|journal| !journal.ends_replay(is_idle)));
         Ok(())
     }
 
-    /// Delivers results from the journal, up to the next task whose result is not in the journal.
     pub(super) fn replay(&mut self, source: &mut dyn Source, delivery: &mut dyn Deliver) -> Result<()> {
         if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
             self.replay_exploration(source, delivery)?;
@@ -94,15 +93,14 @@ impl MasterRank {
         self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
     }
 
-    /// Records in the journal, if there is one, the failed attempts of tasks in which a rank may have died.
     pub(super) fn record_attempts(&mut self, tasks: Range<u64>, attempts: Attempts) -> Result<()> {
         let recorded =
             self.journal.as_mut().map_or(Ok(()), |journal| journal.record_attempts(tasks, attempts));
         recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// Records at the end of the run that its failed tasks are not suspected of deaths any more. If the farm runs again with the journal of a stream,
-    /// the failed tasks are tried again, including those in which ranks died.
+    /// At the end of a run, its failed tasks are not suspected of deaths any more. If the farm runs again with the journal of a
+    /// stream, they are tried again, including those in which ranks died.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {

@@ -15,7 +15,6 @@ use crate::tasks::Attempts;
 use crate::wire::erased::Items;
 
 impl MasterRank {
-    /// Handles results of a sub-master's members, which the sub-master has sent together.
     pub(super) fn on_results(
         &mut self,
         from: usize,
@@ -36,7 +35,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Handles a result from `worker`. If `worker` is a sub-master, one of its members has computed the result.
+    /// Handles the result of a chunk, which a member has computed if `worker` is a sub-master.
     pub(super) fn on_result(
         &mut self,
         worker: usize,
@@ -68,7 +67,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Handles the result of a chunk, or of a part of one, that rank 0 has computed itself.
     pub(super) fn on_own_result(
         &mut self,
         header: ChunkHeader,
@@ -87,8 +85,6 @@ impl MasterRank {
         self.settle(&done, 0, (&chunk, is_last), (result.results, bytes as u64), delivery, out)
     }
 
-    /// Handles every task of a chunk, or of a completed part of it: delivers its result, retries it or lets it fail. The results have `bytes` bytes
-    /// in total.
     fn settle(
         &mut self,
         done: &ResultHeader,
@@ -111,8 +107,7 @@ impl MasterRank {
         if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
-    /// Delivers the results of tasks of `chunk`, from task `first` on, and counts the tasks as ended. The results have `bytes` bytes. Results that
-    /// have already arrived from another copy of the chunk are dropped.
+    /// Delivers results of tasks. Results that have already arrived from another copy of the chunk are dropped.
     fn end_with_results(
         &mut self,
         chunk: &Sent,
@@ -135,7 +130,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Requeues failed tasks of a chunk for another try, or lets them fail for good if their tries are used up.
     pub(super) fn retry_or_fail(
         &mut self,
         chunk: &Sent,
@@ -165,7 +159,6 @@ impl MasterRank {
         self.adjust_workers(out)
     }
 
-    /// Handles a task that has failed at every try: delivers it as a failed task, or ends the job.
     fn fail(&mut self, chunk: &Sent, by: usize, failure: &Failure, delivery: &mut dyn Deliver) -> Result<()> {
         let Failure { place, panicked, ref message } = *failure;
         let task = chunk.first + u64::from(place);
@@ -180,7 +173,6 @@ impl MasterRank {
         self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
     }
 
-    /// Decodes the tasks of a dispatched chunk, of which the master keeps the encoded form.
     pub(super) fn unpack(&self, chunk: &Sent) -> Result<Items> {
         let Payload { head, parts } = chunk.kept.payload.clone();
         let tasks = self.codecs.tasks.decode(head, parts, chunk.kept.count as usize);
@@ -192,8 +184,8 @@ impl MasterRank {
         Ok(tasks)
     }
 
-    /// Writes results to the journal, if there is one, and delivers them. The sink receives a result only after it is in the file. Wherever
-    /// the job is killed, a restarted job therefore knows every result that the sink has shown or written.
+    /// The sink receives a result only after it is in the journal, if there is one. Wherever the job is killed, a restarted job
+    /// therefore knows every result that the sink has shown or written.
     pub(super) fn keep_and_deliver(
         &mut self,
         first: u64,
@@ -219,7 +211,6 @@ impl MasterRank {
         self.deliver(first, (run, bytes), delivery)
     }
 
-    /// Passes results to the sink, or keeps them until the results of earlier tasks have been passed.
     pub(super) fn deliver(
         &mut self,
         first: u64,
@@ -236,7 +227,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Updates the number of results that the sink has not received, and notes whether the sink has ended the run.
     pub(super) fn update_progress(&mut self, delivery: &dyn Deliver) {
         let (undelivered, stopped) = delivery.progress();
         self.state.undelivered = undelivered;

@@ -18,7 +18,6 @@ use crate::rank::protocol::Outgoing;
 use crate::session::Driver as Choice;
 use crate::user_code;
 
-/// Rank 0 in a run of a farm: its state, and the driver that receives messages and calls the current step.
 pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f> {
     pub(in super::super) master: MasterRank,
     pub(super) endpoint: &'a mut Endpoint,
@@ -26,7 +25,6 @@ pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f> {
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, 'f> {
-    /// Starts the run: introduces the requested sub-masters, and submits the set-up of rank 0's own worker if rank 0 computes.
     pub(in super::super) fn begin(
         mut master: MasterRank,
         endpoint: &'a mut Endpoint,
@@ -41,14 +39,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    /// Sends and receives messages and runs tasks on rank 0 until this step of the run is complete.
     fn take(&mut self, step: impl Step) -> Result<()> {
         let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Receives messages and runs tasks on rank 0, but dispatches no tasks, until the condition `until` is true. `busy` describes, for progress
-    /// messages, the program's code that runs in the meantime.
+    /// Receives messages and runs tasks on rank 0, but dispatches none, until the condition `until` is true. `busy` describes, for
+    /// progress messages, the program's code that runs in the meantime.
     pub(super) fn wait_until(
         &mut self,
         busy: Option<&'static str>,
@@ -57,13 +54,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         self.take(Waiting::until(until, busy))
     }
 
-    /// Returns what the executors, which call the user's source and sink, need to wake rank 0 and to measure time.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// Creates a source of `tasks`. The iterator is called on the thread that the program has chosen, or on the communicating thread if the iterator
-    /// is the framework's own (`plain`).
+    /// The iterator of tasks is called on the thread that the program has chosen, or on the communicating thread if it is the
+    /// framework's own (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -74,8 +70,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// Creates a delivery of results to `sink`. The sink is called on the thread that the program has chosen, or on the communicating thread if the
-    /// sink is the framework's own (`plain`).
+    /// The sink is called on the thread that the program has chosen, or on the communicating thread if it is the framework's own
+    /// (`plain`).
     pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -89,13 +85,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
     /// Runs a stream of tasks: every result or failed task is passed to the sink once.
     ///
     /// # Errors
-    /// Any error that ends the job: an error of the sink, a failed task that ends the job, the loss of all ranks that compute.
+    /// Any error that ends the job, such as an error of the sink or the loss of all ranks that run tasks.
     pub(in super::super) fn stream(
         &mut self,
         source: &mut dyn Source,
         delivery: &mut Delivery<'scope, 'env>,
     ) -> Result<()> {
-        // Tasks with results in the journal are not dispatched.
         let (left, is_certain) = source.left();
         let known = self.master.journal.as_ref().map_or(0, ResultJournal::known_tasks);
         self.master.state.begin((left.saturating_sub(known), is_certain), self.master.clock.now());

@@ -11,7 +11,6 @@ use crate::observe::Event;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Sends unfinished chunks to idle workers as well, if the farm allows it and no other tasks are left. Returns true if any was sent.
     pub(super) fn send_second_copies(&mut self, source: &dyn Source, out: &mut Outgoing<'_>) -> Result<bool> {
         let tasks = &self.state.tasks;
         if !self.options.second_copies || !source.has_ended() || tasks.waiting() > 0 || tasks.is_empty() {
@@ -52,8 +51,7 @@ impl MasterRank {
         out.send(worker, self.incumbent.add(worker, frame)?)
     }
 
-    /// Returns the next command for a chunk that rank 0 itself holds: to run the rest of the chunk, or a second copy. Rank 0 drops commands for
-    /// chunks whose results have all arrived from other ranks.
+    /// Rank 0 drops its commands for chunks whose results have all arrived from other ranks.
     pub(super) fn next_of_own(&mut self) -> Option<Command> {
         let rests = std::iter::from_fn(|| self.rests.pop_front().map(Command::Rest));
         let copies = std::iter::from_fn(|| self.own_copies.pop_front());

@@ -16,8 +16,7 @@ use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Handles the last message of a worker, which leaves the farm. The process of a worker that hangs in a task counts as lost, because it does
-    /// not leave.
+    /// A worker that hangs in a task does not leave the farm, so its process counts as lost.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
@@ -30,8 +29,8 @@ impl MasterRank {
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
     }
 
-    /// Ends the source if the job was asked to stop: remaining tasks are not dispatched, and rank 0 only waits for the chunks that ranks hold.
-    /// Returns true if tasks remained.
+    /// If the job was asked to stop, rank 0 dispatches no more tasks, and only waits for the chunks that ranks hold. Returns true if
+    /// tasks remained.
     pub(super) fn stop_if_requested(&mut self, source: &mut dyn Source) -> bool {
         let remain = self.stop_requested && !(source.has_ended() && self.state.tasks.waiting() == 0);
         if remain {
@@ -44,18 +43,15 @@ impl MasterRank {
         remain
     }
 
-    /// Returns true if the job was asked to stop before all tasks were dispatched.
     pub(in super::super) fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
 
-    /// Sends a rank the message that the run has ended, with the best value that rank 0 knows (its incumbent).
     pub(super) fn dismiss(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let frame = ToWorker::Finish.encode(out.run())?;
         out.send(rank, self.incumbent.add(rank, frame)?)
     }
 
-    /// Completes the log of events and closes the journal at the end of a run. `elapsed` is the duration of the run.
     fn close(&mut self, elapsed: Duration) -> Result<()> {
         self.streaming = false;
         self.state.ending = true;
@@ -72,13 +68,12 @@ impl MasterRank {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
-    /// Dismisses the workers at the end of a farm's run, and returns the summary of the run.
     pub(in super::super) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let elapsed = self.master.clock.now().saturating_sub(self.master.start);
         let ended_with = self.master.state.workers().capacity();
         let sub_masters = self.master.state.groups.leaders();
         let size = self.endpoint.size();
-        // A run that was stopped while it restored results from its journal keeps the others, too.
+        // Results in the journal that the stopped run has not restored are kept, too.
         let untaken = self.master.journal.as_ref().map_or(0, ResultJournal::untaken);
         self.master.close(elapsed)?;
         if let Some(total) = self.master.cut {
@@ -89,7 +84,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         let out = &mut Outgoing::new(self.endpoint);
         self.master.dissolve_groups(out)?;
         for rank in 1..size {
-            // The message that the run has ended is also sent to ranks that count as dead, because they may only have been slow.
+            // Ranks that count as dead get the message that the run has ended, too, because they may only have been slow.
             if !self.master.state.groups.is_leader(rank) {
                 self.master.dismiss(rank, out)?;
             }

@@ -15,43 +15,41 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-/// Step of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers.
 pub(super) trait Step {
-    /// Returns the receiver of the results of tasks that arrive during this step.
     fn delivery(&mut self) -> &mut dyn Deliver;
 
-    /// Does the work of this step that is due, such as sending chunks, after rank 0 has received messages. Returns true if there was work.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
 
-    /// Returns the next command for the computing thread of rank 0.
     fn next(&mut self, _master: &mut MasterRank, _at: &Moment) -> Result<Option<Command>> {
         Ok(None)
     }
 
     fn has_finished(&self) -> bool;
 
-    /// Returns true if no thread calls the source or the sink at the moment, so that the communicating thread may poll without sleeping.
+    /// Returns true while no thread of rank 0 calls the source or the sink, so that the communicating thread may poll without
+    /// sleeping.
     fn leaves_the_core(&self) -> bool {
         true
     }
 
-    /// Returns true if the source or the sink currently runs on the communicating thread of rank 0, because its calls have been short so far.
+    /// Returns true while the source or the sink runs on the communicating thread of rank 0, because its calls have been short so
+    /// far.
     fn is_interleaved(&self) -> bool {
         false
     }
 
-    /// Describes the program's code that currently runs for the farm, as the end of a message that begins with "rank 0: ".
+    /// Describes the program's code that currently runs for the farm. The text follows "rank 0: " in a message.
     fn busy(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns the total number of tasks of the run, if it is certain.
+    /// Returns the total number of tasks of the run; `None` unless it is certain.
     fn total(&self) -> Option<u64> {
         None
     }
 }
 
-/// Adapter by which the rank driver, which receives messages and calls user code, executes a step of the farm's run.
+/// Adapter by which the driver of a rank, which receives messages and calls user code, executes a step of the farm's run.
 pub(super) struct Stepping<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
     pub(super) step: S,
@@ -141,11 +139,10 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     }
 }
 
-/// Step of a farm's run in which rank 0 dispatches a stream of tasks.
 pub(super) struct Stream<'s, 'scope, 'env> {
     source: &'s mut dyn Source,
     delivery: &'s mut Delivery<'scope, 'env>,
-    /// True if workers request chunks. Rank 0 then receives messages and sends chunks to workers before it takes a chunk for itself.
+    /// True if workers request chunks: rank 0 then sends them chunks before it takes one for itself.
     others_first: bool,
     has_finished: bool,
 }
@@ -161,7 +158,6 @@ impl Step for Stream<'_, '_, '_> {
         self.delivery
     }
 
-    /// Passes results to the sink, draws tasks from the source, and sends chunks to workers.
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut has_progressed = self.delivery.advance()?;
         master.update_progress(self.delivery);
@@ -227,10 +223,8 @@ impl Stream<'_, '_, '_> {
     }
 }
 
-/// Step of a farm's run in which rank 0 dispatches no tasks until a condition is true.
 pub(super) struct Waiting<U> {
     until: U,
-    /// Description, for progress messages, of the program's code that runs during this step.
     busy: Option<&'static str>,
     has_finished: bool,
     nothing: NoDelivery,

@@ -18,8 +18,8 @@ use crate::rank::protocol::Outgoing;
 const MOST_BYTES: usize = 1 << 20;
 
 impl MasterRank {
-    /// Divides the workers into `count` groups of about equal size. The first rank of each group becomes a sub-master and runs no more tasks. There
-    /// are fewer groups if a group would have less than two ranks; if no group is possible, nothing happens.
+    /// Divides the workers into `count` groups of about equal size. The first rank of each group becomes a sub-master and runs no
+    /// more tasks. There are fewer groups if a group would have less than two ranks.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
@@ -39,7 +39,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Dispatches chunks to the sub-master `leader` until it holds as many as it may. Returns true if any chunk was sent.
     pub(super) fn serve_group(
         &mut self,
         source: &mut dyn Source,
@@ -70,7 +69,6 @@ impl MasterRank {
         Ok(true)
     }
 
-    /// Handles the message of a sub-master that it has lost a member.
     pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost, out: &mut Outgoing<'_>) -> Result<()> {
         let Lost { rank, why, chunks, last_activity } = lost;
         if !self.state.groups.is_leader(from) {
@@ -86,7 +84,7 @@ impl MasterRank {
         }
     }
 
-    /// Handles the message of a rank that it is no longer a sub-master, because it has no members left, and runs tasks itself from now on.
+    /// Handles the message of a sub-master that it has no members left, and from now on runs tasks itself.
     pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
         for chunk in self.state.retire(from).unwrap_or_default() {
             self.requeue(&chunk, 0..chunk.count, chunk.attempts, None)?;
@@ -94,7 +92,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Makes the members of a lost sub-master workers of rank 0.
     pub(super) fn adopt(&mut self, leader: usize, out: &mut Outgoing<'_>) -> Result<()> {
         for (member, order) in self.state.adopt(leader) {
             self.detector.expect(out.endpoint(), member, true);
@@ -103,7 +100,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Orders all sub-masters to release their members at the end of the run. Rank 0 itself then waits for the members.
+    /// At the end of the run, sub-masters release their members, and rank 0 itself waits for the members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
             out.send(leader, ToWorker::Dissolve)?;
@@ -114,8 +111,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Sends the message that the run has ended to each sub-master whose members have all left the farm. Until then the sub-master must receive the
-    /// messages of its members.
+    /// A sub-master must receive the last messages of its members, so it is dismissed only when all of them have left the farm.
     pub(super) fn dismiss_submasters(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             self.dismiss(leader, out)?;

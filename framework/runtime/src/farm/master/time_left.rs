@@ -9,21 +9,21 @@ use crate::observe::number_format::seconds;
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// Returns the time that is left for tasks before the time limit of the job; `None` if there is no limit. Also `None` without a journal, because
-    /// then no later job could continue the run.
+    /// Returns the time left for tasks; `None` if the job has no time limit, or if the farm has no journal, because then no later job
+    /// could continue the run.
     fn time_left(&self) -> Option<Duration> {
         let end = self.tasks_end_by.filter(|_| self.options.journal.is_some())?;
         Some(end.saturating_sub(self.clock.now()))
     }
 
-    /// Returns the number of tasks that `worker` can complete before the time limit of the job, after the tasks that it holds. The time of a task is
-    /// that on the worker `sized_for`, which is a member of `worker` if that is a sub-master.
+    /// Returns the number of tasks that `worker` can complete before the time limit of the job, after those that it holds. The time
+    /// of a task is that on the worker `sized_for`, a member of `worker` if that is a sub-master.
     pub(super) fn most_in_time(&self, worker: usize, sized_for: usize) -> u64 {
         let Some(left) = self.time_left() else { return u64::MAX };
         let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
-        // If many more tasks fit into the time left than are outstanding, those of all workers are subtracted: counting the ones that `worker` holds
-        // takes longer.
+        // If the time left suffices for many more tasks than all workers hold, the tasks of all workers are subtracted, because
+        // counting those of `worker` takes longer.
         let held = match fits / 2 >= out {
             true => out,
             false => self.state.tasks.tasks_of(worker) / self.state.workers().span(worker) as u64,

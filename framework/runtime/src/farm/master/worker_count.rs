@@ -16,11 +16,9 @@ use crate::observe::{Event, EventLog, Place};
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
-/// Maximum time for which rank 0 waits for the answer to a message that measures a link.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
 impl MasterRank {
-    /// Opens the event log, if the configuration names a directory for it.
     pub(super) fn log_events(&mut self, endpoint: &Endpoint, config: &Config, balance: &str) {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
@@ -31,14 +29,13 @@ impl MasterRank {
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
     }
 
-    /// Records an event, if there is an event log.
     pub(super) fn record_event(&mut self, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(self.clock.now(), event);
         }
     }
 
-    /// Parks ranks (they get no more tasks) or wakes ranks until the decided number of ranks runs tasks, and notifies them.
+    /// Parks ranks (which then get no tasks) or wakes them, until the decided number of ranks runs tasks.
     pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
@@ -56,7 +53,6 @@ impl MasterRank {
         Ok(())
     }
 
-    /// Checks the number of workers of a stream, if it is time to check.
     pub(super) fn replan_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let splittable =
             if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
@@ -97,8 +93,8 @@ impl MasterRank {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
-    /// Measures the links between two iterations, while no message is in flight, and checks the number of workers. `took` is the time in which the
-    /// next tasks were created.
+    /// Measures the links between two iterations, while no message is in flight, and checks the number of workers. `took` is the time
+    /// in which the tasks of the next iteration were created.
     pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
         let (clock, start) = (self.master.clock, self.master.start);
         if self.master.state.groups.len() > 0 {
@@ -116,7 +112,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
         Ok(())
     }
 
-    /// Measures two round trips to an idle worker, one with an empty message and one with a message of `bytes` bytes. Successive calls measure
+    /// Measures two round trips to an idle worker: of an empty message and of one of `bytes` bytes. Successive calls measure
     /// different workers.
     fn round_trips(&mut self, bytes: usize) -> Result<()> {
         let (size, clock) = (self.endpoint.size(), self.master.clock);

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::wire::header::header;
 
 header! {
-    /// Entry, for one chunk or result, of the list at the beginning of a message with several of them.
+    /// Entry of the list of chunks or results at the beginning of a message with several of them.
     struct Listed {
         by: u32,
         /// Number of large blocks of data of the chunk or result, each of which is sent as a separate part of the message.
@@ -20,7 +20,6 @@ header! {
     }
 }
 
-/// Writes chunks, each with its header in front of it.
 impl Put for Vec<(ChunkHeader, Payload)> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         let entry = |(header, Payload { head: body, parts }): (ChunkHeader, Payload)| {
@@ -42,7 +41,7 @@ impl Take for Vec<(ChunkHeader, Payload)> {
     }
 }
 
-/// Writes results. A number without meaning precedes the list of results, because the message format requires it.
+/// A number without meaning precedes the list of results, because the message format requires it.
 impl Put for Vec<Entry> {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         0_u32.put(head, parts)?;
@@ -58,7 +57,7 @@ impl Take for Vec<Entry> {
     }
 }
 
-/// Writes the number of chunks or results, the list that describes them, and their bodies, each with its header in front of it.
+/// Writes the number of chunks or results, the list that describes them, and their bodies, each after its own header.
 pub(in super::super) fn put<const N: usize>(
     items: Vec<([u8; N], Entry)>,
     head: &mut Vec<u8>,

@@ -28,18 +28,15 @@ pub(crate) struct ChunkHeader {
     pub(crate) alone: bool,
 }
 
-/// Run times of a chunk and its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Times {
-    /// Run time of the whole chunk.
     pub(crate) took: Duration,
-    /// Sum of the task times, in seconds.
     pub(crate) sum: f64,
     /// Sum of the squares of the task times, in s². If tasks are not timed one by one, all are assumed to take the same time.
     pub(crate) squares: f64,
 }
 
-/// Encoded tasks or results of a message: the first block of data, and the large parts that are sent without a copy.
+/// Encoded tasks or results: the first block of data, and the large parts that are sent without a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) head: Bytes,
@@ -52,7 +49,7 @@ impl Payload {
     }
 }
 
-/// Chunk or result in a message that contains several of them, without the header of a message.
+/// Chunk or result within a message that contains several of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Rank that computed the result; 0 for a chunk.
@@ -71,13 +68,12 @@ pub(crate) struct ResultHeader {
     pub(crate) times: Times,
 }
 
-/// Bit of the field `attempt` in a chunk's header: the tasks of the chunk may take long.
+/// Bit of `attempt` in the header of a chunk: the tasks of the chunk may take long.
 const SUSPECT: u32 = 1 << 31;
-/// Bit of the field `attempt` in a chunk's header: the rank that runs the chunk must hold no other chunk.
+/// Bit of `attempt` in the header of a chunk: the rank that runs the chunk must hold no other chunk.
 const ALONE: u32 = 1 << 30;
 
 header! {
-    /// Header of a chunk, as it is sent after the header of the message.
     struct ChunkFields {
         id: u64, first: u64, count: u32,
         /// Number of earlier attempts of the tasks, combined with the bits [`SUSPECT`] and [`ALONE`].
@@ -87,28 +83,23 @@ header! {
 }
 
 header! {
-    /// Header of a result, as it is sent after the header of the message and before the list of failed tasks.
     struct ResultFields {
         id: u64, first: u64, count: u32,
-        /// Run time of the tasks in nanoseconds.
         took: u64,
         sum: f64, squares: f64,
-        /// Size in bytes of the list of failed tasks.
         listed: u64,
     }
 }
 
-/// Sizes in bytes of a chunk's header and of a result's header.
 const CHUNK_HEADER: usize = ChunkFields::SIZE;
 const RESULT_HEADER: usize = ResultFields::SIZE;
 
-/// Returns an estimate of the size in bytes of the encoded `items`, for which memory is reserved.
+/// Estimates the encoded size of `items` in bytes, for which memory is reserved.
 fn room(codec: &dyn Codec, items: &dyn Batch) -> usize {
     64 + codec.shape().size.min(1 << 10) * items.len()
 }
 
-/// Encodes `tasks` and the header of their chunk as a message. Returns the message, and the encoded tasks, which the sender keeps until their results
-/// arrive.
+/// Encodes `tasks` as a message. Also returns the encoded tasks, which the sender keeps until their results have arrived.
 pub(crate) fn encode_chunk(
     run: u32,
     header: ChunkHeader,
@@ -167,7 +158,6 @@ impl Take for Payload {
     }
 }
 
-/// Encodes the results of a chunk, or of a part of it, and their header as a message.
 pub(crate) fn encode_result(
     run: u32,
     header: ChunkHeader,
@@ -195,7 +185,7 @@ impl Take for Entry {
 }
 
 impl Entry {
-    /// Returns the number of the chunk of a result, and the number of tasks of the result.
+    /// Returns the number of the chunk to which a result belongs, and the number of tasks that the result covers.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the header is cut short.

@@ -34,13 +34,10 @@ messages! {
     pub(crate) enum ToMaster<R: Infallible => Entry> {
         /// The user's worker is created on the sending rank, which joins the farm.
         Join(join: Join) = 34,
-        /// Result of a chunk, encoded by the rank that has run it.
         Result(result: R) = 33 raw,
-        /// Results of a sub-master's members, from the sub-master to rank 0.
         Results(entries: Vec<Entry>) = 40 raw,
         /// The sending rank has been in one task for longer than the time limit of tasks.
         TimedOut {
-            /// Number of the task that has exceeded the time limit.
             task: u64,
         } = 35,
         /// A member of the sending sub-master is dead.
@@ -52,49 +49,43 @@ messages! {
     }
     /// Message from the master, or from a sub-master to its members.
     pub(crate) enum ToWorker {
-        /// Chunk of tasks that the receiving worker has to run.
         Chunk(header: ChunkHeader, tasks: Payload) = 32 raw,
         /// Chunks for the members of the receiving sub-master.
         Chunks {
-            /// Number of chunks that each member may hold in addition to the chunk that it runs.
+            /// Number of chunks that each member may hold in addition to the one that it runs.
             ahead: u32,
             chunks: Vec<(ChunkHeader, Payload)>,
         } = 39 raw,
         /// If true, the receiving worker is parked and gets no more chunks; if false, it gets chunks again.
         Park(parked: bool) = 36,
-        /// Order of rank 0: the receiving worker becomes a sub-master.
         Lead(lead: Lead) = 37,
         /// The sending rank is the master of the receiving worker from now on.
         Attach(attach: Attach) = 38,
-        /// To a sub-master: it has no members any more, because the run ends.
+        /// To a sub-master at the end of the run: rank 0 itself now receives the messages of the sub-master's former members.
         Dissolve = 44,
         /// The run has ended, and the receiving rank may leave.
         Finish = 23,
     }
 }
 
-/// Content of the message with which a worker joins the farm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// Duration of the creation of the user's worker on the rank.
     pub(crate) warm_up: Duration,
     /// Location of the rank's flight record (its last activity, in memory that outlives the rank), if there is one.
     pub(crate) flight_recorder: Option<FlightRecordLocation>,
 }
 
-/// State of a worker in the heartbeats to its master.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Number of the task that the worker runs, or of the first task of its chunk if tasks are tiny; `None` if it runs none. The value `u64::MAX`
     /// means that the number is not known.
     pub(crate) task: Option<u64>,
-    /// Number of chunks on the rank that are not begun.
+    /// Number of chunks that the rank holds and has not begun.
     pub(crate) waiting: u32,
     /// Thread on which tasks run. It determines whether a long task can delay heartbeats.
     pub(crate) mode: ExecutionMode,
 }
 
-/// Thread on which the tasks of a rank run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ExecutionMode {
     /// Tasks run on a compute thread, so that heartbeats are sent while a task runs.
@@ -105,12 +96,11 @@ pub(crate) enum ExecutionMode {
     Inline,
 }
 
-/// Order of the master that a worker becomes a sub-master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
-    /// Ranks that become members of the sub-master, each with true if it has joined the farm.
+    /// Ranks that become members of the sub-master; true for those that have joined the farm.
     pub(crate) members: Vec<(usize, bool)>,
-    /// Order to get chunks from the sub-master, which the sub-master forwards to its members.
+    /// Order to be forwarded to the members of the new sub-master: they get their chunks from it.
     pub(crate) order: Attach,
 }
 
@@ -119,7 +109,7 @@ pub(crate) struct Lead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attach {
     pub(crate) number: u32,
-    /// Dead sub-master from which the receiving rank got its chunks before, if there is one.
+    /// Dead sub-master that sent the receiving rank its chunks before, if there is one.
     pub(crate) instead_of: Option<usize>,
 }
 
@@ -128,7 +118,7 @@ pub(crate) struct Attach {
 pub(crate) struct Lost {
     pub(crate) rank: usize,
     pub(crate) why: String,
-    /// Numbers of the chunks that the lost member held. They return to the master.
+    /// Numbers of the chunks that the lost member held; rank 0 dispatches their tasks again.
     pub(crate) chunks: Vec<u64>,
     pub(crate) last_activity: LastActivity,
 }

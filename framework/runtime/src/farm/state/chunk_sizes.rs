@@ -15,7 +15,6 @@ pub(crate) struct Reserved {
     pub(super) size: u64,
 }
 
-/// Sizes of a farm's chunks: the policy that chooses them, and the measurements that the policy uses.
 #[derive(Debug)]
 pub(crate) struct ChunkSizes {
     chunker: Chunker,
@@ -25,7 +24,6 @@ pub(crate) struct ChunkSizes {
 }
 
 impl ChunkSizes {
-    /// Creates the state for a run whose chunk sizes are chosen by the policy `chunking`. `computes` is true if rank 0 runs tasks.
     pub(super) fn new(chunking: Chunking, computes: bool) -> Self {
         ChunkSizes {
             chunker: Chunker::new(chunking),
@@ -35,18 +33,15 @@ impl ChunkSizes {
         }
     }
 
-    /// Sets the speed that each rank is expected to have, relative to the others, until it has completed a chunk.
     pub(super) fn expect_speeds(&mut self, speeds: &[f64]) {
         speeds.iter().enumerate().for_each(|(rank, &speed)| self.chunker.expect_speed(rank, speed));
     }
 
-    /// Begins a set of tasks for `workers`. `left` is the number of tasks, if it is known.
     pub(super) fn begin(&mut self, left: Remaining, workers: &[usize]) {
         self.reserved = None;
         self.chunker.begin(left, workers, &self.knowledge);
     }
 
-    /// Returns true if the user leaves the choice of the chunk size to the farm.
     pub(super) fn is_automatic(&self) -> bool {
         self.chunking == Chunking::Auto
     }
@@ -55,13 +50,13 @@ impl ChunkSizes {
         self.chunker.workers().len()
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk size policy.
+    /// Returns the number of chunks that a worker may hold in addition to the running one, according to the measurements of the chunk
+    /// size policy.
     pub(super) fn ahead(&self) -> u32 {
         self.knowledge.ahead
     }
 
-    /// Updates the measurements on which the policy for chunk sizes bases its choice. `sub_masters` is the number of sub-masters, which send chunks
-    /// at the same time.
+    /// Passes measurements to the chunk size policy. `sub_masters` is the number of sub-masters, which send chunks at the same time.
     pub(super) fn update(&mut self, traffic: &TrafficStats, sub_masters: usize, ahead: u32, now: Duration) {
         self.knowledge.now = now.as_secs_f64();
         self.knowledge.messages = traffic.messages(sub_masters);
@@ -75,17 +70,14 @@ impl ChunkSizes {
         self.chunker.set_supply(Remaining::Exactly(left), &self.knowledge);
     }
 
-    /// Returns the number of tasks, at most `most`, that the next chunk for a worker should have.
     pub(super) fn next(&mut self, worker: usize, most: u64) -> u64 {
         self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1)
     }
 
-    /// Reports to the chunk size policy that `tasks` tasks are not dispatched after all, although the policy has counted them.
     pub(crate) fn return_tasks(&mut self, tasks: u64) {
         self.chunker.return_tasks(tasks);
     }
 
-    /// Notes that `worker` gets a chunk of `size` tasks as soon as the source returns these tasks.
     pub(crate) fn reserve(&mut self, worker: usize, sized_for: usize, size: u64) {
         self.reserved = Some(Reserved { worker, sized_for, size });
     }
@@ -94,17 +86,15 @@ impl ChunkSizes {
         self.reserved.take()
     }
 
-    /// Returns true if the size of a worker's next chunk is chosen, but the source has not returned its tasks yet.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.is_some()
     }
 
-    /// Reports completed tasks of a chunk to the chunk size policy. `are_last` is true if no tasks of the chunk are left.
+    /// Reports completed tasks of a chunk to the chunk size policy; `are_last` is true if no tasks of the chunk are left.
     pub(super) fn done(&mut self, tasks: &ChunkDone, are_last: bool) {
         if are_last { self.chunker.done(tasks) } else { self.chunker.done_in_part(tasks) }
     }
 
-    /// Reports to the chunk size policy that a further worker gets tasks.
     pub(super) fn join(&mut self, worker: usize) {
         self.chunker.join(worker);
     }
@@ -113,7 +103,7 @@ impl ChunkSizes {
         self.chunker.leave(worker);
     }
 
-    /// Returns the last choice of the chunk size policy, if it was not returned before.
+    /// Returns each choice of the chunk size policy only once.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -1,19 +1,19 @@
-//! Pairs of outstanding chunks with the same tasks: an original and its second copy. Each task counts once.
+//! Outstanding chunks that were sent to two ranks: an original and its second copy, with the same tasks. Each task counts once.
 
 use std::ops::Range;
 
-/// A chunk and its second copy, which contain the same tasks. Every open task (without a result, and not requeued) is in a chunk that a rank holds.
+/// A chunk and its second copy, which contain the same tasks.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) chunks: [u64; 2],
     pub(super) first: u64,
-    /// For each task, from number `first` on: true if it is open, which means that it has no result and was not requeued.
+    /// For each task, from number `first` on: true while it has no result and was not requeued.
     pub(super) open: Vec<bool>,
 }
 
 impl Pair {
-    /// Marks each open task (without a result, and not requeued) in the range `tasks` as no longer open, if `closes` returns true for it. Returns
-    /// the marked tasks as ranges.
+    /// Marks the open tasks (without a result, and not requeued) in `tasks` for which `closes` returns true as no longer open.
+    /// Returns them as ranges.
     pub(super) fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {
@@ -33,7 +33,6 @@ impl Pair {
     }
 }
 
-/// All chunks of which a second copy was sent, each with its copy.
 #[derive(Debug, Default)]
 pub(super) struct SecondCopies(pub(super) Vec<Pair>);
 

@@ -6,7 +6,6 @@ use super::super::failure_detector::Loss;
 use crate::failed_task::FailedTask;
 use crate::tasks::Attempts;
 
-/// Death of a rank, with the tasks that may have caused the death.
 #[derive(Debug)]
 struct Death {
     tasks: Range<u64>,
@@ -14,11 +13,9 @@ struct Death {
     why: String,
 }
 
-/// Deaths of ranks, and ranks that have stopped sending messages, during one set of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct DeathRecords {
     deaths: Vec<Death>,
-    /// Ranges of tasks that ranks held when they stopped sending messages.
     suspect_ranges: Vec<Range<u64>>,
 }
 
@@ -28,7 +25,7 @@ impl DeathRecords {
         self.suspect_ranges.clear();
     }
 
-    /// Records the loss of a rank that held `tasks`. `blamed` is true if the rank may have died of one of these tasks.
+    /// Records that a rank was lost while it held `tasks`; `blamed` is true if it may have died of one of them.
     pub(super) fn record(&mut self, loss: &Loss, tasks: Range<u64>, blamed: bool) {
         if !loss.certain {
             self.suspect_ranges.push(tasks.clone());
@@ -38,12 +35,10 @@ impl DeathRecords {
         }
     }
 
-    /// Returns true if a rank held one of `tasks` when it stopped sending messages.
     pub(super) fn are_suspect(&self, tasks: Range<u64>) -> bool {
         self.suspect_ranges.iter().any(|other| tasks.start < other.end && other.start < tasks.end)
     }
 
-    /// Returns the failure of a task in which ranks may have died and that no rank may run any more.
     pub(crate) fn failure(&self, task: u64, attempts: Attempts, tries: u32) -> FailedTask {
         let last = self.deaths.iter().rev().find(|death| death.tasks.contains(&task));
         let last = last.map(|death| (death.rank, format!(" ({})", death.why)));

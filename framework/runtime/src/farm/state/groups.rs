@@ -9,20 +9,19 @@ use super::{WorkerState, WorkerTable};
 #[derive(Debug)]
 struct Group {
     members: Vec<usize>,
-    /// Index in `members` of the worker by whose speed the next chunk of the group is sized: chunk size policies know only workers.
+    /// Index in `members` of the worker by whose speed the next chunk of the group is sized: policies for chunk sizes know only
+    /// workers, not groups.
     turn: usize,
 }
 
-/// All sub-masters of the farm with their members.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     groups: BTreeMap<usize, Group>,
-    /// Number of orders created so far that tell a rank from which rank it gets its chunks.
+    /// Number of the last order of rank 0 by which a rank gets its chunks from another rank from then on.
     orders: u32,
 }
 
 impl Groups {
-    /// Returns true if this rank is a sub-master.
     pub(crate) fn is_leader(&self, rank: usize) -> bool {
         self.groups.contains_key(&rank)
     }
@@ -40,7 +39,7 @@ impl Groups {
         Attach { number: self.orders, instead_of }
     }
 
-    /// Divides `ranks` into `count` groups of about equal size, each led by its first rank. Returns the orders that rank 0 has to send to the
+    /// Divides `ranks` into `count` groups of about equal size, each led by its first rank. Returns the orders for the new
     /// sub-masters.
     pub(super) fn split(
         &mut self,
@@ -63,7 +62,8 @@ impl Groups {
         orders
     }
 
-    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized. The sub-master may send the chunk to another member.
+    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized, although the sub-master may send the
+    /// chunk to another member.
     pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
         let group = self.groups.get_mut(&leader)?;
         for _ in 0..group.members.len() {
@@ -76,8 +76,8 @@ impl Groups {
         None
     }
 
-    /// Records that the sub-master `leader` has lost `member`, and has one worker less. Returns true if `member` was one of its members. `ending`
-    /// is true while the run ends, when the members already work for rank 0.
+    /// Records that the sub-master `leader` has one worker less, because `member` is lost. Returns false if it was no member.
+    /// `ending` is true at the end of the run, when the members already work for rank 0.
     pub(super) fn lose_member(
         &mut self,
         workers: &mut WorkerTable,
@@ -95,7 +95,6 @@ impl Groups {
         true
     }
 
-    /// Removes the group of the sub-master `leader`. Returns true if there was one.
     pub(super) fn retire(&mut self, workers: &mut WorkerTable, leader: usize) -> bool {
         let led = self.groups.remove(&leader).is_some();
         if led {
@@ -104,7 +103,7 @@ impl Groups {
         led
     }
 
-    /// Removes the group of a lost sub-master and makes its members workers of rank 0. Returns the orders that rank 0 has to send to these members.
+    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders for these members.
     pub(crate) fn adopt(&mut self, workers: &mut WorkerTable, leader: usize) -> Vec<(usize, Attach)> {
         let Some(group) = self.groups.remove(&leader) else { return Vec::new() };
         workers.set_capacity(leader, 1);
@@ -114,7 +113,8 @@ impl Groups {
         members.into_iter().map(|member| (member, self.next_order(Some(leader)))).collect()
     }
 
-    /// Releases the members of all sub-masters at the end of the run. Returns the members, for which rank 0 itself waits from then on.
+    /// Releases the members of all sub-masters at the end of the run, and returns them: from now on rank 0 itself waits for their
+    /// last messages.
     pub(crate) fn dissolve(&self, workers: &mut WorkerTable) -> Vec<usize> {
         let members = self.groups.values().flat_map(|group| group.members.iter().copied());
         let led: Vec<usize> =
@@ -123,7 +123,6 @@ impl Groups {
         led
     }
 
-    /// Removes the sub-masters whose members are all gone, and returns them.
     pub(crate) fn take_deserted(&mut self, is_ignored: impl Fn(usize) -> bool) -> Vec<usize> {
         let deserted = |group: &Group| group.members.iter().all(|&member| is_ignored(member));
         let leaders: Vec<usize> =

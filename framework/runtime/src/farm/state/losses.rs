@@ -5,7 +5,6 @@ use super::{LastActivity, MasterState, Sent, Share, WorkerState};
 use crate::tasks::{Attempts, Blame};
 
 impl MasterState {
-    /// Takes all chunks from a rank, and sets the rank to `state`, in which it runs no tasks. Returns the chunks.
     pub(crate) fn take_chunks_of(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
         let chunks = self.tasks.lose(rank, state);
         self.release_window(&chunks);
@@ -36,12 +35,10 @@ impl MasterState {
         Some(chunks)
     }
 
-    /// Releases the bytes of these chunks' tasks within the limit of bytes between the source and the sink.
     fn release_window(&mut self, chunks: &[Sent]) {
         chunks.iter().for_each(|outstanding| self.window_returns(outstanding));
     }
 
-    /// Returns the tasks of a lost rank with their updated failed attempts. Records the tasks of which the rank may have died.
     pub(crate) fn assess_loss(
         &mut self,
         loss: &Loss,

@@ -23,7 +23,6 @@ use crate::wire::erased::Shape;
 #[derive(Clone, Debug)]
 pub(crate) struct SentChunk {
     pub(crate) payload: Payload,
-    /// Number of tasks in the encoded chunk.
     pub(crate) count: u32,
     /// Worker whose speed determined the size of the chunk: a member if the chunk was sent to a sub-master, although another member may run the
     /// chunk.
@@ -33,18 +32,16 @@ pub(crate) struct SentChunk {
 /// Dispatched chunk whose results have not all arrived.
 pub(crate) type Sent = OutstandingChunk<SentChunk>;
 
-/// Decision about a rank that reports that it joins the farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
     /// The rank gets tasks, as a worker or a sub-master.
     Works,
     /// The rank has to be parked (gets no tasks): enough other ranks run tasks.
     Parked,
-    /// Nothing changes: the rank has joined before, for example as a member of a sub-master.
+    /// The rank has joined before, for example as a member of a sub-master.
     Again,
 }
 
-/// State of rank 0 in a run of a farm.
 #[derive(Debug)]
 pub(crate) struct MasterState {
     pub(crate) tasks: TaskTable<SentChunk>,
@@ -54,35 +51,27 @@ pub(crate) struct MasterState {
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
     pub(crate) pace: Pace,
-    /// Number of chunks that a worker may hold in addition to the running one, as set by the user; `None` if the farm chooses it.
     request_ahead: Option<u32>,
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
     pub(crate) lost: Vec<usize>,
-    /// Deaths and silences of ranks in the current set of tasks.
     pub(crate) deaths: DeathRecords,
     /// Number and bytes of the results that the sink could receive now (no earlier result is missing) and has not received.
     pub(crate) undelivered: (u64, u64),
-    /// Numbers of the failed tasks in which ranks died.
     pub(crate) died_of: Vec<u64>,
-    /// True if the sink has ended the run.
     pub(crate) stopped: bool,
-    /// True while the run ends and workers are dismissed.
     pub(crate) ending: bool,
-    /// Number of tasks whose results came from the journal.
     pub(crate) known: u64,
-    /// Number of ranks that run tasks at the start of the run.
     pub(crate) started_with: usize,
 }
 
 impl MasterState {
-    /// Sets the speed that each rank is expected to have, relative to the others.
     pub(crate) fn expect_speeds(&mut self, speeds: &[f64]) {
         self.sizes.expect_speeds(speeds);
     }
 
-    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may take
-    /// `window_bytes` bytes in flight.
+    /// Creates the state for `size` ranks, of which those in `lost` are dead. Tasks and results, whose sizes in memory are given, may
+    /// take `window_bytes` bytes in flight.
     pub(crate) fn new(
         (size, lost): (usize, &[usize]),
         computes: bool,
@@ -140,26 +129,24 @@ impl MasterState {
         self.sizes.begin(left, &workers);
     }
 
-    /// Reports the number of tasks in the source to the chunk size policy, if the number is exact.
     pub(crate) fn set_remaining(&mut self, (left, exact): (u64, bool)) {
         if exact {
             self.sizes.set_remaining(left + self.tasks.waiting());
         }
     }
 
-    /// Returns the number of tasks that no rank holds, or `None` if the number of tasks in the source is not exact. `left` is the number of tasks in
-    /// the source, and `exact` is true if it is exact.
+    /// Returns the number of tasks that no rank holds; `None` if `exact` is false, because the number of tasks in the source (`left`)
+    /// is not certain.
     pub(crate) fn unassigned(&self, (left, exact): (u64, bool)) -> Option<u64> {
         exact.then_some(left + self.tasks.waiting())
     }
 
-    /// Passes the latest measurements of tasks and messages to the chunk size policy.
     pub(crate) fn update_knowledge(&mut self, left: Option<u64>, now: Duration) {
         let ahead = self.ahead(left);
         self.sizes.update(&self.traffic, self.groups.len(), ahead, now);
     }
 
-    /// Returns the maximum number of tasks in a chunk. A policy that the user has chosen is not limited.
+    /// Returns the maximum number of tasks in a chunk. A chunk size policy that the user has chosen is not limited.
     pub(crate) fn max_chunk(&self) -> u64 {
         if self.sizes.is_automatic() { self.traffic.enough() } else { u64::MAX }
     }
@@ -171,7 +158,6 @@ impl MasterState {
         chunk.min(self.window.bytes_left(self.in_flight()))
     }
 
-    /// Returns the number of chunks that a worker may hold in addition to the running one.
     pub(crate) fn ahead(&self, left: Option<u64>) -> u32 {
         self.request_ahead.unwrap_or_else(|| self.traffic.ahead(left, self.sharers()))
     }
@@ -181,7 +167,8 @@ impl MasterState {
         self.workers().capacity().max(self.sizes.workers())
     }
 
-    /// Returns true if rank 0 may take a chunk for itself. It takes a second chunk only if enough tasks are left for the other workers.
+    /// Returns true if rank 0 may take a chunk for itself. It takes a second chunk only if enough tasks are left for the other
+    /// workers.
     pub(crate) fn rank_0_may_take(&self, left: Option<u64>) -> bool {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
@@ -216,7 +203,8 @@ impl MasterState {
         Some((self.sizes.next(sized_for, most.min(room)), sized_for))
     }
 
-    /// Drops the choice of a chunk size for a worker that gets no tasks any more, so that other workers do not wait for the tasks of that chunk.
+    /// Drops the choice of a chunk size for a worker that gets no tasks any more; otherwise other workers would wait for the tasks of
+    /// that chunk.
     pub(crate) fn drop_reserved(&mut self, worker: usize) {
         match self.sizes.take_reserved() {
             Some(Reserved { worker: first, size, .. }) if first == worker => self.sizes.return_tasks(size),
@@ -230,7 +218,7 @@ impl MasterState {
         self.workers().state_of(worker) == WorkerState::Active && self.workers().room(worker, ahead) > 0
     }
 
-    /// Removes and returns requeued tasks that `worker` may run, at most `most`, and as many as suit the worker `sized_for`.
+    /// Takes requeued tasks that `worker` may run: as many as suit the speed of the worker `sized_for`, and at most `most`.
     pub(crate) fn take_requeued(
         &mut self,
         worker: usize,
@@ -247,19 +235,16 @@ impl MasterState {
         pending
     }
 
-    /// Requeues tasks, and reports to the policy for chunk sizes that they are no longer dispatched.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         self.sizes.return_tasks(pending.tasks.len() as u64);
         self.tasks.requeue(pending);
     }
 
-    /// Returns the number and bytes of the tasks and results that are between the source and the sink.
     pub(crate) fn in_flight(&self) -> InFlight {
         let (out, back) = (self.tasks.out(), self.tasks.waiting());
         InFlight { out, back, early: self.results.early_bytes(), due: self.undelivered }
     }
 
-    /// Returns the header of a new chunk that consists of the tasks `pending`.
     pub(crate) fn header_of(&self, pending: &PendingTasks) -> ChunkHeader {
         let PendingTasks { first, attempts, .. } = *pending;
         let end = first + pending.tasks.len() as u64;
@@ -269,7 +254,6 @@ impl MasterState {
         ChunkHeader { id, first, count, skip: 0, attempt, suspect, alone }
     }
 
-    /// Records that a chunk, which was sized for the worker `sized_for`, is sent to `worker`.
     pub(crate) fn hand_out(
         &mut self,
         (worker, sized_for): (usize, usize),
@@ -282,8 +266,7 @@ impl MasterState {
         self.tasks.dispatch(worker, (first, count), attempts, SentChunk { payload, count, sized_for }, now);
     }
 
-    /// Records the result of some tasks of a chunk. The rank `by` computed it, and `worker` sent it to rank 0. Returns the value of
-    /// [`TaskTable::done`].
+    /// Records a result that the rank `by` has computed and `worker` has sent to rank 0. Returns the value of [`TaskTable::done`].
     pub(crate) fn take_result(
         &mut self,
         [worker, by]: [usize; 2],
@@ -308,16 +291,15 @@ impl MasterState {
         Some((outstanding, is_last))
     }
 
-    /// Releases the bytes of a chunk within the limit of bytes between the source and the sink. A second copy occupies none, because it shares the
-    /// encoded tasks with the original.
+    /// Releases the bytes of a chunk within the limit of bytes between the source and the sink. A second copy of a chunk shares the
+    /// encoded tasks with the original, so it occupies none.
     pub(super) fn window_returns(&mut self, chunk: &Sent) {
         if !chunk.is_copy {
             self.window.returned(chunk.kept.payload.len());
         }
     }
 
-    /// Adds a result to the statistics of the rank `by`, which computed it, to the message statistics, and to the measurements of the chunk size
-    /// policy. `is_last` is true if the result completes its chunk.
+    /// Counts a result that the rank `by` has computed. `is_last` is true if the result completes its chunk.
     pub(crate) fn count_result(
         &mut self,
         done: &ResultHeader,
@@ -336,26 +318,26 @@ impl MasterState {
         self.sizes.done(&ChunkDone { worker, tasks, sum, squares, elapsed }, is_last);
     }
 
-    /// Handles the report of a rank that its worker is ready. `warm_up` is the duration of the worker's creation.
     pub(crate) fn join(&mut self, rank: usize, warm_up: Duration) -> Joined {
         self.reports[rank].warm_up = warm_up;
         if self.workers().state_of(rank) != WorkerState::Expected {
             return Joined::Again;
         }
-        // Rank 0 counts as a rank that runs tasks even before its own worker is created.
+        // Rank 0 counts as a rank that runs tasks even before its own worker (user code) is created.
         let expected = self.computes && self.workers().state_of(0) == WorkerState::Expected;
         if !self.tasks.join(rank, expected.into()) {
             self.sizes.leave(rank);
             return Joined::Parked;
         }
-        // A sub-master is not reported to the policy for chunk sizes, because it runs no tasks.
+        // A sub-master runs no tasks, so the policy for chunk sizes does not know it.
         if !self.groups.is_leader(rank) {
             self.sizes.join(rank);
         }
         Joined::Works
     }
 
-    /// Parks ranks (they get no more tasks) and wakes ranks, until as many run tasks as were decided. Returns the ranks that have to be notified.
+    /// Parks ranks (which then get no tasks) and wakes ranks, until as many run tasks as were decided. Returns the ranks to be
+    /// notified.
     pub(crate) fn adjust_workers(&mut self) -> Change {
         if self.ending {
             return Change::default();
@@ -371,7 +353,6 @@ impl MasterState {
         change
     }
 
-    /// Returns the ranks other than 0 that can become sub-masters or their members.
     pub(crate) fn splittable(&self) -> Vec<usize> {
         let takes_part = |&r: &usize| {
             let state = self.workers().state_of(r);
@@ -380,36 +361,32 @@ impl MasterState {
         (1..self.reports.len()).filter(takes_part).collect()
     }
 
-    /// Makes `count` of these `ranks` sub-masters, which run no tasks any more, and the others their members. Returns the orders that rank 0 has to
-    /// send to the sub-masters.
+    /// Divides `ranks` into `count` groups. The first rank of each group becomes a sub-master and runs no more tasks. Returns the
+    /// orders for them.
     pub(crate) fn split(&mut self, ranks: &[usize], count: usize) -> Vec<(usize, Lead)> {
         let orders = self.groups.split(self.tasks.workers_mut(), ranks, count);
         orders.iter().for_each(|&(leader, _)| self.sizes.leave(leader));
         orders
     }
 
-    /// Returns true if the result of this task from the journal may be passed on now, within the limit of bytes between the source and the sink.
+    /// Returns true if the result of this task from the journal fits into the limit of bytes between the source and the sink.
     pub(crate) fn may_replay(&self, task: u64) -> bool {
         let at_once = self.results.is_due(task) && self.undelivered.0 == 0;
         at_once || self.window.room(self.in_flight()) > 0
     }
 
-    /// Returns the member of the sub-master `leader` by whose speed the next chunk is sized.
     pub(crate) fn next_member(&mut self, leader: usize) -> Option<usize> {
         self.groups.next_member(self.tasks.workers(), leader)
     }
 
-    /// Makes the members of a lost sub-master workers of rank 0. Returns the orders that rank 0 has to send to these members.
     pub(crate) fn adopt(&mut self, leader: usize) -> Vec<(usize, Attach)> {
         self.groups.adopt(self.tasks.workers_mut(), leader)
     }
 
-    /// Releases the members of all sub-masters at the end of the run. Returns these members.
     pub(crate) fn dissolve(&mut self) -> Vec<usize> {
         self.groups.dissolve(self.tasks.workers_mut())
     }
 
-    /// Removes the sub-masters whose members are all gone, and returns them.
     pub(crate) fn take_deserted(&mut self) -> Vec<usize> {
         let MasterState { groups, tasks, .. } = self;
         groups.take_deserted(|rank| tasks.workers().is_ignored(rank))

@@ -36,7 +36,7 @@ pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 /// Consecutive tasks that no rank holds: they were drawn from the source and not dispatched, or they were requeued.
 #[derive(Debug)]
 pub(crate) struct PendingTasks {
-    /// Number of the first task; the others have the following numbers.
+    /// Number of the first task; the other tasks have consecutive numbers.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
     /// Failed attempts, which are the same for each of the tasks.
@@ -69,7 +69,6 @@ pub(crate) struct OutstandingChunk<K> {
     pub(crate) since: Duration,
     /// True if the time of the round trip can be measured: the worker held no other chunk at the dispatch, and has sent no results of this one yet.
     pub(crate) alone: bool,
-    /// True if the chunk is a second copy of a chunk of another worker.
     pub(crate) is_copy: bool,
     /// True if a second copy of the chunk was made, or the chunk is itself one.
     pub(crate) has_copy: bool,
@@ -87,7 +86,6 @@ pub(crate) struct TaskTable<K> {
     tries: u32,
     /// Number of ranks that should run tasks.
     target: usize,
-    /// Requeued tasks, oldest first.
     back: VecDeque<PendingTasks>,
     outstanding: BTreeMap<u64, OutstandingChunk<K>>,
     copies: SecondCopies,
@@ -101,15 +99,14 @@ pub(crate) struct TaskTable<K> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TaskCounts {
-    /// Number of tasks that have ended, with a result or as failed tasks, and number of the failed ones.
+    /// Number of tasks that have ended with a result or as failed tasks.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
     /// Number of times that a task was tried again, after an error of the task or the death of a rank in it.
     pub(crate) retried: u64,
-    /// Number of tasks that were requeued because their worker was lost.
     pub(crate) again: u64,
     pub(crate) chunks: u64,
-    /// Number of dispatched second copies, and number of tasks whose result came from a second copy.
+    /// Number of dispatched second copies of chunks; `ended_in_copies` counts the tasks whose result came from a second copy.
     pub(crate) copies: u64,
     pub(crate) ended_in_copies: u64,
     /// Number of results dropped because their sender does not hold the chunk any more.
@@ -117,7 +114,6 @@ pub(crate) struct TaskCounts {
 }
 
 impl<K> TaskTable<K> {
-    /// Creates the table of tasks and ranks for `size` ranks, of which none has joined the farm.
     pub(crate) fn new(size: usize, retries: u32) -> Self {
         TaskTable {
             workers: WorkerTable::new(size),
@@ -159,8 +155,8 @@ impl<K> TaskTable<K> {
         works
     }
 
-    /// Parks ranks (they get no more tasks) and wakes ranks, so that as many ranks run tasks as should. Has to be called when that number has
-    /// changed, when ranks have joined or are lost, and when tasks have failed: another rank is woken if the only active rank should not run a
+    /// Parks ranks (they get no more tasks) and wakes ranks. Must be called when the intended number of active ranks has changed,
+    /// when ranks have joined or are lost, and when tasks have failed: another rank is woken if the only active rank should not run a
     /// requeued task. `seconds` returns the time of a task on a rank, if it is known.
     pub(crate) fn adjust_active(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let workers = &self.workers;
@@ -189,7 +185,6 @@ impl<K> TaskTable<K> {
         self.waiting
     }
 
-    /// Returns the number of dispatched tasks without a result.
     pub(crate) fn out(&self) -> u64 {
         self.out
     }
@@ -199,9 +194,8 @@ impl<K> TaskTable<K> {
         self.out == 0 && self.back.is_empty()
     }
 
-    /// Takes the oldest requeued tasks that `worker` may run, at most `most` of them.
-    ///
-    /// A rank gets a task that failed on it only if no other rank is active (gets tasks) or parked (could get tasks again).
+    /// Takes requeued tasks for `worker`. A rank gets a task that failed on it only if no other rank is active (gets tasks) or parked
+    /// (could get tasks again).
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks> {
         let alone = self.workers.is_alone(worker);
         let suits = |p: &PendingTasks| match p.attempts.is_suspect() {
@@ -231,7 +225,7 @@ impl<K> TaskTable<K> {
             && self.back.iter().any(waits)
     }
 
-    /// Removes and returns tasks that no rank may run any more, because ranks may have died in them.
+    /// Takes tasks that no rank may run any more, because ranks may have died in them.
     pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks> {
         let is_hopeless = |p: &PendingTasks| p.attempts.is_suspect() && self.is_hopeless(p.attempts);
         let at = if self.deaths.last > 0 { self.back.iter().position(is_hopeless)? } else { return None };
@@ -240,14 +234,14 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run tasks in which ranks may have died. `attempts` are the failed attempts of the tasks. If `idle` is true, the
-    /// chunks that `worker` holds do not count.
+    /// Returns true if `worker` may run tasks with these failed attempts, some of which may be deaths of ranks. If `idle` is true,
+    /// the chunks that `worker` holds do not count.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// Returns true if no worker may run tasks with these failed attempts (errors of the tasks, or deaths of ranks in them), now or later.
+    /// Returns true if no worker may run tasks with these failed attempts (errors of the tasks, or deaths of ranks), now or later.
     fn is_hopeless(&self, attempts: Attempts) -> bool {
         attempts.is_hopeless(self.tries, self.workers.others())
     }
@@ -291,7 +285,6 @@ impl<K> TaskTable<K> {
         id
     }
 
-    /// Adds a dispatched chunk to the outstanding chunks, under the next free number.
     fn insert(&mut self, chunk: OutstandingChunk<K>) {
         self.next_id += 1;
         self.out += u64::from(chunk.count);
@@ -327,7 +320,7 @@ impl<K> TaskTable<K> {
         self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
-    /// Counts the arrival of a result. Returns the tasks of the result if they are needed, otherwise `None`.
+    /// Returns the tasks of an arrived result; `None` if the result is not needed, because the tasks have another one.
     fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
         if !is_needed {
             self.counts.stale += 1;
@@ -337,7 +330,6 @@ impl<K> TaskTable<K> {
         Some(chunk)
     }
 
-    /// Puts tasks back that failed or whose worker was lost, so that they are dispatched again.
     pub(crate) fn requeue(&mut self, pending: PendingTasks) {
         if pending.tasks.len() > 0 {
             self.waiting += pending.tasks.len() as u64;
@@ -350,8 +342,7 @@ impl<K> TaskTable<K> {
         self.counts.failed += failed;
     }
 
-    /// Takes all chunks from `worker` and changes its state to `state`. Returns the chunks, oldest first; the caller has to
-    /// [requeue](TaskTable::requeue) their tasks.
+    /// Takes all chunks from `worker`. Returns them, oldest first; the caller has to [requeue](TaskTable::requeue) their tasks.
     pub(crate) fn lose(&mut self, worker: usize, state: WorkerState) -> Vec<OutstandingChunk<K>> {
         self.workers.set(worker, state);
         self.workers.forget(worker);
@@ -360,8 +351,8 @@ impl<K> TaskTable<K> {
         self.take_from(&ids)
     }
 
-    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, whose member has held them and is lost. Returns the chunks like
-    /// [`lose`](TaskTable::lose).
+    /// Takes the chunks with the numbers `ids` from the sub-master `leader`, whose lost member has held them. The caller has to
+    /// requeue their tasks.
     pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<OutstandingChunk<K>> {
         let its = |id: &u64| self.outstanding.get(id).is_some_and(|g| g.worker == leader);
         let ids: Vec<u64> = ids.iter().copied().filter(its).collect();
@@ -378,13 +369,11 @@ impl<K> TaskTable<K> {
         lost
     }
 
-    /// Drops all requeued tasks, because no more results are needed.
     pub(crate) fn drop_waiting(&mut self) {
         self.back.clear();
         self.waiting = 0;
     }
 
-    /// Describes how many tasks have ended, are dispatched or are requeued, for error and log messages.
     pub(crate) fn describe(&self) -> String {
         let needed = || self.outstanding.values().filter(|chunk| !chunk.superseded);
         let mut text = format!(

@@ -1,13 +1,12 @@
-//! Measured times of tasks on each rank.
+//! Measured times of tasks on each rank, by which the farm chooses chunks for second copies, and predicts the number of tasks that
+//! end before a time limit.
 
 use std::time::Duration;
 
-/// Times of tasks by rank, by which the farm chooses chunks for second copies, and predicts the number of tasks that end before a time limit.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Seconds for a task on each rank: a moving average in which the last result counts half.
+    /// Moving average of the seconds for a task, by rank; the last result counts half.
     pub(super) seconds_per_task: Vec<Option<f64>>,
-    /// By rank: arrival time of the last result that the rank sent.
     pub(super) last_result: Vec<Duration>,
 }
 
@@ -16,7 +15,7 @@ impl Pace {
         Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
     }
 
-    /// Records a result of `count` tasks that took `seconds`. The rank `by` computed it, and `worker` sent it to rank 0.
+    /// Records the time of `count` tasks. The rank `by` has computed them, and `worker` has sent their result to rank 0.
     pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
         let last = seconds / f64::from(count.max(1));
         for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
@@ -26,7 +25,7 @@ impl Pace {
         self.last_result[worker] = now;
     }
 
-    /// Returns the seconds for a task on a rank: the measured ones or, without any, the mean over all ranks.
+    /// Returns the seconds of a task on the rank; without a measurement there, the mean over all ranks.
     pub(crate) fn estimate(&self, rank: usize) -> Option<f64> {
         self.seconds_per_task[rank].or_else(|| {
             let known: Vec<f64> = self.seconds_per_task.iter().flatten().copied().collect();

@@ -12,7 +12,7 @@ use super::copied_chunks::Pair;
 use super::{MasterState, OutstandingChunk, TaskTable, WorkerState};
 
 impl<K: Clone> TaskTable<K> {
-    /// Creates a second copy of the chunk `id` for `worker`. Returns the copy, or `None` if no copy is allowed.
+    /// Creates a second copy of the chunk `id` for `worker`; `None` if no copy is allowed.
     pub(crate) fn give_copy(&mut self, id: u64, worker: usize, now: Duration) -> Option<OutstandingChunk<K>> {
         if worker == 0 && !self.rank_0_may_copy() {
             return None;
@@ -119,13 +119,11 @@ impl<K> TaskTable<K> {
         self.deaths.last == 0 && self.counts.again == 0
     }
 
-    /// Returns the number of tasks that `worker` holds.
     pub(crate) fn tasks_of(&self, worker: usize) -> u64 {
         let held = self.outstanding.values().filter(|chunk| chunk.worker == worker);
         held.map(|chunk| u64::from(chunk.count)).sum()
     }
 
-    /// Returns the worker that holds chunk `id`.
     pub(crate) fn holder(&self, id: u64) -> Option<usize> {
         self.outstanding.get(&id).map(|chunk| chunk.worker)
     }
@@ -144,8 +142,8 @@ fn is_copyable<K>(chunk: &OutstandingChunk<K>) -> bool {
     !chunk.has_copy && !chunk.attempts.is_suspect()
 }
 
-/// Returns the open tasks of a chunk that has no entry in [`SecondCopies`]: `tasks` if the chunk was never copied, and none if all tasks have ended
-/// in the copy.
+/// Returns the open tasks of a chunk without an entry in [`SecondCopies`]: `tasks` if the chunk was never copied, and none if all its
+/// tasks have ended in the copy.
 fn only_tasks<K>(chunk: &OutstandingChunk<K>, tasks: Range<u64>) -> Vec<Range<u64>> {
     if chunk.has_copy { Vec::new() } else { vec![tasks] }
 }

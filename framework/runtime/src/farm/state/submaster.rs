@@ -15,17 +15,13 @@ const PER_BUNDLE: usize = 8;
 pub(crate) struct SubmasterState<K, R> {
     workers: WorkerTable,
     members: Vec<usize>,
-    /// Chunks that are not sent to a member yet, in the order of arrival.
     stock: VecDeque<(ChunkHeader, K)>,
     outstanding: BTreeMap<u64, (usize, ChunkHeader, K)>,
-    /// Results of members that have not been sent to the master yet.
     results: Vec<R>,
-    /// Number of chunks that a member may hold in addition to the running one.
     ahead: u32,
 }
 
 impl<K: Clone, R> SubmasterState<K, R> {
-    /// Creates the state of a sub-master among `size` ranks; no member has joined yet.
     pub(crate) fn new(size: usize, members: Vec<usize>) -> Self {
         let mut workers = WorkerTable::new(size);
         (0..size)
@@ -39,7 +35,6 @@ impl<K: Clone, R> SubmasterState<K, R> {
         &self.workers
     }
 
-    /// Returns the members, including lost ones.
     pub(crate) fn members(&self) -> &[usize] {
         &self.members
     }
@@ -50,17 +45,14 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Sets the number of chunks that a member may hold in addition to the running one.
     pub(crate) fn set_ahead(&mut self, ahead: u32) {
         self.ahead = ahead;
     }
 
-    /// Adds a chunk from the master to the chunks that no member holds.
     pub(crate) fn take(&mut self, header: ChunkHeader, kept: K) {
         self.stock.push_back((header, kept));
     }
 
-    /// Removes and returns the next chunk for a member, with the number of the member.
     pub(crate) fn dispatch(&mut self) -> Option<(usize, ChunkHeader, K)> {
         // A chunk whose rank must hold no other chunk is sent to a member without chunks. All later chunks wait until there is such a member.
         let alone = self.stock.front()?.0.alone;
@@ -74,12 +66,12 @@ impl<K: Clone, R> SubmasterState<K, R> {
         Some((member, header, kept))
     }
 
-    /// Returns true if an active member holds no chunk.
     pub(crate) fn somebody_is_idle(&self) -> bool {
         self.workers.next_requesting(0).is_some()
     }
 
-    /// Records results of the next `count` tasks of the chunk `id`. Returns false and drops the results if `member` no longer holds the chunk.
+    /// Records results of the next `count` tasks of the chunk `id`. Returns false and drops the results if `member` no longer holds
+    /// the chunk.
     pub(crate) fn done(&mut self, member: usize, (id, count): (u64, u32), result: R) -> bool {
         let Some((_, header, _)) =
             self.outstanding.get_mut(&id).filter(|outstanding| outstanding.0 == member)
@@ -98,15 +90,14 @@ impl<K: Clone, R> SubmasterState<K, R> {
         true
     }
 
-    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and there is no chunk for
-    /// it.
+    /// Returns true if the collected results have to be sent to the master: there are enough of them, or a member is idle and there
+    /// is no chunk for it.
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.workers.working() / PER_BUNDLE).max(1);
         self.results.len() >= enough
             || (!self.results.is_empty() && self.stock.is_empty() && self.somebody_is_idle())
     }
 
-    /// Removes and returns the collected results, to be sent to the master.
     pub(crate) fn deliver(&mut self) -> Vec<R> {
         std::mem::take(&mut self.results)
     }
@@ -120,8 +111,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Records the death of a member. Returns its chunks in the order in which they were sent to it, for the master, which has to find the task of
-    /// which the member died.
+    /// Records the death of a member. Returns its chunks in the order in which they were sent to it, for the master, which has to
+    /// find the task of which the member died.
     pub(crate) fn lose(&mut self, member: usize) -> Vec<ChunkHeader> {
         self.workers.set(member, WorkerState::Dead);
         self.chunks_of(member).into_iter().map(|(header, _)| header).collect()
@@ -143,12 +134,11 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Returns the number of chunks that the sub-master or its members hold, plus the number of results that were not sent to the master.
+    /// Returns the number of chunks that the sub-master or its members hold, plus the number of results not yet sent to the master.
     pub(crate) fn holds(&self) -> usize {
         self.stock.len() + self.outstanding.len() + self.results.len()
     }
 
-    /// Returns true if all members are dead.
     pub(crate) fn is_deserted(&self) -> bool {
         self.members.iter().all(|&rank| self.workers.state_of(rank) == WorkerState::Dead)
     }

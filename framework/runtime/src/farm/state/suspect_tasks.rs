@@ -17,14 +17,13 @@ const SINGLED_OUT: u32 = 4096;
 /// Consecutive tasks of a dead rank's chunk that are suspected of the death to the same degree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Index of the chunk in the list of the chunks that the dead rank held.
     pub(crate) chunk: usize,
     /// Positions of the tasks in the chunk, from 0.
     pub(crate) places: Range<u32>,
     pub(crate) blame: Blame,
 }
 
-/// Assesses the tasks of a dead rank as the cause of its death. `chunks` are those that the rank held, in the order in which it ran them.
+/// `chunks` are the chunks that the dead rank held, in the order in which it ran them.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {
@@ -77,7 +76,7 @@ impl<K> TaskTable<K> {
         self.deaths.last = self.deaths.last.max(deaths);
     }
 
-    /// Handles the loss of a rank that held `chunks`. Returns its tasks with their updated failed attempts. The caller has to [requeue the
+    /// Returns the tasks of a lost rank, which held `chunks`, with their updated failed attempts. The caller has to [requeue the
     /// tasks](TaskTable::requeue) before it calls [`clear_suspicions`](TaskTable::clear_suspicions).
     pub(crate) fn assess_death(
         &mut self,
@@ -91,8 +90,8 @@ impl<K> TaskTable<K> {
         judged.collect()
     }
 
-    /// Clears the suspicion of tasks if the last death has shown which task killed the rank for whose death they are suspected. Rank 0 still runs
-    /// these tasks only if no other rank can.
+    /// Clears the suspicion of tasks once the last death has shown which task killed the rank for whose death they are suspected.
+    /// Rank 0 still runs the cleared tasks only if no other rank can.
     pub(crate) fn clear_suspicions(&mut self) {
         let explained = std::mem::take(&mut self.deaths.explained);
         for pending in &mut self.back {

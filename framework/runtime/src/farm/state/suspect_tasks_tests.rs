@@ -26,7 +26,6 @@ fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
     }
 }
 
-/// Returns which tasks of a dead rank are blamed for its death: the index of their chunk, their positions in it, and the degree of blame.
 fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Blame)> {
     blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
 }
@@ -85,17 +84,15 @@ struct World {
     dice: Dice,
     master: TaskTable<Vec<u64>>,
     deadly: BTreeSet<u64>,
-    /// Tasks that kill every rank that runs them, and have already killed one.
+    /// Deadly tasks (tasks that kill every rank that runs them) that have already killed one rank.
     killed: BTreeSet<u64>,
     drawn: u64,
     total: u64,
-    /// By rank: the chunks that the rank holds, each with its number and tasks.
     held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
     done: BTreeSet<u64>,
     failed: BTreeSet<u64>,
     deaths: usize,
     flight_records: bool,
-    /// True if second copies of chunks are sent to idle workers.
     copies: bool,
 }
 
@@ -125,12 +122,13 @@ impl World {
         }
     }
 
-    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task (one that kills every rank that runs it).
+    /// Lets a rank complete tasks of its oldest chunk, or die if the chunk contains a deadly task (one that kills every rank that
+    /// runs it).
     fn work(&mut self, rank: usize) {
         let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
         let (id, tasks) = chunks[0].clone();
         if rank == 0 && self.master.superseded(0, id).is_some() {
-            // The tasks of the chunk have ended in another copy, so rank 0 drops the chunk before it runs any of them.
+            // Tasks that have ended in another copy of the chunk need not run, so rank 0 drops the chunk.
             chunks.remove(0);
             assert!(self.master.done(0, id, tasks.len() as u32).is_none());
             return;
@@ -142,7 +140,6 @@ impl World {
             self.deadly.retain(|task| !tasks.contains(task));
         }
         let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
-            // The rank completes all tasks of the chunk, or only the first ones.
             let count = 1 + self.dice.below(tasks.len());
             let (tasks, rest) = tasks.split_at(count);
             if rest.is_empty() {
@@ -201,7 +198,6 @@ impl World {
         }
     }
 
-    /// Sends a second copy of a random outstanding chunk to an idle worker.
     fn copy(&mut self, size: usize) {
         let workers = self.master.workers();
         let is_idle =

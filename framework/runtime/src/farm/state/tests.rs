@@ -24,7 +24,6 @@ impl Dice {
     }
 }
 
-/// Chunk that a worker holds, or whose result is under way.
 #[derive(Clone)]
 struct Held {
     id: u64,
@@ -39,12 +38,9 @@ struct World {
     drawn: u64,
     total: u64,
     held: Vec<Held>,
-    /// Number of times that each task has ended.
     ended: Vec<u32>,
-    /// Number of failed attempts of each task.
     tried: Vec<u32>,
     retries: u32,
-    /// True if second copies of chunks are sent to idle workers.
     copies: bool,
 }
 
@@ -91,7 +87,6 @@ impl World {
         }
     }
 
-    /// Sends a second copy of a random outstanding chunk to an idle worker.
     fn copy(&mut self) {
         if self.held.is_empty() {
             return;
@@ -109,14 +104,13 @@ impl World {
         self.held.push(Held { id: copy.id, worker, tasks, attempt: copy.attempts.failed });
     }
 
-    /// Delivers the result of a random worker, which may be a lost one.
+    /// Delivers the result of a random worker, which may be a lost one, whose results must be ignored.
     fn answer(&mut self) {
         if self.held.is_empty() {
             return;
         }
         let at = self.dice.below(self.held.len());
         let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
-        // The worker returns results of all tasks of the chunk, or only of the first ones.
         let count = 1 + self.dice.below(tasks.len());
         let mut tasks = tasks;
         let rest = tasks.split_off(count);
@@ -171,7 +165,7 @@ impl World {
         }
     }
 
-    /// Parks ranks (they get no more tasks) and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
+    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);
@@ -204,14 +198,12 @@ impl World {
                         assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
-                // In this case of the random event a rank dies, which may be any rank except rank 0.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {
                         self.lose(rank, WorkerState::Dead);
                     }
                 }
-                // A worker stops answering, or a worker that counts as possibly dead sends a message again.
                 20 => {
                     let rank = self.dice.below(size);
                     match self.master.workers().state_of(rank) {
@@ -243,7 +235,6 @@ fn every_task_ends_once_despite_deaths_and_failures() {
         let failed = world.tried.iter().filter(|&&n| n == retries + 1).count() as u64;
         assert_eq!((counts.ended, counts.failed), (total, failed), "seed {seed}");
         assert_eq!(world.master.waiting(), 0);
-        // Late results of lost workers are ignored.
         while !world.held.is_empty() {
             world.answer();
         }

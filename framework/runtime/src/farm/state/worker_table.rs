@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 
 use armature_planner::farm::WorkerCount;
 
-/// State of a rank, as its master sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerState {
-    /// The rank has not joined the farm yet.
     Expected,
-    /// The rank gets tasks.
     Active,
     /// The rank gets no tasks, because the farm is faster with fewer workers; it finishes the chunks that it holds.
     Parked,
@@ -22,14 +19,13 @@ pub(crate) enum WorkerState {
     Suspected,
     /// The process of the rank has ended, or the rank has sent no message for longer than the limit.
     Dead,
-    /// The rank has sent its statistics and left the farm.
     Left,
 }
 
 /// Value in place of the number of chunks per worker, for a rank that must get no further chunks.
 const NEVER: u32 = u32::MAX;
 
-/// Ranks that are parked (get no more tasks) or woken by a decision about the number of workers, and have to be notified.
+/// Ranks that a decision about the number of workers parks (they get no more tasks) or wakes, and that have to be notified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) parked: Vec<usize>,
@@ -48,7 +44,7 @@ pub(crate) struct WorkerTable {
     span: Vec<u32>,
     /// Active ranks, each with the number of chunks that it holds per worker, sorted by that number.
     requesting: BTreeSet<(u32, usize)>,
-    /// Number of workers of all active ranks, including the members of sub-masters.
+    /// Number of workers on all active ranks (those that get tasks); the members of sub-masters count.
     capacity: usize,
     parked: usize,
 }
@@ -75,12 +71,12 @@ impl WorkerTable {
         matches!(self.state[rank], WorkerState::Dead | WorkerState::Suspected | WorkerState::Left)
     }
 
-    /// Returns the number of ranks that get tasks (active ranks); a sub-master counts as one rank.
+    /// Returns the number of active ranks (which get tasks); a sub-master counts as one.
     pub(crate) fn working(&self) -> usize {
         self.requesting.len()
     }
 
-    /// Returns the number of workers of the ranks that get tasks (active ranks); a sub-master counts with its members.
+    /// Returns the number of workers on active ranks (which get tasks); a sub-master counts with its members.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -95,14 +91,14 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running one.
+    /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running
+    /// one.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
         let stock = if span > 1 { span / 4 } else { 0 };
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
-    /// Sets the number of workers that a rank supplies with chunks: its members, or 1.
     pub(crate) fn set_capacity(&mut self, rank: usize, span: u32) {
         let state = self.state[rank];
         self.remove(rank);
@@ -124,7 +120,6 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the number of workers on ranks other than 0 that have joined the farm or may still join.
     pub(super) fn others(&self) -> usize {
         let workers = |rank| match self.state_of(rank) {
             WorkerState::Active => self.span(rank),
@@ -138,12 +133,10 @@ impl WorkerTable {
         self.state.len()
     }
 
-    /// Returns the number of workers that a rank supplies with chunks: its members if it is a sub-master, otherwise 1.
     pub(crate) fn span(&self, rank: usize) -> usize {
         self.span[rank] as usize
     }
 
-    /// Returns true if a rank has more than one worker: it is a sub-master with several members.
     pub(super) fn is_leader(&self, rank: usize) -> bool {
         self.span[rank] > 1
     }
@@ -157,7 +150,6 @@ impl WorkerTable {
         }
     }
 
-    /// Sets the number of chunks of a rank to zero.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
     }
@@ -166,7 +158,7 @@ impl WorkerTable {
         self.parked
     }
 
-    /// Returns true if no rank is parked (waits without tasks) and no rank other than `rank` is active (gets tasks).
+    /// Returns true if no rank except `rank` is active (gets tasks) or parked (waits without tasks).
     pub(super) fn is_alone(&self, rank: usize) -> bool {
         self.parked == 0 && self.working() == usize::from(self.state[rank] == WorkerState::Active)
     }
@@ -175,7 +167,6 @@ impl WorkerTable {
         self.held[rank]
     }
 
-    /// Returns the ranks that hold chunks, except rank 0.
     pub(crate) fn holders(&self) -> impl Iterator<Item = usize> {
         self.held.iter().enumerate().skip(1).filter(|&(_, held)| *held > 0).map(|(rank, _)| rank)
     }
@@ -237,14 +228,13 @@ impl WorkerTable {
         }
     }
 
-    /// Returns the active ranks other than 0 that hold at most `ahead` chunks per worker, in the order in which they get chunks: those with the
-    /// fewest chunks per worker first.
+    /// Returns the ranks that may get a chunk, because they hold at most `ahead` chunks per worker; those with the fewest come first.
+    /// Rank 0 is left out.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
         fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
     }
 
-    /// Returns the first of the ranks that request chunks, in the order of [`requesting`](WorkerTable::requesting).
     pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
         self.requesting(ahead).next()
     }

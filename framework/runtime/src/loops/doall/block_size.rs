@@ -1,5 +1,5 @@
-//! Block size of a DOALL loop: number of units that a rank computes in one call of user code. Between two blocks, the rank processes messages (a
-//! *hook*).
+//! Block size of a DOALL loop: number of units (rows or indices) that a rank computes in one call of user code. Between two blocks, the rank
+//! processes messages (a *hook*).
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ const TARGET: f64 = 8e-3;
 /// Maximum duration of a block in seconds, for kernels that are faster in larger blocks. Block sizes double, so the first size whose blocks exceed
 /// [`TARGET`] takes up to twice that.
 const LONGEST: f64 = 2.0 * TARGET;
-/// Minimum duration in seconds of the shrinking blocks at the end of a pass: with shorter blocks, the data that all units share would be read too
-/// often. A rank that has only two such blocks left is not asked for an early report (`SOON` of the planner) when another rank runs out of units.
+/// Minimum duration in seconds of the shrinking blocks at the end of a pass: with shorter blocks, the data that all units (rows or indices)
+/// share would be read too often. A rank that has only two such blocks left is not asked for an early report (`SOON` of the planner) when
+/// another rank runs out of units.
 const SHORTEST: f64 = TARGET / 8.0;
-/// Minimum number of blocks into which the rank's remaining units are divided, because later units may take longer, and because at the end of a pass
-/// other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to [`FEWEST_PARTS`].
+/// Minimum number of blocks into which the rank's remaining units (rows or indices) are divided, because later units may take longer, and
+/// because at the end of a pass other ranks wait for a rank's last block. If blocks have a high fixed cost, the number falls to
+/// [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units, the pass
-/// has about `n` times this constant blocks. The constant approximates the logarithm of the quotient of the
-/// number of units and the smallest block size.
+/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units (rows or indices), the pass has about `n`
+/// times this constant blocks. The constant approximates the logarithm of the quotient of the number of units and the smallest block size.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// Minimum duration of a block at the end of a pass, as a multiple of the fixed cost that the kernel (user code of the loop) has per block.
 const DEAR: f64 = 4.0;
-/// Weight of the last block (units of one call of user code) in the estimate of the time of a unit.
+/// Weight of the last block (rows or indices of one call of user code) in the estimate of the time of a unit.
 const SHARE: f64 = 0.25;
 /// Maximum fraction of a block's time that the fixed cost per block of the kernel (user code of the loop) may take.
 const WORTH: f64 = 0.03;
 /// Number of rounds of trials before the first choice of a block size. Each round tries every size once, so that a temporary slowdown of the machine
 /// affects all sizes. The fastest of the blocks of a size counts, because other programs can only slow a block down.
 const ROUNDS: u32 = 3;
-/// Number of blocks between the first choice of a block size and the next round of trials. It doubles with each choice.
+/// Number of blocks between the first choice of a block size and the next round of trials; doubled with each choice.
 const REVIEW: u64 = 64;
 
 /// Chooses the block size from the measured times of blocks.
@@ -39,33 +40,31 @@ const REVIEW: u64 = 64;
 /// rarely, to correct a choice that was made while the machine was slow.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSize {
-    /// Block size (units per call of user code) that the user has set.
     set: Option<u64>,
     size: u64,
-    /// Block sizes (units per call of user code) that were tried, in ascending order.
+    /// Block sizes (rows or indices per call of user code) that were tried, in ascending order.
     candidates: Vec<Candidate>,
     /// Index of the block size that is tried now; `None` between rounds of trials.
     trying: Option<usize>,
     /// Number of rounds of trials (each block size is tried once per round) that remain before the next choice of a block size.
     rounds: u32,
-    /// Number of blocks computed since the block size was last chosen, and number of blocks after which sizes are tried again.
+    /// Number of blocks (calls of user code) since the block size was last chosen; `review` is the number after which sizes are tried
+    /// again.
     done: u64,
     review: u64,
-    /// Block size (units per call of user code) that was chosen last.
     chosen: Option<u64>,
     /// Latest estimate of the seconds that a unit (row or index) takes; `None` before the first block.
     unit: Option<f64>,
-    /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units, as estimated at the last choice of a block size.
+    /// Fixed cost of a block (call of user code) in seconds, in addition to the time of its units (rows or indices), as estimated at the last
+    /// choice of a block size.
     fixed: f64,
-    /// Largest number of units (rows or indices) that the rank has ever had left to compute.
     most: u64,
 }
 
-/// Block size (units per call of user code) that was tried, with the measured times of its last blocks.
+/// A block size (rows or indices per call of user code) with the measured times of its last blocks.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     size: u64,
-    /// Seconds per unit (row or index) in each of the last blocks of this size.
     unit_times: [f64; ROUNDS as usize],
     next: usize,
 }
@@ -80,19 +79,17 @@ impl Candidate {
         self.next = (self.next + 1) % self.unit_times.len();
     }
 
-    /// Returns the seconds per unit (row or index) in the fastest of the last blocks of this size.
     fn unit(&self) -> f64 {
         self.unit_times.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns the seconds that a block of this size takes at the speed of the fastest of its last blocks.
     fn block(&self) -> f64 {
         self.size as f64 * self.unit()
     }
 }
 
 impl BlockSize {
-    /// Creates the choice of a block size (units per call of user code). A size `set` by the user stays fixed.
+    /// Creates the choice of the block size (rows or indices per call of user code). A size `set` by the user is not changed.
     pub(super) fn new(set: Option<u64>) -> Self {
         BlockSize {
             set,
@@ -109,12 +106,13 @@ impl BlockSize {
         }
     }
 
-    /// Returns the block size that is used except at the end of a pass, where blocks shrink with the number of remaining units.
+    /// Returns the block size that is used except at the end of a pass, where blocks shrink with the number of remaining units (rows or
+    /// indices).
     pub(super) fn usual(&self) -> u64 {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// Returns the number of units in the next block, for a rank that has `left` units left to compute.
+    /// Returns the number of units (rows or indices) in the next block, for a rank that has `left` units left to compute.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -122,7 +120,8 @@ impl BlockSize {
         self.most = self.most.max(left);
         let parts = self.parts();
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
-            // A block of the size to be tried next would have more than the permitted fraction of the rank's units, so the round of trials ends.
+            // A block of the size to be tried next would have more than the permitted fraction of the rank's units (rows or indices), so the
+            // round of trials ends.
             self.end_round();
         }
         let least =
@@ -130,24 +129,23 @@ impl BlockSize {
         self.size.min(left.div_ceil(parts).max(least)).max(1)
     }
 
-    /// Returns the smallest number of blocks into which the remaining units may be divided. More blocks distribute work better; the number is
-    /// limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
+    /// Returns the smallest number of blocks into which the remaining units (rows or indices) may be divided. More blocks distribute work
+    /// better; the number is limited so that the fixed costs of all blocks in a pass stay below the fraction [`WORTH`] of the pass.
     fn parts(&self) -> u64 {
         let pass = self.unit.unwrap_or(0.0) * self.most as f64;
         let blocks = WORTH * pass / self.fixed;
-        // Without a fixed cost per block, the quotient above is infinity or NaN.
+        // If blocks have no fixed cost, the quotient `blocks / BLOCKS_OF_PARTS` is infinity or NaN.
         if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
-    /// Records that the rank has computed a block of `units` units in the time `took`.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
         if self.set.is_some() || units == 0 {
             return;
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // A block smaller than the usual size, as at the end of a pass, is a poor measurement for blocks of the usual size. It only serves to
-            // detect that units have become much slower.
+            // A block smaller than the usual size, as at the end of a pass, is a poor measurement for blocks of the usual size. It only serves
+            // to detect that units (rows or indices) have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -168,7 +166,7 @@ impl BlockSize {
         }
     }
 
-    /// Records a block of the size that is being tried, which took `unit` seconds per unit, and selects the size to try next.
+    /// Records a block of the size that is being tried, which took `unit` seconds per unit (row or index), and selects the size to try next.
     fn record_unit_time(&mut self, at: usize, unit: f64) {
         if self.candidates.len() <= at {
             self.candidates.push(Candidate::new(self.size));
@@ -184,7 +182,6 @@ impl BlockSize {
         }
     }
 
-    /// Ends a round of trials, in which each block size was tried once.
     fn end_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
         if self.rounds > 0 {
@@ -202,7 +199,6 @@ impl BlockSize {
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
     }
 
-    /// Chooses the best of the block sizes (units per call of user code) that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
         // The time of a block is a linear function of its size. The fixed cost, its intercept, is estimated from short blocks, because in long blocks
@@ -226,7 +222,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// Starts the trials of block sizes again, because a unit now takes `unit` seconds.
+    /// Begins to try block sizes again, because a unit (row or index) now takes `unit` seconds, other than before.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -237,7 +233,7 @@ impl BlockSize {
 
 /// Returns the number of units (rows or indices) that take `seconds` seconds together, at `unit` seconds each; at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
-    // If a unit takes no time, the quotient is infinity, which converts to the largest number.
+    // If a unit (row or index) takes no time, the quotient is infinity, which converts to the largest integer.
     (seconds / unit) as u64 | u64::from(seconds < unit)
 }
 
@@ -245,7 +241,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Simulates `blocks` calls of user code that each take `fixed` seconds, and `unit` seconds for each unit in addition.
+    /// Simulates `blocks` calls of user code, each of which takes `fixed` seconds and `unit` seconds more for each unit (row or index).
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {
@@ -257,7 +253,7 @@ mod tests {
 
     #[test]
     fn remaining_units_form_fewer_blocks_if_blocks_are_expensive() {
-        // The simulated rank has 500 units of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
+        // The simulated rank has 500 units (rows or indices) of 0.16 ms each. The fixed cost per block is 0.4 ms, 0.05 ms or zero.
         let blocks_of = |fixed: f64| {
             let mut block_size = settle(fixed, 1.6e-4, 200);
             block_size.trying = None;
@@ -342,8 +338,8 @@ mod tests {
 
     #[test]
     fn search_ends_if_larger_sizes_never_occur() {
-        // A rank computes its 500 units in at least six blocks if the fixed cost per block is 0.02 ms, and in at least five if it is 0.1 ms. Larger
-        // block sizes never occur and cannot be tried.
+        // A rank computes its 500 units (rows or indices) in at least six blocks if the fixed cost per block is 0.02 ms, and in at least five
+        // if it is 0.1 ms. Larger block sizes never occur and cannot be tried.
         for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut block_size = BlockSize::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {

@@ -1,4 +1,4 @@
-//! Checkpoints of a DOALL loop: writes and reads the data of the units that a rank holds.
+//! Checkpoints of a DOALL loop: writes and reads the data of the units (rows or indices) that a rank holds.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use crate::persist::snapshot::{
 };
 use crate::session::Config;
 
-/// Approximate number of pieces into which a rank divides its units for a checkpoint. If a job resumes with other numbers of units per rank, each
-/// rank reads up to one surplus piece at each end of its range of units.
+/// Approximate number of pieces into which a rank divides its units (rows or indices) for a checkpoint. If a job resumes with other numbers of
+/// units per rank, each rank reads up to one surplus piece at each end of its range of units.
 const PIECES: u64 = 16;
 
 /// One rank's part in writing the checkpoints of a DOALL loop.
@@ -27,11 +27,10 @@ pub(super) struct Checkpoints {
     pub(super) writer: SnapshotWriter,
     /// On rank 0, the schedule of the checkpoints and the records of their written parts. The coordinator takes this value when a run begins.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Number of passes that an earlier start of the job has done.
     pub(super) before: u64,
 }
 
-/// Looks for a checkpoint of the loop. If there is one, reads from it the units (rows or indices) of `range`, which this rank is to hold.
+/// Looks for a checkpoint of the loop. If there is one, reads the units (rows or indices) of `range`, which this rank will hold.
 ///
 /// # Errors
 /// The errors of [`starting_point`] and [`load`].
@@ -54,21 +53,21 @@ pub(super) fn resume<U: Units>(
     Ok((Checkpoints { writer, snapshots, before }, mine))
 }
 
-/// Returns the units (rows or indices) of `range` from the loaded pieces of a checkpoint. The pieces contain at least this range.
+/// Returns the data of the units (rows or indices) of `range`, all of which are in the loaded pieces of the checkpoint.
 fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
     let mut mine = U::empty();
     for piece in pieces {
         let Range { start, end } = piece.units.clone();
         let mut units: U = open(&piece.data, end - start)?;
         let (from, to) = (start.max(range.start), end.min(range.end));
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         drop(units.split_off((to - start) as usize));
         mine.append(units.split_off((from - start) as usize));
     }
     Ok(mine)
 }
 
-/// Divides this rank's units into serialized pieces of a checkpoint. A segment is a sequence of consecutive units.
+/// Divides this rank's units (rows or indices) into serialized pieces of a checkpoint. A segment is a sequence of consecutive units.
 pub(super) fn pieces<'s, U: Units + 's>(
     segments: impl Iterator<Item = &'s Segment<U>>,
 ) -> Result<Vec<Piece>> {
@@ -80,7 +79,7 @@ pub(super) fn pieces<'s, U: Units + 's>(
         let (mut first, mut left, mut units) = (segment.first, segment.count, segment.units.copy());
         while left > 0 {
             let count = left.min(most);
-            // The cast to `usize` is lossless, because the units are in memory.
+            // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
             let rest = units.split_off(count as usize);
             pieces.push((first, count, bytes_of(std::mem::replace(&mut units, rest))?));
             (first, left) = (first + count, left - count);
@@ -89,8 +88,8 @@ pub(super) fn pieces<'s, U: Units + 's>(
     Ok(pieces)
 }
 
-/// Serializes units as: number of parts, length of the head, lengths of the parts, head, parts. Parts contain
-/// bulk data, and the head all other bytes.
+/// Serializes units (rows or indices) as: number of parts, length of the head, lengths of the parts, head, parts. Parts contain bulk data, and
+/// the head all other bytes.
 fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     units.pack(&mut packer)?;
@@ -104,8 +103,8 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads `count` units from bytes that [`bytes_of`] has written. All lengths are checked in spite of the checksum of the file, because another
-/// version of the program may have written the file.
+/// Reads `count` units (rows or indices) from bytes that [`bytes_of`] has written. All lengths are checked in spite of the checksum of the
+/// file, because another version of the program may have written the file.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
     let wrong = || Error::new(ErrorKind::Wire, "the units of the checkpoint do not fit this loop");
     let mut rest = bytes;

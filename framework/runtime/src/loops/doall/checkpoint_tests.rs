@@ -14,7 +14,6 @@ type Counts = (Rows<u64>, Vec<String>);
 const UNITS: u64 = 23;
 const PASSES: u64 = 400;
 
-/// User code of a loop whose values depend on the number of passes.
 struct Counter {
     /// Directory of checkpoints. User code fails on purpose as soon as the directory holds a checkpoint.
     killed: Option<PathBuf>,
@@ -35,7 +34,7 @@ impl DoAll for Counter {
         if self.killed.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
             return Err("enough".into());
         }
-        // Pauses, to give the disk time to write a checkpoint.
+        // Sleeps, to give the disk time to write a checkpoint.
         std::thread::sleep(Duration::from_micros(50));
         rows.iter_mut().for_each(|x| *x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         names.iter_mut().for_each(|name| name.truncate(1));
@@ -43,7 +42,6 @@ impl DoAll for Counter {
     }
 }
 
-/// Runs a loop of several passes with checkpoints in `dir`.
 fn run_passes(
     ranks: usize,
     dir: &Path,

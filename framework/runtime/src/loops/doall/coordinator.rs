@@ -1,5 +1,5 @@
-//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows the remaining work of each rank, and decides when units move and
-//! when a pass ends.
+//! Coordinator of a DOALL loop, whose directives go to all ranks at once. It knows the remaining work of each rank, and decides when units
+//! (rows or indices) move and when a pass ends.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ struct WorkerState {
     /// Estimated number of computations of units (rows or indices) that the rank still has to do in this pass.
     undone: u64,
     held: u64,
-    /// Number of units (rows or indices) that the rank computes per second.
     rate: Option<f64>,
     /// Time on rank 0's clock, in seconds, for which `done`, `undone` and `rate` hold: that of the rank's last report, or of the last extrapolation.
     at: f64,
@@ -38,7 +37,7 @@ impl WorkerState {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Returns the seconds that the rank still has to compute at time `now`, if its rate (units per second) stays the same.
+    /// Returns the seconds that the rank still has to compute after time `now`, if its rate (rows or indices per second) stays the same.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -57,30 +56,29 @@ impl WorkerState {
     }
 }
 
-/// Coordinator of a DOALL loop, on rank 0. It turns reports of the ranks into directives, and sends no messages itself.
 pub(super) struct DoAllCoordinator {
     pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
-    /// Number of times that each unit is computed in a pass. It is greater than one if passes without barriers between them (`NOWAIT`) are combined
-    /// to one pass.
+    /// Number of times that each unit (row or index) is computed in a pass. It is greater than one if passes without barriers between them
+    /// (`NOWAIT`) are combined to one pass.
     times: u64,
-    /// Number of the present pass, from 1.
     pass: u64,
     round: u64,
-    /// True if rank 0 waits until every rank, even one without units to compute, has reported that it has carried out the last directive.
+    /// True if rank 0 waits until every rank, even one without units (rows or indices) to compute, has reported that it has carried out the
+    /// last directive.
     all_answer: bool,
-    /// True if a rank has run out of units to compute since the last decision about movements of units.
+    /// True if a rank has run out of units (rows or indices) to compute since the last decision about movements of units.
     starved: bool,
-    /// True if ranks that still compute were asked to report soon, because another rank has no units left.
+    /// True if ranks that still compute were asked to report soon, because another rank has no units (rows or indices) left.
     report_soon: bool,
     /// True if ranks report their measurements after every block (call of user code).
     eager: bool,
 }
 
 impl DoAllCoordinator {
-    /// Creates the coordinator for `passes` passes, in each of which each unit (row or index) is computed `times` times.
+    /// Creates the coordinator of `passes` passes, in each of which each unit (row or index) is computed `times` times.
     pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         DoAllCoordinator {
@@ -125,8 +123,8 @@ impl DoAllCoordinator {
         }
         if self.is_pass_finished() {
             if self.of_run.must_stop(now) && self.is_stopping() {
-                // Waits until the checkpoint that is being written is complete. The last checkpoint is written then, and when it is complete as well,
-                // or cannot be written, the run ends: rank 0 reports to all ranks which passes are kept.
+                // While a checkpoint is being written, no directive is due. If the run was asked to stop, a last checkpoint follows,
+                // and the run ends when that one is complete or cannot be written.
                 if self.of_run.is_saving() {
                     return Ok(None);
                 }
@@ -148,8 +146,8 @@ impl DoAllCoordinator {
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
-                // The balancer assumes equal numbers of computations per unit. It therefore gets the remaining work of all ranks as a number of
-                // passes over all units, whichever units the remaining computations belong to.
+                // The balancer assumes equal numbers of computations per unit (row or index). It therefore gets the remaining work of all
+                // ranks as a number of passes over all units, whichever units the remaining computations belong to.
                 true => Ahead::Passes(undone as f64 / self.units as f64),
                 false => Ahead::RestOfPass,
             };
@@ -171,20 +169,19 @@ impl DoAllCoordinator {
         Ok(None)
     }
 
-    /// Estimates for time `now` the undone computations of all ranks. The ranks report at different times, up to the duration of a block of the
-    /// slowest rank apart, and their counts must be comparable.
+    /// Extrapolates the progress of all ranks to time `now`, because the ranks report at different times: up to the duration of a
+    /// block of the slowest rank apart.
     fn extrapolate_all(&mut self, now: Duration) {
         self.workers.iter_mut().for_each(|worker| worker.extrapolate(now.as_secs_f64()));
     }
 
-    /// Returns the number of computations of units that all ranks together still have to do in this pass.
     fn undone(&self) -> u128 {
         self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
     }
 
-    /// Decides how the remaining computations are distributed over the ranks. The balancer assumes that each unit is computed equally often. If more
-    /// computations than units remain, the counts are therefore scaled down to the number of units for the balancer, and its movements scaled up
-    /// again. The predicted cost of a movement then depends on the number of units that move.
+    /// Decides how the remaining computations are distributed over the ranks. The balancer assumes that each unit (row or index) is computed
+    /// equally often. If more computations than units remain, the counts are therefore scaled down to the number of units for the balancer, and
+    /// its movements scaled up again. The predicted cost of a movement then depends on the number of units that move.
     fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let (undone, units) = (self.undone(), u128::from(self.units));
         for (rank, worker) in self.workers.iter().enumerate() {
@@ -192,11 +189,11 @@ impl DoAllCoordinator {
                 true => (u128::from(worker.undone) * units + undone / 2) / undone,
                 false => worker.undone.into(),
             };
-            // The cast is lossless: `held` is at most the number of units of the loop, which fits into `u64`.
+            // The cast is lossless: `held` is at most the number of units (rows or indices) of the loop, which fits into `u64`.
             self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
-        // Each rank keeps at least one unit, because rank 0 has no measurements of a rank without units and would not notice that it becomes faster.
-        // Only at the end of a pass may a slow rank lose all its units.
+        // Each rank keeps at least one unit (row or index), because rank 0 has no measurements of a rank without units and would not notice
+        // that it becomes faster. Only at the end of a pass may a slow rank lose all its units.
         self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
         let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
@@ -207,7 +204,7 @@ impl DoAllCoordinator {
         Ok(instruction)
     }
 
-    /// Returns the ranks whose reports of measurements rank 0 still needs for a decision about movements of units.
+    /// Returns the ranks without whose reports of measurements rank 0 cannot decide about movements of units (rows or indices).
     fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
         self.workers
             .iter()
@@ -215,13 +212,12 @@ impl DoAllCoordinator {
             .filter(|(_, worker)| worker.round != Some(self.round) && (self.all_answer || !worker.is_idle()))
     }
 
-    /// Returns true if all units of the pass have been computed and no units are in transit.
     fn is_pass_finished(&self) -> bool {
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
 
-    /// Moves units at the start of a run, before the first report, based on what an earlier run has learned about the ranks.
+    /// Moves units (rows or indices) at the start of a run, before the first report, based on what an earlier run has learned about the ranks.
     ///
     /// # Errors
     /// The errors of [`step`](DoAllCoordinator::step).
@@ -234,7 +230,7 @@ impl DoAllCoordinator {
         Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
     }
 
-    /// Decides on the distribution of units at the beginning of a pass, in which all units have yet to be computed.
+    /// Distributes the units (rows or indices) at the beginning of a pass, in which all of them have yet to be computed.
     fn distribute(&mut self) -> Result<Instruction> {
         for worker in &mut self.workers {
             (worker.done, worker.undone) = (0, worker.held * self.times);
@@ -242,12 +238,10 @@ impl DoAllCoordinator {
         self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
     }
 
-    /// Returns true if the job was asked to stop and the present pass is not the last one.
     fn is_stopping(&self) -> bool {
         self.of_run.stop_requested && self.pass < self.passes
     }
 
-    /// Returns the number of passes done if the run has ended before its last pass.
     pub(super) fn stopped_after(&self) -> Option<u64> {
         (self.of_run.ended.is_some() && self.is_stopping()).then_some(self.pass)
     }
@@ -258,7 +252,7 @@ impl DoAllCoordinator {
             self.of_run.controller.close_movement();
             return Ok(self.directive(Command::End, Instruction { moves: Vec::new(), period: 0.0 }));
         }
-        // A checkpoint can be written now: every unit has been computed in this pass, and no unit is in transit.
+        // A checkpoint can be written now: every unit (row or index) has been computed in this pass, and no unit is in transit.
         let save = self.of_run.snapshot_due(self.pass, now);
         self.pass += 1;
         self.of_run.controller.close_movement();
@@ -282,14 +276,15 @@ impl DoAllCoordinator {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // A directive that begins a pass clears the record of idle ranks: a rank counts as idle only after a new report.
+            // A rank counts as idle in the new pass only after a report in that pass.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
         Directive { round: self.round, what, moves, period, save: None }
     }
 
-    /// Describes the ranks whose reports the coordinator waits for, with the numbers of units that they still have to compute.
+    /// Describes the ranks whose reports the coordinator waits for, with the numbers of units (rows or indices) that they still have to
+    /// compute.
     pub(super) fn waits_for(&self) -> String {
         let list: Vec<String> = self
             .waited_for()
@@ -301,7 +296,7 @@ impl DoAllCoordinator {
         };
         match list.is_empty() {
             false => format!("for the reports of {}, in {pass}", list.join(", ")),
-            // Reached only through a fault in the protocol: no report is missing, and yet the pass has not ended.
+            // Reached only through a fault in the protocol: no report of a rank is missing, and yet the pass has not ended.
             true if !self.is_pass_finished() => format!("for units that no rank reports, in {pass}"),
             true => format!("for a checkpoint to be written, after {pass}"),
         }
@@ -310,7 +305,6 @@ impl DoAllCoordinator {
     /// Returns the progress of the run. `before` is the number of passes of earlier runs. In a loop until convergence, `at_most` is the maximum
     /// number of passes of all runs together.
     pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
-        // Number of computations of units (rows or indices) in `passes` passes; saturating.
         let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
         let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
         let pass = before + self.pass;
@@ -327,7 +321,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
-    /// Returns the work statistics of each rank in the run. The time between a rank's last report and the end of the run counts as waiting.
+    /// Returns the work statistics of each rank. The time between a rank's last report and the end of the run counts as waiting.
     fn totals(&self) -> Vec<RankReport> {
         let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
@@ -337,7 +331,7 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of a loop of `passes` passes, and what the next run needs. `block` is the final block size (units per call of user code).
+    /// Returns the summary of the run and what the next run needs. `block` is the final block size (rows or indices per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

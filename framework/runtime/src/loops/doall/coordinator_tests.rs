@@ -31,8 +31,8 @@ fn coordinator_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> DoAl
     )
 }
 
-/// Returns a rank's report: `done` units computed in this pass and `undone` units left. Since the previous report, the rank has computed `units`
-/// units in `seconds`.
+/// Returns a rank's report: `done` units (rows or indices) computed in this pass and `undone` left. Since the previous report, the
+/// rank has computed `units` units in `seconds`.
 fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
     let sample =
         Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
@@ -42,7 +42,8 @@ fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movement
 
 const NOW: Duration = Duration::from_secs(1);
 
-/// Rank 1's report is 0.1 s older than rank 0's. Extrapolated to the same time, both ranks have computed equally much, so no unit moves.
+/// Rank 1's report is 0.1 s older than rank 0's. Extrapolated to the same time, both ranks have computed equally much, so no unit (row or
+/// index) moves.
 #[test]
 fn progress_since_the_last_report_is_extrapolated() {
     let mut coordinator = coordinator(&[500, 500], 9);
@@ -55,7 +56,7 @@ fn progress_since_the_last_report_is_extrapolated() {
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the extrapolated rate, rank 1 has computed all its units by now, but it counts as busy until it reports that itself.
+    // At the extrapolated rate, rank 1 has computed all its units (rows or indices) by now, but it counts as busy until its report says so.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
     assert!(coordinator.waits_for().contains("rank 1 (200 units left)"), "{}", coordinator.waits_for());
 }
@@ -64,7 +65,8 @@ fn progress_since_the_last_report_is_extrapolated() {
 fn idle_rank_triggers_reports_and_gets_units() {
     let mut coordinator = coordinator(&[50, 50], 1);
     coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
-    // Rank 0 has no units left to compute, and rank 1 has not reported for some time, so rank 1 is asked to report after its present block.
+    // Rank 0 has no units (rows or indices) left to compute, and rank 1 has not reported for some time, so rank 1 is asked to report after its
+    // present block.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
     assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");
@@ -74,12 +76,12 @@ fn idle_rank_triggers_reports_and_gets_units() {
     assert_eq!((directive.round, directive.what), (1, Command::Continue));
     let Transfer { from, to, units, of } = directive.moves[0];
     assert!((from, to, of, directive.moves.len()) == (1, 0, 40, 1) && units > 20, "{directive:?}");
-    // The movement of units ends only when both ranks have reported, although rank 0 had no units left when
-    // the movement was ordered.
+    // The movement of units (rows or indices) ends only when both ranks have reported, although rank 0 had no units left when the movement was
+    // ordered.
     coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
-    // Rank 0 is idle once more, so the units that rank 1 has left are divided between the two ranks again.
+    // Rank 0 has run out of units (rows or indices) once more, so the units that rank 1 has left are divided between the two ranks again.
     let directive = coordinator.step(NOW).unwrap().unwrap();
     assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
     let units = units + directive.moves[0].units;
@@ -108,13 +110,14 @@ fn pass_ends_when_all_units_are_done() {
     assert_eq!(coordinator.step(NOW).unwrap().map(|directive| directive.what), Some(Command::ReportSoon));
     coordinator.on_report(1, &report(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
-    // The next run begins with the rates that this run has measured. It can move units at once, although units also moved in this run.
+    // The next run begins with the rates that this run has measured. It can move units (rows or indices) at once, although units also moved in
+    // this run.
     let mut again = coordinator_on(&endpoint, &[50, 50], 1);
     let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 
-/// The forty passes have no barriers between them. Rank 1 has half of the units and is three times as slow as rank 0.
+/// The forty passes have no barriers between them. Rank 1 has half of the units (rows or indices) and is three times as slow as rank 0.
 #[test]
 fn remaining_nowait_passes_are_redistributed() {
     let mut coordinator = coordinator_of(&endpoint(), &[50, 50], (1, 40));
@@ -129,13 +132,14 @@ fn remaining_nowait_passes_are_redistributed() {
     };
     assert_eq!(on_message(0, NOW, report(0, 600, 1_400, 600.0, 1.0, 0)), None);
     let directive = on_message(1, NOW, report(0, 200, 1_800, 200.0, 1.0, 0)).unwrap();
-    // In total, 3,200 computations of units remain. Rank 1 has a quarter of the total speed and should keep 800 of its 1,800 computations. The other
-    // 1,000 correspond to about 31 units with 32 remaining passes each.
+    // In total, 3,200 computations of units (rows or indices) remain. Rank 1 has a quarter of the total speed and should keep 800 of its 1,800
+    // computations. The other 1,000 correspond to about 31 units with 32 remaining passes each.
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 31 * 32, of: 1_800 }]);
     assert_eq!(on_message(1, NOW, report(1, 202, 800, 2.0, 0.01, 1)), None);
     let directive = on_message(0, NOW, report(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // At the end of the run the remaining computations of units are counted exactly, and even the last unit moves away from the slow rank.
+    // At the end of the run the remaining computations of units (rows or indices) are counted exactly, and even the last unit moves away from
+    // the slow rank.
     let late = 2 * NOW;
     assert_eq!(on_message(1, late, report(2, 1_001, 1, 2.0, 0.5, 1)), None);
     let directive = on_message(0, late, report(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();

@@ -150,7 +150,7 @@ impl<L: DoAll> DoAllLoop<L> {
             if passes < until.every {
                 break;
             }
-            // Gathers the residuals of all ranks. No rank computes units meanwhile, because all ranks have finished the pass.
+            // No rank computes units (rows or indices) while residuals are gathered, because all ranks have finished the pass.
             let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
             let mine = session.report_failure(mine.map_err(here))?;
             let all = session.gather(mine)?;
@@ -192,7 +192,6 @@ impl<L: DoAll> DoAllLoop<L> {
         self.rank_loop.run(endpoint, config, passes, (&mut self.body, 0))
     }
 
-    /// Creates this rank's units (rows or indices with their data), unless the rank has its units already.
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };

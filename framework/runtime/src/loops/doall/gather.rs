@@ -1,4 +1,4 @@
-//! Collection of all units of a DOALL loop on rank 0, and their broadcast to all ranks.
+//! Collection of all units (rows or indices) of a DOALL loop on rank 0, and their broadcast to all ranks.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::loops::units::Units;
 use crate::session::{Announcement, NextPiece, PIECE};
 use crate::user_code;
 
-/// Gathers the data of all units of a loop (`units` in number) on rank 0; returns `None` on other ranks. Rank 0 waits at most `limit` for the units
-/// of another rank.
+/// Gathers the data of all units (rows or indices) of a loop (`units` in number) on rank 0; returns `None` on other ranks. Rank 0 waits at most
+/// `limit` for the units of another rank.
 ///
 /// # Errors
 /// If a rank does not send its units in time, or the units received are not all units exactly once.
@@ -33,8 +33,8 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // Checks that rank 0's own units could be sent. They stay on rank 0 here, but another rank might hold them in the next run, so the error must not
-    // depend on the rank.
+    // Rank 0's own units (rows or indices) must be sendable, too: they stay here now, but another rank might hold them in the next run, and
+    // the error must not depend on the rank.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
@@ -62,7 +62,7 @@ pub(in crate::loops) fn gather<U: Units>(
         .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
 }
 
-/// Broadcasts the `units` units of a loop that rank 0 has [gathered](gather) to all ranks.
+/// Broadcasts the `units` units (rows or indices) of a loop that rank 0 has [gathered](gather) to all ranks.
 ///
 /// # Errors
 /// The errors of [`Endpoint::broadcast`].
@@ -76,8 +76,8 @@ pub(super) fn spread<U: Units>(
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
     let rank = endpoint.rank();
-    // The broadcast sends the units in several messages. The units of each message are split off from the end, so that no unit is moved in memory
-    // more than once. The last message may contain no units.
+    // The broadcast sends the units (rows or indices) in several messages. Splitting the units of each message off at the end moves no unit in
+    // memory more than once.
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;
@@ -117,7 +117,6 @@ pub(super) fn spread<U: Units>(
     )
 }
 
-/// Joins the segments (sequences of consecutive units) of all ranks to one storage of all units.
 fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
     segments.sort_by_key(|segment| segment.first);
     let mut all = U::empty();

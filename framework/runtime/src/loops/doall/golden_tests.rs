@@ -12,7 +12,6 @@ use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
 use crate::persist::snapshot::Saved;
 
-/// Returns measurements of a rank whose fields all have different values.
 pub(in crate::loops) fn sample() -> Sample {
     Sample {
         units: 1.5,
@@ -28,7 +27,6 @@ pub(in crate::loops) fn sample() -> Sample {
     }
 }
 
-/// Returns a report of a rank to the coordinator whose fields all have different values.
 pub(in crate::loops) fn report() -> RankReport {
     RankReport {
         units: 2.5,
@@ -44,7 +42,6 @@ pub(in crate::loops) fn report() -> RankReport {
     }
 }
 
-/// Returns the record of a written piece of a checkpoint, whose fields all have different values.
 pub(in crate::loops) fn saved() -> Saved {
     Saved { first: 1, count: 2, at: 300, bytes: 70_000, sum: 0x0403_0201 }
 }

@@ -140,7 +140,7 @@ fn closure_results_equal_the_serial_loop() {
 
 #[test]
 fn failing_closure_names_its_indices() {
-    // In this test no indices move between ranks, so that it is known which rank processes which index.
+    // No indices move between ranks, so that it is known which rank processes which index.
     let still = Settings::new().balance(crate::Balance::Off);
     let error = run(&config(2), |session| {
         ParallelFor::new("odd", 30..40)

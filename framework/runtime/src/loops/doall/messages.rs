@@ -17,88 +17,79 @@ use crate::persist::snapshot::Written;
 
 messages! {
     "a DOALL loop":
-    /// Message of a DOALL loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// Units sent to rank 0, which gathers all units.
+        /// Units (rows or indices with their data) for rank 0, which gathers all units of the loop.
         Gather = 51,
     }
     /// Message from a worker to the coordinator: a report of measurements, or the pieces that the worker has written to a checkpoint.
     pub(super) enum ToCoordinator {
-        /// Report of a worker's measurements and of its remaining work in this pass.
         Report(report: Report) = 24,
-        /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which its units were in
-        /// that state.
+        /// Pieces of a checkpoint that the worker has written, or why it could not write them, with the number of passes after which
+        /// its units (rows or indices) were in that state.
         Saved(pass: u64, written: Written) = 52,
     }
-    /// Message to a worker: a directive of rank 0, or units from another worker.
+    /// Message to a worker: a directive of rank 0, or units (rows or indices) from another worker.
     pub(super) enum ToWorker<U: Infallible => Body> {
-        /// Directive (decision of rank 0) to all workers.
         Directive(directive: Directive) = 48,
-        /// [Units](UnitMigration) of the loop (rows or indices) that another worker sends, because a directive of rank 0 moves them.
+        /// Units (rows or indices of the loop) that another worker sends, because a directive of rank 0 moves them.
         Units(units: U) = 49 raw,
     }
 }
 
-/// Report of a rank to the coordinator: its units, its computations in this pass, and its measurements.
+/// Report of a rank to the coordinator: its units (rows or indices), its computations in this pass, and its measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Report {
-    /// Time at which the rank sent this report, in seconds on the rank's clock.
+    /// Time at which this report was sent, in seconds on the sender's clock.
     pub(super) at: f64,
     /// Number of the last directive of rank 0 that the rank has carried out.
     pub(super) round: u64,
-    /// Number of computations of units (rows or indices) that the rank has done in this pass over the units.
     pub(super) done: u64,
     /// Number of units (rows or indices of the loop) that the rank holds, whether it has computed them in this pass or not.
     pub(super) held: u64,
-    /// Measurements since the rank's last report. Their field `held` is the number of computations of units (rows or indices) that the rank still has
-    /// to do in this pass.
+    /// Measurements since the rank's last report. Their field `held` counts the computations of units (rows or indices) that the rank
+    /// still has to do in this pass.
     pub(super) sample: Sample,
-    /// Statistics of the rank's work in the whole run; sent once the rank has run out of units.
+    /// Statistics of the rank's work in the whole run; sent once the rank has run out of units (rows or indices).
     pub(super) total: Option<RankReport>,
 }
 
-/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units move, and whether a pass begins or the run ends.
+/// Decision of rank 0 in a DOALL loop, which all ranks receive: which units (rows or indices) move, and whether a pass begins or the run ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     pub(super) round: u64,
     pub(super) what: Command,
-    /// Transfers of units (rows or indices of the loop) between ranks.
     pub(super) moves: Vec<Transfer>,
-    /// Seconds until each rank sends its next report of measurements.
     pub(super) period: f64,
-    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units in the checkpoint
-    /// have completed.
+    /// Set if the rank must write a checkpoint before it carries out the rest of the directive: number of passes that the units (rows or
+    /// indices) in the checkpoint have completed.
     pub(super) save: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    /// Ranks continue with the present pass over the units (rows or indices) of the loop.
     Continue,
-    /// Each rank reports after its present block (units of one call of user code), because another rank has run out of units. Unlike other
-    /// directives, this one has the same number as the directive before it.
+    /// Each rank reports after its present block (rows or indices of one call of user code), because another rank has run out of units. Unlike
+    /// other directives, this one has the same number as the directive before it.
     ReportSoon,
-    /// Ranks begin the next pass over the units (rows or indices) of the loop.
     BeginPass,
-    /// Ranks end the run of the loop.
     End,
 }
 
-/// Transfer of units (rows or indices of the loop) from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Amount of work to transfer, as a number of computations of units: a unit that is still to be computed in three passes counts three times.
+    /// Amount of work to transfer, as a number of computations of units (rows or indices): a unit that is still to be computed in
+    /// three passes counts three times.
     pub(super) units: u64,
-    /// Number of computations of units that the sender still had to do when rank 0 decided. If fewer are left, the sender transfers proportionally
-    /// fewer.
+    /// Number of computations of units (rows or indices) that the sender still had to do when rank 0 decided. If fewer are left, the sender
+    /// transfers proportionally fewer.
     pub(super) of: u64,
 }
 
 impl Transfer {
-    /// Returns the number of computations of units to transfer if the sender still has to do `left` of them.
+    /// Returns the number of computations of units (rows or indices) to transfer, of the `left` ones that the sender still has to do.
     pub(super) fn of_those_left(&self, left: u64) -> u64 {
         if left >= self.of {
             return self.units;
@@ -123,7 +114,8 @@ impl<U> UnitMigration<U> {
 }
 
 impl<U: Units> UnitMigration<U> {
-    /// Encodes the units as a message for another worker, or, with [`Tag::Gather`], for the rank that gathers all units.
+    /// Encodes the units (rows or indices) as a message: with [`Tag::Gather`] for the rank that gathers all units, otherwise for another
+    /// worker.
     pub(super) fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
         frame(run, tag, 64, |head, parts| {
             let mut packer = Packer::behind(take(head), take(parts));
@@ -140,7 +132,7 @@ impl<U: Units> UnitMigration<U> {
         })
     }
 
-    /// Decodes units of a loop that has `units` units in total, and rejects unit numbers beyond that.
+    /// Decodes units (rows or indices with their data). Unit numbers beyond the `units` units of the loop are refused.
     pub(super) fn decode(body: Body, units: u64) -> Result<Self> {
         let mut unpacker = Unpacker::new(body.head, body.parts);
         let round = unpacker.number()?;
@@ -159,7 +151,7 @@ impl<U: Units> UnitMigration<U> {
         Ok(UnitMigration { round, segments })
     }
 
-    /// Decodes units that were sent with [`Tag::Gather`], of a loop that has `units` units in total.
+    /// Decodes units (rows or indices) that were sent with [`Tag::Gather`], of a loop that has `units` units in total.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the message has another tag or is damaged.
@@ -168,7 +160,6 @@ impl<U: Units> UnitMigration<U> {
     }
 }
 
-/// Returns the error for a message that rank `from` must not send at this point.
 pub(super) fn unexpected(from: usize, what: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which the loop does not expect here"))
 }

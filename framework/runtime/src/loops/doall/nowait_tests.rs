@@ -21,7 +21,8 @@ fn every_unit_runs_once_per_pass() {
     }
 }
 
-/// Units on one rank may have completed some passes more than units on another rank.
+/// Without barriers between passes, units (rows or indices) on one rank may have completed some passes more than those on another
+/// rank.
 #[test]
 fn forced_movements_do_not_change_nowait_results() {
     let units = [100, 31, 9, 3, 1, 0, 60];

@@ -16,7 +16,6 @@ use crate::loops::units::Units;
 use crate::loops::until::Until;
 use crate::session::{Announcement, Config};
 
-/// DOALL loop on one rank: what is kept from one run of the loop to the next.
 pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
@@ -24,13 +23,12 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) worker: Worker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
-    /// Number of runs of the loop that this rank has begun.
     pub(super) runs: u64,
     /// True if a unit (row or index) may be computed again before all other units have been computed in the present pass.
     pub(super) nowait: bool,
-    /// This rank's checkpoint writer, if the loop has checkpoints. Only the loop's first run writes checkpoints.
+    /// Writer of checkpoints, if the loop has any. Only the loop's first run writes checkpoints.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// On rank 0, the distribution of units and the speeds of the ranks that earlier runs have learned.
+    /// On rank 0, the distribution of units (rows or indices) and the speeds of the ranks that earlier runs have learned.
     pub(super) learned: Option<Learned>,
     /// Mean duration of a block (call of user code) on this rank in the previous run.
     pub(super) usual: Option<Duration>,
@@ -69,31 +67,27 @@ impl<U: Units> RankLoop<U> {
         self.block_size = BlockSize::new(self.settings.block_size);
     }
 
-    /// Checks that all options that are set exist for this kind of loop.
-    ///
     /// # Errors
     /// If an option is set that this kind of loop does not have.
     pub(in crate::loops) fn check(&self, kind: LoopKind, rank: usize) -> Result<()> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
-    /// Checks that no checkpoint is set, for a loop that runs several times, as a loop until convergence does.
-    ///
     /// # Errors
-    /// [`ErrorKind::Config`] if a checkpoint is set.
+    /// [`ErrorKind::Config`] if a checkpoint is set for a loop that runs several times, as a loop until convergence does.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
         let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a \
                     checkpoint belongs to one";
         if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
     }
 
-    /// Distributes the units by the speeds that are known before the job starts, unless the program has set shares. Called before the first
-    /// [`wants`](RankLoop::wants) of a run.
+    /// Distributes the units (rows or indices) by the speeds of the ranks that are known before the job starts, unless the program
+    /// has set shares. Must be called before the first [`wants`](RankLoop::wants) of a run.
     pub(in crate::loops) fn expect_speeds(&mut self, config: &Config) {
         self.settings.speeds = config.speeds();
     }
 
-    /// Returns the range of units that this rank holds first, or `None` if the rank has its units already.
+    /// Returns the range of units (rows or indices) that this rank holds first, or `None` if the rank has its units already.
     ///
     /// # Errors
     /// If the shares of the units per rank, which the user has set, cannot be used.
@@ -110,10 +104,8 @@ impl<U: Units> RankLoop<U> {
         self.settings.first(self.units, ranks).map_err(|error| error.in_loop(&self.name))
     }
 
-    /// Stores the data of the units that the rank [wants](RankLoop::wants), before or during a run.
-    ///
     /// # Errors
-    /// If `units` does not hold the data of as many units as `range` has, or the data cannot be encoded.
+    /// If `units` does not hold the data of as many units (rows or indices) as `range` has, or the data cannot be encoded.
     pub(in crate::loops) fn set_units(&mut self, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
@@ -140,8 +132,8 @@ impl<U: Units> RankLoop<U> {
         self.settings.announced(what)
     }
 
-    /// Looks for a checkpoint before a run of `passes` passes, if the option is set, and takes this rank's units from it. Returns the number of
-    /// remaining passes.
+    /// Looks for a checkpoint before a run of `passes` passes, if the option is set, and takes this rank's units (rows or indices) from it.
+    /// Returns the number of remaining passes.
     ///
     /// # Errors
     /// If this is not the loop's first run, or the checkpoint has more than `passes` passes; the errors of [`resume`].
@@ -176,12 +168,11 @@ impl<U: Units> RankLoop<U> {
         Ok(passes - before)
     }
 
-    /// Adds the name of the loop to an error, unless the error came from another rank.
+    /// Adds the name of the loop to an error that arose on this rank.
     pub(in crate::loops) fn placed(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) }
     }
 
-    /// Returns copies of this rank's units (rows or indices with their data), as a message.
     pub(in crate::loops) fn copies(&self) -> UnitMigration<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         UnitMigration { round: 0, segments: self.worker.unit_queue.segments().map(copy).collect() }

@@ -19,10 +19,8 @@ use crate::rank::executor::Executor;
 use crate::session::{Config, Driver as Choice};
 
 impl<U: Units> RankLoop<U> {
-    /// Begins a run of `passes` passes, at least one.
-    ///
     /// # Errors
-    /// If the options cannot be used.
+    /// If the options of the loop cannot be used.
     pub(in crate::loops) fn begin(
         &mut self,
         endpoint: &mut Endpoint,
@@ -31,9 +29,9 @@ impl<U: Units> RankLoop<U> {
     ) -> Result<Run> {
         let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let eager = self.settings.forced.is_some();
-        // Passes without barriers between them (`NOWAIT`) become one pass in which each unit is computed `passes` times, if the total number of
-        // computations fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment at which all units
-        // have been computed equally often.
+        // Passes without barriers between them (`NOWAIT`) become one pass in which each unit (row or index) is computed `passes` times, if the
+        // total number of computations fits into the counter. Loops with checkpoints keep their barriers, because a checkpoint needs a moment
+        // at which all units have been computed equally often.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
         let to_make = self.wants(rank, ranks)?;
@@ -53,8 +51,8 @@ impl<U: Units> RankLoop<U> {
         Ok(run)
     }
 
-    /// Runs `passes` passes, at least one, with `body` as user code. `base` is the number of the first unit, for errors. Returns the summary on rank
-    /// 0.
+    /// Runs `passes` passes, at least one, with `body` as user code. `base` is the number of the first unit (row or index), for errors. Returns
+    /// the summary on rank 0.
     ///
     /// # Errors
     /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is silent for too
@@ -69,7 +67,8 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // A simulated rank has no compute thread: user code runs on the thread that communicates, as it does on other ranks when blocks are short.
+        // A simulated rank has no compute thread: user code runs on the communicating thread, as it does on other ranks when blocks
+        // are short.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
@@ -83,7 +82,6 @@ impl<U: Units> RankLoop<U> {
         endpoint.check_run_stopped().map(|()| summary)
     }
 
-    /// Ends the run of the loop, and returns its summary on rank 0.
     pub(in crate::loops) fn end(&mut self, run: Run) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;

@@ -1,5 +1,5 @@
-//! A rank in one run of a DOALL loop: processes messages and results of user code, sends reports of measurements, and on rank 0 decides whether units
-//! move.
+//! A rank in one run of a DOALL loop: processes messages and results of user code, sends reports of measurements, and on rank 0 decides whether
+//! units (rows or indices) move.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -24,7 +24,6 @@ use crate::rank::heartbeat::{HeartbeatState, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 
-/// State of one run of a DOALL loop on a rank.
 pub(in crate::loops) struct Run {
     pub(super) coordinator: Option<DoAllCoordinator>,
     /// On rank 0, the balancer of an earlier run, which has learned the speeds of the ranks, until this run begins.
@@ -33,13 +32,13 @@ pub(in crate::loops) struct Run {
     pub(super) passes: u64,
     /// Range of the units (rows or indices) whose data this rank must create before it does anything else.
     to_make: Option<Range<u64>>,
-    /// Task that user code is running: it creates units or computes a block of them. Meanwhile user code has the data of the units.
+    /// Set while user code creates units (rows or indices) or computes a block of them. Meanwhile user code has the data of the
+    /// units.
     in_hand: Option<InHand>,
-    /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units.
+    /// Messages for this rank's worker, with their senders, that have arrived while user code had the data of the units (rows or indices).
     waiting: VecDeque<(usize, ToWorker)>,
-    /// Time since which this rank has had no unit to compute and no message to process.
     idle_since: Option<Duration>,
-    /// Time that this rank has spent so far on sending and receiving units in the present movement.
+    /// Time that this rank has spent so far on sending and receiving units (rows or indices) in the present movement.
     moving: Duration,
     /// On rank 0, true if a report of measurements has arrived since the coordinator last checked whether a directive is due.
     is_dirty: bool,
@@ -47,7 +46,6 @@ pub(in crate::loops) struct Run {
     caller_request: Option<CallerRequest>,
 }
 
-/// Task that user code is running: creating the units of a range, or computing a block of units.
 #[derive(Clone, Debug)]
 enum InHand {
     Units(Range<u64>),
@@ -92,7 +90,6 @@ impl Run {
     }
 }
 
-/// Run of a DOALL loop on a rank, as a protocol that the rank's driver executes.
 pub(in crate::loops) struct Running<'l, U, C> {
     of: &'l mut RankLoop<U>,
     run: &'l mut Run,
@@ -122,7 +119,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.of.worker.has_finished()
     }
 
-    /// Reports pieces that this rank has written to a checkpoint, or could not write, to the coordinator.
     fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(checkpoints) = &mut self.of.checkpoints else { return Ok(()) };
         let Some((pass, written)) = checkpoints.writer.poll() else { return Ok(()) };
@@ -130,7 +126,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.send(ToCoordinator::Saved(pass, written), at, out)
     }
 
-    /// Sends a message of this rank's worker to the coordinator, which may be on this rank.
+    /// Sends a message of this rank's worker to the coordinator, which may be on the same rank.
     fn send(&mut self, message: ToCoordinator, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if self.run.coordinator.is_some() {
             return self.on_coordinator_message(0, message, at);
@@ -138,8 +134,8 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         out.send(0, message)
     }
 
-    /// Sends a report of measurements if one is due. On rank 0, the coordinator then decides whether units move and whether the pass ends. Returns
-    /// true if there was anything to do.
+    /// Sends a report of measurements if one is due. On rank 0, the coordinator then decides whether units (rows or indices) move and whether
+    /// the pass ends. Returns true if there was anything to do.
     fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         self.report_saved(at, out)?;
         let mut begin = None;
@@ -188,7 +184,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         }
     }
 
-    /// Sends a directive of the coordinator to all workers, including the one on this rank.
     fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let message = ToWorker::Directive(directive.clone()).encode(out.run())?;
         for rank in 1..out.ranks() {
@@ -198,7 +193,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         self.take_waiting(at, out)
     }
 
-    /// Processes the messages that wait for this rank's worker, unless user code has the data of the units.
     fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while !self.is_busy() {
             let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
@@ -207,12 +201,11 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         Ok(())
     }
 
-    /// Returns true if user code has the data of the units or must create them.
     fn is_busy(&self) -> bool {
         self.run.in_hand.is_some() || self.run.to_make.is_some()
     }
 
-    /// Processes a message for this rank's worker; `begin` is the time at which this processing began.
+    /// Processes a message for this rank's worker; the processing began at time `begin`.
     fn take(
         &mut self,
         from: usize,
@@ -268,7 +261,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         !worker.has_finished() && !worker.is_idle()
     }
 
-    /// Returns the next block of units that user code must compute, if there is one.
     fn block(&mut self) -> Option<UnitBlock> {
         if !self.has_work() {
             return None;
@@ -281,7 +273,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
         worker.next(self.of.block_size.next(left))
     }
 
-    /// Ends the rank's wait, if it was idle, and adds the duration of the wait to the measurements.
     fn end_idle(&mut self, at: &Moment) {
         if let Some(since) = self.run.idle_since.take() {
             self.run.metrics.waited(at.now().saturating_sub(since));
@@ -292,11 +283,12 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    /// Maximum number of messages that a rank processes between two calls of user code. It is unlimited, because rank 0 decides from the reports of
-    /// all ranks.
+    /// Maximum number of messages that a rank processes between two calls of user code; unlimited, because rank 0 decides from the
+    /// reports of all ranks.
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
-    /// A result of user code returns the data of the units to the queue, and messages may add or remove units, so results are processed first.
+    /// A result of user code returns the data of the units (rows or indices) to the queue, and messages may add or remove units, so results are
+    /// processed first.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
@@ -371,8 +363,8 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
         let has_caller_request = self.run.caller_request.is_some();
         if self.run.in_hand.is_some() {
-            // User code is the caller of [`Ranges`](crate::loops::Ranges) here: the protocol pauses, and the caller receives the block that was
-            // chosen.
+            // The caller of [`Ranges`](crate::loops::Ranges) processes indices itself: the protocol pauses, and the caller receives
+            // the block that was chosen.
             return Ok(if has_caller_request { Next::Finished } else { Next::Wait });
         }
         if let Some(range) = self.run.to_make.take() {

@@ -23,13 +23,13 @@ pub(super) fn noise(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// User code of a loop whose values depend on the unit and on the number of passes. `NOWAIT` is true if passes need not wait for each other.
+/// User code of a loop whose values depend on the unit (row or index) and on the number of passes. `NOWAIT` is true if passes need not wait for
+/// each other.
 struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),
 }
 
-/// Returns the value that a unit must have after `passes` passes.
 fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }
@@ -63,7 +63,6 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs a loop of `passes` passes twice, and checks the collected values after each run.
 fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u64)) -> Vec<Summary> {
     check_as::<false>(ranks, units, passes, settings, work)
 }
@@ -121,8 +120,8 @@ fn every_unit_runs_once_per_pass_on_any_rank_count() {
     }
 }
 
-/// Runs a loop once for each of many random seeds. In each run units move at random between any ranks, in blocks of several sizes. Returns the total
-/// numbers of movements and of moved units.
+/// Runs a loop once for each of many random seeds. Units (rows or indices) move at random between any ranks, in blocks of several sizes.
+/// Returns the total numbers of movements and of moved units.
 pub(super) fn forced<const NOWAIT: bool>(
     ranks: impl Fn(u64) -> u64,
     units: [u64; 7],
@@ -165,7 +164,7 @@ fn uneven_unit_times_do_not_change_results() {
     }
 }
 
-/// A rank that is four times as slow as the others sends units to other ranks, and the units stay there in the next run.
+/// A rank that is four times as slow as the others sends units (rows or indices) to other ranks, and the units stay there in the next run.
 #[test]
 fn units_move_away_from_a_slow_rank() {
     struct Slow(usize);
@@ -175,8 +174,8 @@ fn units_move_away_from_a_slow_rank() {
             Ok(range.collect())
         }
         fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
-            // Rank 1 takes 24 ms per unit and the other ranks take 6 ms. These times are long enough that other tests on the same processor do not
-            // change their ratio.
+            // Rank 1 takes 24 ms per unit (row or index) and the other ranks take 6 ms. These times are long enough that other tests on the
+            // same processor do not change their ratio.
             let each = if self.0 == 1 { 24 } else { 6 };
             std::thread::sleep(Duration::from_millis(each * units.len() as u64));
             Ok(())
@@ -199,7 +198,8 @@ fn units_move_away_from_a_slow_rank() {
     assert!(held(1)[1] < 35 && held(1)[0] > 50, "{}", summaries[1]);
 }
 
-/// Unit 0 takes as long as the 99 other units together. While its rank computes unit 0, that rank's other units move to other ranks.
+/// Unit 0 takes as long as the 99 other units (rows or indices) together. While its rank computes unit 0, that rank's other units move to other
+/// ranks.
 #[test]
 fn long_unit_does_not_delay_other_units() {
     fn long(unit: u64) {
@@ -207,7 +207,8 @@ fn long_unit_does_not_delay_other_units() {
     }
     let summary = &check(4, 100, 1, &Settings::new(), long)[0];
     assert!(summary.ranks[0].units <= 12.0, "{summary}");
-    // Compares the duration of the run with the computing times of the ranks in the same run, because other load on the machine lengthens both.
+    // The duration of the run is compared with the computing times of the same run, because other load on the machine lengthens
+    // both.
     let busy: Duration = summary.ranks.iter().map(|rank| rank.busy).sum();
     assert!(summary.elapsed < busy.mul_f64(0.8), "{summary}");
 }
@@ -219,7 +220,6 @@ fn no_units_move_with_balancing_off() {
     assert_eq!((summary.movements, summary.moved(), &summary.first), (0, 0, &vec![60, 20]));
 }
 
-/// Returns the error of a loop that calls `fail` for unit 17 in its first pass.
 fn failing(ranks: usize, fail: fn(u64) -> Result<(), BoxError>) -> Error {
     struct Failing(fn(u64) -> Result<(), BoxError>);
     impl DoAll for Failing {
@@ -244,7 +244,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     for ranks in [1, 2, 4] {
         let error = failing(ranks, |_| Err("no pivot".into()));
         assert_eq!((error.kind(), error.stage()), (ErrorKind::User, Some("bad")), "{error}");
-        // The error may name any rank, because the failing unit may have moved before it was computed.
+        // The failing unit (row or index) may have moved to another rank before it was computed, so the error may name any rank.
         assert!(error.rank().is_some_and(|rank| rank < ranks), "{error}");
         assert!(error.to_string().contains(": loop bad: no pivot (in unit"), "{error}");
         let error = failing(ranks, |_| panic!("out of luck"));
@@ -283,7 +283,7 @@ impl DoAll for Wrong {
 
 #[test]
 fn silent_rank_is_named() {
-    // With the inline driver, a rank runs user code on the thread that communicates, and sends no heartbeat until user code returns.
+    // With the inline driver, user code runs on the communicating thread, and the rank sends no heartbeat until user code returns.
     let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {

@@ -1,48 +1,46 @@
-//! Queue of the units that a rank holds, as segments: sequences of consecutive units with one storage.
+//! Queue of the units that a rank holds, as segments: sequences of consecutive rows or indices with one storage.
 
 use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Two neighbouring segments (sequences of consecutive units) are merged if this copies at most this many times as many units as the smaller one has.
-/// Copying so few units costs less than one more block (call of user code) per pass.
+/// Two neighbouring segments (sequences of consecutive rows or indices) are merged if this copies at most this many times as many units as the
+/// smaller one has. Copying so few units costs less than one more block (call of user code) per pass.
 const CHEAP: u64 = 4;
-/// Maximum number of segments (sequences of consecutive units) that follow each other directly and stay unmerged. A block, which user code computes
-/// in one call, ends where two segments meet, and may then be shorter than necessary.
+/// Maximum number of segments (sequences of consecutive rows or indices) that follow each other directly and stay unmerged. A block, which user
+/// code computes in one call, ends where two segments meet, and may then be shorter than necessary.
 const MOST_JOINTS: usize = 16;
 
-/// Segment: consecutive units in one storage. The units at the front are computed first, and units for other ranks are taken from the back, so the
-/// units at the front have been computed more often.
+/// Segment: consecutive units (rows or indices) in one storage. The units at the front are computed first, and units for other ranks are taken
+/// from the back, so the units at the front have been computed more often.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// Number of times that each unit of the segment (sequence of consecutive units) is still to be computed, apart from the first `done` units.
+    /// Number of times that each unit of the segment (sequence of consecutive rows or indices) is still to be computed, apart from the first
+    /// `done` units.
     pub(super) left: u64,
-    /// Number of units at the front of this segment (sequence of units) that have been computed in the present pass; each of them is to be computed
-    /// only `left` - 1 more times.
+    /// Number of units at the front of this segment (sequence of consecutive rows or indices) that have been computed in the present pass; each
+    /// of them is to be computed only `left` - 1 more times.
     done: u64,
     pub(in crate::loops) units: U,
 }
 
 impl<U> Segment<U> {
-    /// Creates a segment (sequence of consecutive units) that need not be computed.
     pub(in crate::loops) fn new(first: u64, count: u64, units: U) -> Self {
         Segment { first, count, left: 0, done: 0, units }
     }
 
-    /// Returns this segment of units, changed so that each of its units is to be computed `left` times.
     pub(super) fn due(self, left: u64) -> Self {
         Segment { left, done: 0, ..self }
     }
 
-    /// Returns the number of computations that the units of this segment still need.
     fn undone(&self) -> u64 {
         self.left * self.count - self.done
     }
 
-    /// Records that `units` more units of the segment were computed. When all its units have been computed in this pass, `left` (computations per
-    /// unit still to do) decreases by one.
+    /// Records that `units` more units of the segment (sequence of consecutive rows or indices) were computed. Once all its units have been
+    /// computed in this pass, `left` (computations per unit still to do) decreases by one.
     fn record_computed(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -50,16 +48,16 @@ impl<U> Segment<U> {
         }
     }
 
-    /// Returns true if the first unit of `other` comes directly after the last unit of this segment.
     fn is_before(&self, other: &Self) -> bool {
         self.first + self.count == other.first
     }
 }
 
 impl<U: Units> Segment<U> {
-    /// Returns true if appending the units of `other` to this segment copies few units: not many more than the smaller segment has.
+    /// Returns true if appending the units of `other` to this segment (sequence of consecutive rows or indices) copies few units: not many more
+    /// than the smaller segment has.
     fn is_cheap_with(&self, other: &Self) -> bool {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         let copied = match self.units.has_room(other.count as usize) {
             true => other.count,
             false => self.count + other.count,
@@ -68,7 +66,6 @@ impl<U: Units> Segment<U> {
     }
 }
 
-/// Block of consecutive units (rows or indices) that user code computes in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::loops) struct UnitBlock {
     pub(in crate::loops) range: Range<u64>,
@@ -80,17 +77,16 @@ impl UnitBlock {
     }
 }
 
-/// Queue of the units that a rank holds, and of the work that remains on them, counted in computations of one unit: a unit that is to be computed in
-/// three more passes counts three times.
+/// Queue of the units (rows or indices) that a rank holds, and of the work that remains on them, counted in computations of one unit: a unit
+/// that is to be computed in three more passes counts three times.
 #[derive(Debug)]
 pub(super) struct UnitQueue<U> {
     segments: Vec<Segment<U>>,
-    /// Index of the segment (sequence of consecutive units) that user code computes or computed last. Only in this segment may some units have been
-    /// computed more often than others.
+    /// Index of the segment (sequence of consecutive rows or indices) that user code computes or computed last. Only in this segment may some
+    /// units have been computed more often than others.
     current: usize,
     held: u64,
     undone: u64,
-    /// True if this rank has received segments (sequences of units) since it last merged neighbouring segments.
     loose: bool,
 }
 
@@ -99,22 +95,20 @@ impl<U: Units> UnitQueue<U> {
         UnitQueue { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
-    /// Returns the number of units (rows or indices of the loop) that this rank holds.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Returns the number of computations of units that this rank still has to do.
     pub(super) fn undone(&self) -> u64 {
         self.undone
     }
 
-    /// Returns how many times the unit that is computed next must still be computed in this pass.
+    /// Returns how often the unit (row or index) that is computed next must still be computed in this pass: several times if passes
+    /// need not wait for each other.
     pub(super) fn left(&self) -> u64 {
         self.segments.get(self.current).map_or(0, |segment| segment.left)
     }
 
-    /// Adds a segment (sequence of consecutive units) to the queue, unless it is empty.
     pub(super) fn receive(&mut self, segment: Segment<U>) {
         if segment.count > 0 {
             self.held += segment.count;
@@ -124,15 +118,15 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Begins a pass, in which each unit (row or index) of this rank is to be computed `times` times.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
         self.merge_segments();
     }
 
-    /// Merges neighbouring segments (sequences of units) whose units are to be computed equally often, so that blocks need not end between them.
-    /// Where a merge would copy many units, segments stay separate; otherwise most units of a rank would be copied after each movement of units.
+    /// Merges neighbouring segments (sequences of consecutive rows or indices) whose units are to be computed equally often, so that blocks
+    /// need not end between them. Where a merge would copy many units, segments stay separate; otherwise most units of a rank would be copied
+    /// after each movement of units.
     fn merge_segments(&mut self) {
         let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
@@ -153,13 +147,13 @@ impl<U: Units> UnitQueue<U> {
         (self.current, self.loose) = (0, false);
     }
 
-    /// Returns the next block for user code, of at most `most` units. It is taken from the segment (sequence of consecutive units) that is partly
-    /// computed in this pass, if there is one, and otherwise from the first of the segments that have been computed least often.
+    /// Returns the next block for user code, of at most `most` units. It is taken from the segment (sequence of consecutive rows or indices)
+    /// that is partly computed in this pass, if there is one, and otherwise from the first of the segments that have been computed least often.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // Segments (sequences of units) that came from other ranks are merged before a new pass begins. In the last pass they are computed as
-            // they are.
+            // Segments (sequences of consecutive rows or indices) that came from other ranks are merged before a new pass begins. In the last
+            // pass they are computed as they are.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.merge_segments();
             }
@@ -170,23 +164,21 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// Lends the storage of the segment to which `block` (from [`next`](UnitQueue::next)) belongs to user code, with the index of the block's first
-    /// unit in it. The queue must stay unchanged until the storage is [returned](UnitQueue::return_units).
+    /// Lends the storage of the segment to which `block` (from [`next`](UnitQueue::next)) belongs to user code, with the index of the block's
+    /// first unit (row or index) in it. The queue must stay unchanged until the storage is [returned](UnitQueue::return_units).
     pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
     }
 
-    /// Puts back the data of a segment (sequence of units), which user code had for computing a block.
     pub(super) fn return_units(&mut self, units: U) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.units = units;
         }
     }
 
-    /// Marks the units of `block`, which [`next`](UnitQueue::next) returned, as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         if let Some(segment) = self.segments.get_mut(self.current) {
             segment.record_computed(block.len());
@@ -194,13 +186,12 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Removes units that move to another rank, from the back of the queue. Units that have been computed least often are removed first. The
-    /// computations that the removed units still need add up to `times`, rounded by at most half a unit's computations, or to less if there are no
-    /// more units.
+    /// Removes units (rows or indices) that move to another rank, from the back of the queue; those that have been computed least
+    /// often go first. The computations that the removed units still need add up to `times`, rounded by at most half a unit's
+    /// computations, or to less if there are no more units.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
         while times > 0 {
-            // The units to remove are taken from the segment that has been computed least often; if there are several, from the last of them.
             let behind = self.segments.iter().enumerate().max_by_key(|(at, segment)| (segment.left, *at));
             let Some(at) = behind.filter(|(_, segment)| segment.left > 0).map(|(at, _)| at) else { break };
             let segment = &mut self.segments[at];
@@ -216,7 +207,7 @@ impl<U: Units> UnitQueue<U> {
                 }
             } else {
                 segment.count -= take;
-                // The cast to `usize` is lossless, because the units are in memory.
+                // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
                 let back = segment.units.split_off(segment.count as usize);
                 shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
                 segment.record_computed(0);

@@ -6,7 +6,6 @@ fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
     Segment::new(units.start, units.end - units.start, rows).due(1)
 }
 
-/// Returns the data that user code receives for a block of units.
 fn data(unit_queue: &mut UnitQueue<Rows<u64>>, block: &UnitBlock) -> Vec<u64> {
     let (mut units, at) = unit_queue.take_out(block).unwrap();
     let data = units.slices(at..at + block.len() as usize).to_vec();
@@ -22,22 +21,24 @@ fn firsts(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64)> {
 fn small_migrations_do_not_copy_large_segments() {
     let mut unit_queue = UnitQueue::new();
     unit_queue.receive(segment(100..600));
-    // The queue holds units 100 to 599 in one segment. Ten units arrive before them, and 20 units are taken from the end. The long segment is not
-    // copied.
+    // The queue holds units 100 to 599 in one segment. Ten units (rows or indices) arrive before them, and 20 units are taken from the end.
+    // The long segment is not copied.
     unit_queue.receive(segment(90..100));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
     let gone = unit_queue.take_back(20);
     assert_eq!((gone.len(), unit_queue.held()), (1, 490));
-    // The 20 units that were taken from the end come back, and are merged with the long segment (units 100 to 579).
+    // The 20 units (rows or indices) that were taken from the end come back, and are merged with the long segment (units 100 to 579).
     gone.into_iter().for_each(|segment| unit_queue.receive(segment));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
-    // A second short segment (sequence of units), next to the first short one, is merged with it, because that copies few units.
+    // A second short segment (sequence of consecutive rows or indices), next to the first short one, is merged with it, because that copies
+    // few units.
     unit_queue.receive(segment(80..90));
     unit_queue.begin(1);
     assert_eq!(firsts(&unit_queue), [(80, 20), (100, 500)]);
-    // If too many segments (sequences of units) are next to each other, all of them are merged, although that copies the units of the long one.
+    // If too many segments (sequences of consecutive rows or indices) are next to each other, all of them are merged, although that copies the
+    // units of the long one.
     let mut first = 600;
     for count in [1, 50].into_iter().cycle().take(16) {
         unit_queue.receive(segment(first..first + count));
@@ -103,8 +104,8 @@ fn units_of_earlier_passes_are_computed_first() {
         [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
         [10..14, 14..16, 10..14]
     );
-    // The segment (sequence of units) in the queue has begun its second pass. The received units have not done their first pass, and are computed
-    // after the begun pass of that segment.
+    // The segment (sequence of consecutive rows or indices) in the queue has begun its second pass, which comes before the first pass of the
+    // received units.
     unit_queue.receive(segment(16..19).due(3));
     assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
     assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);
@@ -135,8 +136,8 @@ fn units_with_the_most_remaining_passes_migrate_first() {
     unit_queue.receive(segment(30..34).due(7));
     let block = unit_queue.next(99).unwrap();
     assert_eq!(block.range, 30..34);
-    // Another rank is to get units that need three computations together, but each unit needs seven. No unit moves, because three is less than half
-    // of seven.
+    // Another rank is to get units (rows or indices) that need three computations together, but each unit needs seven. No unit moves, because
+    // three is less than half of seven.
     assert!(unit_queue.take_back(3).is_empty());
     let went = |unit_queue: &mut UnitQueue<Rows<u64>>, times: u64| {
         let all: Vec<_> = unit_queue
@@ -147,12 +148,13 @@ fn units_with_the_most_remaining_passes_migrate_first() {
         all
     };
     assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
-    // Another rank is to get units that need 32 computations together. Of the units that need most computations, three with 7 computations each move,
-    // and of the others two with 5 each: 31 computations.
+    // Another rank is to get units (rows or indices) that need 32 computations together. Of the units that need most computations, three with
+    // 7 computations each move, and of the others two with 5 each: 31 computations.
     let all = went(&mut unit_queue, 32);
     let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
     assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));
-    // In a segment (sequence of units) that is partly computed in this pass, the units not yet computed in this pass move first.
+    // In a segment (sequence of consecutive rows or indices) that is partly computed in this pass, the units not yet computed in this pass
+    // move first.
     let block = unit_queue.next(6).unwrap();
     unit_queue.finished(&block);
     assert_eq!(went(&mut unit_queue, 18), [(16, 5, vec![16, 16, 17, 17]), (14, 4, vec![14, 14, 15, 15])]);

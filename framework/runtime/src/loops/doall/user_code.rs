@@ -1,4 +1,4 @@
-//! Interface to the user code of a DOALL loop, which creates a rank's units and computes blocks of them.
+//! Interface to the user code of a DOALL loop, which creates a rank's units (rows or indices) and computes blocks of them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,23 +17,25 @@ use crate::user_code;
 /// Data of the units are in [`Units`](DoAll::Units) and move with the units. Except for short blocks, user code runs on a thread apart from the
 /// one that communicates, so a unit may take long.
 pub trait DoAll: Send {
-    /// Storage of the data of neighbouring units.
+    /// Storage of the data of neighbouring units (rows or indices).
     type Units: Units;
 
-    /// True if a unit may be computed again before all other units have been computed in the same pass. All [passes](super::DoAllLoop::run) of a run
-    /// then form one stretch of work without barriers, and no rank waits for the slowest one before its end. This suits loops in which a pass changes
-    /// nothing that other units read, such as independent simulations that advance step by step.
+    /// True if a unit (row or index) may be computed again before all other units have been computed in the same pass. All
+    /// [passes](super::DoAllLoop::run) of a run then form one stretch of work without barriers, and no rank waits for the slowest one before
+    /// its end. This suits loops in which a pass changes nothing that other units read, such as independent simulations that advance step by
+    /// step.
     const NOWAIT: bool = false;
 
-    /// Creates the data of the units in `range`, on the rank that holds them first. It is called once on each rank, before its first pass; `range` is
-    /// empty if there are fewer units than ranks. It is not called for units that are read from a [checkpoint](super::DoAllLoop::checkpoint).
+    /// Creates the data of the units (rows or indices) in `range`, on the rank that holds them first. It is called once on each rank, before
+    /// its first pass; `range` is empty if there are fewer units than ranks. It is not called for units that are read from a
+    /// [checkpoint](super::DoAllLoop::checkpoint).
     ///
     /// # Errors
     /// Any error ends the job.
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError>;
 
-    /// Computes some neighbouring units, whose data are `units`. Each unit is computed exactly once per pass, in blocks that differ from run to run,
-    /// so results must not depend on where a block begins or ends.
+    /// Computes some neighbouring units (rows or indices), whose data are `units`. Each unit is computed exactly once per pass, in blocks that
+    /// differ from run to run, so results must not depend on where a block begins or ends.
     ///
     /// # Errors
     /// Any error ends the job.
@@ -44,32 +46,31 @@ pub trait DoAll: Send {
     ) -> Result<(), BoxError>;
 }
 
-/// Task for the user code of a DOALL loop: creating units, or computing a block of them.
 #[derive(Debug)]
 pub(in crate::loops) enum Job<U> {
     /// Create the data of the units (rows or indices) of this range.
     Create(Range<u64>),
-    /// Compute a block of units. `units` is the data of the segment (sequence of consecutive units) that contains the block, which begins at index
-    /// `at` in it. `pass` is the number of the pass, if the run has several.
+    /// Compute a block of units. `units` is the data of the segment (sequence of consecutive rows or indices) that contains the block, which
+    /// begins at index `at` in it. `pass` is the number of the pass, if the run has several.
     Block { block: UnitBlock, units: U, at: usize, pass: Option<u64> },
 }
 
-/// Result of a task of user code: created units, or a computed block of units.
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// Range of the computed units, data of the segment (sequence of consecutive units) that contains them, and duration of the call.
+    /// Range of the computed units (rows or indices), data of the segment (sequence of consecutive units) that contains them, and
+    /// duration of the call.
     Block(Range<u64>, U, BlockTime),
 }
 
-/// User code of a loop whose units are stored as `U`. This trait hides the user's own type from the code that executes runs.
+/// Hides the type of the user's loop from the code that executes runs. The data of the loop's units (rows or indices) are stored as
+/// `U`.
 pub(in crate::loops) trait Body<U>: Send {
     fn create(&mut self, range: Range<u64>) -> Result<U, BoxError>;
 
-    /// Computes the units (rows or indices) in `range`. Their data begin at index `at` in `units`.
+    /// Computes the units (rows or indices) in `range`, whose data begin at index `at` of `units`.
     fn compute(&mut self, range: Range<u64>, units: &mut U, at: usize) -> Result<(), BoxError>;
 
-    /// Returns the number of the unit (row or index) in which user code failed, if it is known.
     fn failed_in(&self) -> Option<u64> {
         None
     }
@@ -81,17 +82,16 @@ impl<L: DoAll> Body<L::Units> for L {
     }
 
     fn compute(&mut self, range: Range<u64>, units: &mut L::Units, at: usize) -> Result<(), BoxError> {
-        // The cast to `usize` is lossless, because the units are in memory.
+        // The cast to `usize` is lossless, because the units (rows or indices) are in memory.
         let count = (range.end - range.start) as usize;
         DoAll::compute(self, range, units.slices(at..at + count))
     }
 }
 
-/// User code of a DOALL loop on one rank.
 pub(super) struct LoopCode<'l, U> {
     pub(in crate::loops) body: &'l mut (dyn Body<U> + 'l),
     pub(in crate::loops) timer: BlockTimer,
-    /// Number of the first unit (row or index) of the loop, for error messages.
+    /// Number of the loop's first unit (row or index), for error messages.
     pub(in crate::loops) base: u64,
 }
 
@@ -123,7 +123,7 @@ impl<U: Units> UserCode for LoopCode<'_, U> {
     }
 
     fn may_block(&self, job: &Job<U>) -> bool {
-        // User code that creates units may read files, so it may take long even if earlier calls of user code were short.
+        // User code that creates units (rows or indices) may read files, so it may take long even if earlier calls of user code were short.
         matches!(job, Job::Create(_))
     }
 
@@ -147,7 +147,7 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
     }
 }
 
-/// User code of a loop whose caller processes ranges of indices itself: keeps the next block for the caller.
+/// Takes the place of user code in a loop whose caller processes ranges of indices itself: keeps the next block for the caller.
 #[derive(Debug, Default)]
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
@@ -191,10 +191,8 @@ impl UserCode for ByCaller {
     }
 }
 
-/// Creates the data of the units in `range`.
-///
 /// # Errors
-/// The error of [`DoAll::create`], with the numbers of the units.
+/// The error of [`DoAll::create`], with the numbers of the units (rows or indices).
 pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     user_code::call(|| body.create(range.clone())).map_err(|error| {
         let text = format!("{} (while creating units {}..{})", error.message(), range.start, range.end);
@@ -202,7 +200,8 @@ pub(super) fn make<U>(body: &mut dyn Body<U>, range: &Range<u64>) -> Result<U> {
     })
 }
 
-/// Adds the numbers of the units (rows or indices) and of the pass to an error of user code. `base` is the number of the loop's first unit.
+/// Adds the numbers of the units (rows or indices) and of the pass to an error of user code. `base` is the number of the loop's first
+/// unit.
 pub(in crate::loops) fn blame(error: &Error, units: &Range<u64>, base: u64, pass: Option<u64>) -> Error {
     let pass = pass.map_or_else(String::new, |pass| format!(" of pass {pass}"));
     let units = match units.start + base..units.end + base {

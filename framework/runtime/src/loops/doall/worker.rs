@@ -1,5 +1,5 @@
-//! Worker of a DOALL loop on each rank: holds the rank's units, carries out directives of rank 0, and determines when the rank reports its
-//! measurements.
+//! Worker of a DOALL loop on each rank: holds the rank's units (rows or indices), carries out directives of rank 0, and determines when the
+//! rank reports its measurements.
 
 use std::time::Duration;
 
@@ -8,52 +8,50 @@ use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
-/// Seconds until a rank first reports its measurements: enough to determine how fast it computes, and short enough for an early decision about units.
+/// Seconds until a rank first reports its measurements: enough to determine how fast it computes, and short enough for an early decision about
+/// units (rows or indices).
 const FIRST_PERIOD: f64 = 0.02;
 
-/// Movement of units between ranks, as long as not all units that this rank is to receive have arrived.
+/// Movement of units (rows or indices) between ranks, as long as not all units that this rank is to receive have arrived.
 #[derive(Debug, Default)]
 struct OpenMovement {
-    /// Ranks that send units to this rank in the movement, and whose units have not arrived yet.
+    /// Ranks that send units (rows or indices) to this rank in the movement, and whose units have not arrived yet.
     senders: Vec<usize>,
     sent: u64,
     received: u64,
 }
 
-/// Numbers of units that this rank has sent and received in a movement, once the rank has sent and received all of them.
+/// Numbers of units (rows or indices) that this rank has sent and received in a movement, once it has sent and received all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PartDone {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// Rank that is to receive units, and the message with these units.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
-/// State of a DOALL loop's worker on one rank. It has no clock and sends no messages.
+/// Worker of a DOALL loop on one rank. It has no clock and sends no messages.
 #[derive(Debug)]
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// Number of the last directive of rank 0 that this rank has carried out.
     round: u64,
-    /// Number of the present pass over the units of the loop, from 1.
     pass: u64,
-    /// Number of times that a unit is computed in each pass: one, or more if several passes without barriers between them are combined to one.
+    /// Number of times that a unit (row or index) is computed in each pass: one, or more if several passes without barriers between
+    /// them are combined to one.
     times: u64,
-    /// Number of computations of units (rows or indices) that this rank has done in this pass.
     done: u64,
-    /// True if the rank has reported its measurements since it carried out the last directive of rank 0.
     reported: bool,
-    /// True if the rank has computed a block (units of one call of user code) since its last report to rank 0.
+    /// True if the rank has computed a block (rows or indices of one call of user code) since its last report to rank 0.
     worked: bool,
-    /// Value of `done` (number of computations in this pass) when the rank last reported that it had no units left to compute.
+    /// Value of `done` (number of computations in this pass) when the rank last reported that it had no units (rows or indices) left to
+    /// compute.
     reported_idle: Option<u64>,
     report_soon: bool,
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Units that arrived before the directive of rank 0 that moves them, each with the rank that sent them.
+    /// Units (rows or indices) that arrived before the directive of rank 0 that moves them, each with the rank that sent them.
     early: Vec<(usize, UnitMigration<U>)>,
     has_finished: bool,
 }
@@ -79,7 +77,8 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// Begins a run on rank `rank`: each unit is to be computed `times` times in each pass. If `eager` is true, the rank reports after every block.
+    /// Begins a run in which each unit (row or index) is to be computed `times` times in each pass. If `eager` is true, the rank
+    /// reports its measurements after every block.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { rank, unit_queue, times, ..Worker::new() };
@@ -95,7 +94,7 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(self.times);
     }
 
-    /// Carries out a directive of rank 0, and returns the units that this rank must send to other ranks.
+    /// Carries out a directive of rank 0, and returns the units (rows or indices) that this rank must send to other ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if the directive does not follow the one before.
@@ -125,7 +124,8 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // A rank that has already reported itself idle does not report again after a directive of rank 0 that gives it no units.
+        // An idle rank that has reported that it is idle does not report again after a directive of rank 0 that gives it no units (rows or
+        // indices).
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -152,7 +152,7 @@ impl<U: Units> Worker<U> {
         Ok(migrations)
     }
 
-    /// Adds units that arrived before the directive that orders their movement, which the rank has now carried out.
+    /// Adds units (rows or indices) that arrived before the directive of rank 0 that moves them, which this rank has now carried out.
     fn take_early(&mut self) -> Result<()> {
         let round = self.round;
         let early = std::mem::take(&mut self.early);
@@ -162,14 +162,15 @@ impl<U: Units> Worker<U> {
         now.into_iter().try_for_each(|(from, migration)| self.accept(from, migration))
     }
 
-    /// Adds units that arrived from rank `from`.
+    /// Adds units (rows or indices with their data) that arrived from rank `from`.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if no directive has moved the units, or they need not be computed.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round > self.round {
-            // The units arrived before the directive of rank 0 that orders their movement. They are kept until that directive arrives. Earlier
-            // directives may be in transit as well, because rank 0 does not wait for an idle rank's report about a directive that moves nothing.
+            // The units (rows or indices) arrived before the directive of rank 0 that orders their movement. They are kept until that
+            // directive arrives. Earlier directives may be in transit as well, because rank 0 does not wait for an idle rank's report about a
+            // directive that moves nothing.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -191,32 +192,31 @@ impl<U: Units> Worker<U> {
         Ok(())
     }
 
-    /// Records that this rank's part of a movement of units is complete, if all units that the rank is to receive have arrived.
+    /// Completes this rank's part of a movement of units (rows or indices), if all units that the rank is to receive have arrived.
     fn settle(&mut self) {
         if let Some(open) = self.open.take_if(|open| open.senders.is_empty()) {
             self.part_done = Some(PartDone { sent: open.sent, received: open.received });
         }
     }
 
-    /// Returns the numbers of units sent and received in a movement, if this rank has completed its part in the movement since the last call.
+    /// Returns the numbers of units (rows or indices) sent and received in a movement, if this rank has completed its part in the movement
+    /// since the last call.
     pub(super) fn take_part_done(&mut self) -> Option<PartDone> {
         self.part_done.take()
     }
 
-    /// Returns the next block to compute in one call of user code, of at most `most` units.
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         self.unit_queue.next(most)
     }
 
-    /// Marks a block of units as computed.
     pub(super) fn finished(&mut self, block: &UnitBlock) {
         self.done += block.len();
         self.worked = true;
         self.unit_queue.finished(block);
     }
 
-    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that rank
-    /// 0 is never flooded. A rank that becomes idle reports at once, but not while units are in transit to it.
+    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that
+    /// rank 0 is never flooded. A rank that becomes idle reports at once, but not while units (rows or indices) are in transit to it.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -224,8 +224,8 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.has_finished && self.reported_idle != Some(self.done);
         }
-        // A busy rank reports only after it has computed a block (call of user code). Otherwise ranks could report and move units forever without
-        // computing.
+        // A busy rank reports only after it has computed a block (call of user code). Otherwise ranks could report and move units (rows or
+        // indices) forever without computing.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
@@ -235,7 +235,6 @@ impl<U: Units> Worker<U> {
         self.reported_idle = self.is_idle().then_some(self.done);
     }
 
-    /// Returns true if the rank has nothing to compute.
     pub(super) fn is_idle(&self) -> bool {
         self.unit_queue.undone() == 0
     }
@@ -244,22 +243,19 @@ impl<U: Units> Worker<U> {
         self.has_finished
     }
 
-    /// Returns the number of the last directive of rank 0 that this rank has carried out.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
 
-    /// Returns the number of the pass in which the next unit is computed, from 1; the last pass if no unit is left.
+    /// Returns the number of the pass in which the next unit (row or index) is computed, from 1; the last pass if no unit is left.
     pub(super) fn pass(&self) -> u64 {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Returns the number of computations of units (rows or indices) that this rank has done in this pass.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Describes what this rank waits for when it is idle.
     pub(super) fn waits_for(&self) -> String {
         match &self.open {
             Some(open) => {
@@ -274,7 +270,6 @@ impl<U: Units> Worker<U> {
     }
 }
 
-/// Returns the error for units that have arrived although no directive of rank 0 moves them to this rank.
 fn unordered(from: usize, round: u64) -> Error {
     let text = format!("rank {from} sent units for directive number {round}, which does not order that");
     Error::new(ErrorKind::Wire, text)

@@ -2,7 +2,6 @@ use super::*;
 use crate::loops::doall::messages::Transfer;
 use crate::loops::doall::unit_queue::Segment;
 
-/// Returns the worker of rank 1, which holds units 10 to 19.
 fn worker() -> Worker<Vec<u64>> {
     let mut worker = Worker::new();
     worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));
@@ -62,7 +61,8 @@ fn reports_are_sent_once_per_round_and_when_idle() {
 fn units_migrate_only_by_directives() {
     let mut worker = worker();
     work(&mut worker, 4);
-    // Rank 2 has received the directive of rank 0 that moves units earlier than rank 1, so rank 2's units arrive on rank 1 before the directive.
+    // Rank 2 has received the directive of rank 0 that moves units (rows or indices) earlier than rank 1, so rank 2's units arrive on rank 1
+    // before the directive.
     worker.accept(2, migration(1, 30, 5)).unwrap();
     assert_eq!(worker.unit_queue.undone(), 6);
     let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];
@@ -90,8 +90,8 @@ fn units_migrate_only_by_directives() {
     );
 }
 
-/// Rank 0 issues the next directive without waiting for a rank that has no work. Units that a later directive moves may therefore arrive before an
-/// earlier directive of rank 0.
+/// Rank 0 issues the next directive without waiting for a rank that has no work. Units (rows or indices) that a later directive moves may
+/// therefore arrive before an earlier directive of rank 0.
 #[test]
 fn units_may_arrive_before_their_directives() {
     let mut worker = worker();
@@ -116,7 +116,7 @@ fn units_may_arrive_before_their_directives() {
     }
 }
 
-/// The run consists of two passes over the units, without a barrier between them.
+/// The run consists of two passes over the units (rows or indices), without a barrier between them.
 #[test]
 fn nowait_units_repeat_without_directives() {
     let mut worker = worker();
@@ -125,8 +125,8 @@ fn nowait_units_repeat_without_directives() {
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
     work(&mut worker, 4);
     assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 14, 6));
-    // The received units have done neither of the two passes. The units of this rank have begun their second pass, which they complete before the
-    // received units are computed.
+    // The received units (rows or indices) have done neither of the two passes. The units of this rank have begun their second pass, which
+    // they complete before the received units are computed.
     worker.carry_out(&directive(1, Command::Continue, &[(0, 1, 6, 12)])).unwrap();
     let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
     worker.accept(0, UnitMigration { round: 1, segments: vec![units] }).unwrap();

@@ -1,5 +1,5 @@
-//! Simulation of all workers of a grid loop in one thread, without transport. In a random order, messages between neighbours are delivered and
-//! workers take their next step.
+//! Simulation of all workers of a grid loop in one thread, without transport: in a random order, messages between neighbours are
+//! delivered and workers take their next step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,7 +15,6 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
-/// Messages that a worker has sent and that the simulation has not queued for delivery yet.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
@@ -29,22 +28,19 @@ impl Outgoing for Sent {
     }
 }
 
-/// Parameters of a simulated run of the loop.
 pub(super) struct Plan {
     pub(super) sweeps: u64,
-    /// Number of sweeps between a directive of rank 0 and the movement of rows that it orders.
+    /// Number of sweeps between a directive of rank 0 and the movement of rows that the directive orders.
     pub(super) delay: u64,
     /// Mean number of sweeps between two directives of rank 0 that move rows; 0 if no rows move.
     pub(super) movements: usize,
 }
 
-/// Statistics of a simulated run of the loop.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) movements: u64,
     /// Largest number of rounds in which the rows of one movement were sent. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: usize,
-    /// Number of rows that moved between ranks.
     pub(super) sent: u64,
     /// Largest number of sweeps by which rank 0 was ahead of the last rank.
     pub(super) skew: u64,
@@ -63,7 +59,7 @@ pub(super) fn run<M: Worker>(
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
     let mut outcome = Outcome::default();
-    // Sweep before which the rows move whose movement rank 0 ordered last; `None` if it has ordered none.
+    // Sweep before which the rows of the last ordered movement move; `None` if no movement is ordered.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
     while !done.iter().all(|done| *done) {
@@ -137,7 +133,6 @@ pub(super) fn run<M: Worker>(
     outcome
 }
 
-/// Returns the position of each of `ranks` ranks in the chain of ranks that hold rows.
 pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {
     (0..ranks).map(move |rank| Position { rank, chain: ranks })
 }

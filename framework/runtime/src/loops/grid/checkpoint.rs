@@ -13,9 +13,7 @@ use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
 pub(super) struct Resumed {
     /// Schedule of the checkpoints, and records of their written parts; set on rank 0 only.
     pub(super) snapshots: Option<SnapshotCoordinator>,
-    /// Writer of this rank's part of the next checkpoints.
     pub(super) writer: Option<SnapshotWriter>,
-    /// Number of sweeps that an earlier start of the job has done.
     pub(super) before: u64,
     /// Findings (results of user code in a table) of ranks of the earlier job, which this rank takes over.
     pub(super) found: Vec<Vec<u8>>,
@@ -24,20 +22,18 @@ pub(super) struct Resumed {
 /// State of a rank's checkpoint writer when the rank has done its last sweep.
 #[derive(Debug)]
 pub(super) enum LastSaved {
-    /// A part of the rank's rows was written. This message about it must be sent to the coordinator; more may follow.
+    /// A part of the rank's rows was written to a checkpoint. This message about it has to be sent to the coordinator; more may
+    /// follow.
     Now(ToCoordinator),
-    /// A part of the rank's rows is still being written.
     Later,
-    /// All rows that belong to checkpoints have been written to files, and the coordinator has been told so.
+    /// All rows that belong to checkpoints have been written, and the coordinator has been notified.
     Nothing,
 }
 
-/// Writer of a rank's rows to checkpoints.
 pub(super) struct CheckpointWriter {
     writer: SnapshotWriter,
-    /// Number of passes that were done before this run, by earlier runs or an earlier job.
+    /// Number of passes that earlier runs or an earlier job did before this run.
     before: u64,
-    /// Results of user code in a table (findings), which are written together with the rows.
     findings: Option<Findings>,
 }
 

@@ -15,7 +15,6 @@ const SWEEPS: u64 = 3000;
 /// last sweep, even if other processes use the disk.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// User code of a loop that fails as soon as there is a checkpoint on the disk.
 struct KilledAt {
     dir: PathBuf,
 }
@@ -43,7 +42,6 @@ fn checkpoint(dir: &Path) -> Checkpoint {
     Checkpoint::new(dir, "random").every(Duration::ZERO)
 }
 
-/// Runs a job that fails and leaves a checkpoint in `dir`.
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
@@ -55,7 +53,6 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     assert!(error.to_string().contains("loop sor: enough (in sweep"), "{error}");
 }
 
-/// Restarts the job from its checkpoint.
 fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result<(Vec<f64>, Summary)> {
     let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
@@ -110,7 +107,6 @@ fn checkpoint_belongs_to_one_run_of_one_loop() {
     assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not the first run"));
 }
 
-/// Stencil whose user code fails as soon as there is a checkpoint on the disk.
 struct KilledHeat {
     dir: PathBuf,
 }

@@ -9,7 +9,6 @@ use crate::session::Announcement;
 use crate::user_code;
 use crate::wire::Codec;
 
-/// Condition on rank 0 that decides whether a residual is small enough.
 pub(super) type IsDone<'d> = &'d mut dyn FnMut(f64) -> bool;
 
 /// Convergence check as the caller of the loop has specified it: options, this rank's residual, and the condition that rank 0 evaluates.
@@ -19,7 +18,6 @@ pub(super) struct UntilDone<'j> {
     pub(super) is_done: IsDone<'j>,
 }
 
-/// Convergence checks of a run on one rank.
 pub(super) struct Checks<'d> {
     until: Until,
     mine: OwnResidual,
@@ -52,17 +50,16 @@ impl<'d> Checks<'d> {
             && self.last.is_none_or(|last| last.passes != passes)
     }
 
-    /// Returns true if the run is over when sweep `sweep` would begin, because all its sweeps are done.
     pub(super) fn is_end(&self, sweep: u64) -> bool {
         sweep == self.sweeps
     }
 
-    /// Returns this rank's residual since the last convergence check, and begins a new one.
     pub(super) fn take(&self) -> f64 {
         self.mine.take()
     }
 
-    /// On rank 0, adds the residual of a rank before sweep `sweep`. Returns the verdict when all ranks with rows have sent their residuals.
+    /// Adds, on rank 0, the residual of a rank before sweep `sweep`. Returns the verdict about convergence when all ranks with rows
+    /// have sent their residuals.
     ///
     /// # Errors
     /// A panic of the user's condition.
@@ -82,19 +79,17 @@ impl<'d> Checks<'d> {
         self.last = Some(check_result);
     }
 
-    /// On rank 0, returns the ranks that have not sent their residual for the present convergence check.
     pub(super) fn missing(&self) -> Vec<usize> {
         let all = self.collected.as_ref().map_or(&[][..], |(all, _)| &all[..]);
         (0..all.len()).filter(|&rank| all[rank].is_none()).collect()
     }
 
-    /// Returns the verdict of the last convergence check, if there was one.
     pub(super) fn last(&self) -> Option<CheckResult> {
         self.last
     }
 }
 
-/// Broadcasts the last verdict about convergence from rank 0 to all ranks, because ranks without rows take no part in the checks.
+/// Broadcasts the last verdict about convergence from rank 0, because ranks without rows take no part in the checks.
 ///
 /// # Errors
 /// The errors of [`Endpoint::broadcast`].

@@ -13,33 +13,28 @@ use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
 use crate::rank::blocked_ranks::ranks_of;
 
-/// State of rank 0's coordinator in a run over a grid.
 pub(super) struct GridCoordinator {
     pub(super) of_run: Coordinator,
     /// Number of rows of each rank that has any, as it will be after all movements of rows that rank 0 has ordered.
     held: Vec<u64>,
-    /// Number of sweeps of the run, which is smaller than planned after an early end.
+    /// Number of sweeps of the run; smaller than planned after an early end.
     sweeps: u64,
     planned: u64,
     /// Name of the sweeps for users, such as "panels", and number of sweeps that earlier starts of the job have done.
     earlier: (&'static str, u64),
-    /// True if the run ended early, by convergence or by a request to stop the job.
     is_stopped: bool,
-    /// True if rank 0 has issued the directive that ends the run early.
     is_ending: bool,
     /// For tests: true if rows move at random, as often as possible.
     eager: bool,
-    /// Time at which rank 0 began its present sweep.
     sweep_began: Option<Duration>,
     /// Sweep before which rank 0 last asked the ranks for reports of measurements by a directive, and the time at which it did.
     requested: (u64, Duration),
     totals: Vec<Option<RankReport>>,
     /// Number of sweeps that each rank has done, as it last reported. In a simulator ranks do not report their progress.
     done: Vec<Option<f64>>,
-    /// First sweep that the next reports of measurements cover. Ranks send them after sweep `report_after`.
+    /// First sweep that the ranks' next reports of measurements cover. They are sent after sweep `report_after`.
     report_from: u64,
     report_after: u64,
-    /// Block size (columns of a strip) in the present sweep.
     grain: u64,
     /// Sweeps in which the block size (columns of a strip) changed. A sweep is removed when all ranks have reported their measurements of it.
     regrained: Vec<u64>,
@@ -68,8 +63,6 @@ impl GridCoordinator {
         }
     }
 
-    /// Processes a message of a rank at time `now`.
-    ///
     /// # Errors
     /// If the pieces that the ranks have written do not make a complete checkpoint.
     pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator, now: Duration) -> Result<()> {
@@ -86,19 +79,18 @@ impl GridCoordinator {
                     *done = Some(sweeps);
                 }
             }
-            // Residuals are processed by the convergence checks, not by the coordinator.
+            // Residuals are handled by the convergence checks, not by the coordinator.
             ToCoordinator::Residual(..) => {}
         }
         Ok(())
     }
 
-    /// Ends the run early: before sweep `sweep`. A movement of rows that was ordered for a later time does not take place.
+    /// Ends the run early, before sweep `sweep`. A movement of rows that was ordered for a later time does not take place.
     pub(super) fn stop(&mut self, sweep: u64) {
         self.sweeps = sweep;
         self.is_stopped = true;
     }
 
-    /// Describes the progress that the newest checkpoint keeps of a run that was stopped.
     pub(super) fn kept(&self) -> String {
         let (what, before) = self.earlier;
         self.of_run.kept(before + self.sweeps, before + self.planned, what)
@@ -109,23 +101,20 @@ impl GridCoordinator {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
-    /// Returns true if rank `rank` has sent its final report, which it sends after its last sweep.
     pub(super) fn is_done(&self, rank: usize) -> bool {
         self.totals.get(rank).is_some_and(Option::is_some)
     }
 
-    /// Records that rank 0 begins a sweep, and returns the duration of the sweep before it in seconds.
+    /// Records that rank 0 begins a sweep. Returns the duration of the sweep before it in seconds.
     pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;
         Some(now.saturating_sub(before).as_secs_f64())
     }
 
-    /// Returns the number of rows of the rank that has the most.
     pub(super) fn most(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// Records the block size (columns of a strip) of sweep `sweep`.
     pub(super) fn use_grain(&mut self, sweep: u64, grain: u64) {
         if std::mem::replace(&mut self.grain, grain) != grain && sweep > 0 {
             self.regrained.push(sweep);
@@ -146,7 +135,6 @@ impl GridCoordinator {
         reported.iter().any(|&sweep| sweep > from).then(|| self.of_run.controller.discard_reports())
     }
 
-    /// Records in the event log that a block size (columns of a strip) was chosen at the end of the trials.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
         self.of_run.controller.record(|| Event::Grain { block, reason });
     }
@@ -187,7 +175,8 @@ impl GridCoordinator {
             count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
-        // The sweeps until ranks report measurements next are counted from a sweep that no rank can end before this directive reaches it.
+        // The sweeps until the next reports of measurements are counted from a sweep that no rank can end before this directive of
+        // rank 0 reaches it.
         let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
@@ -205,12 +194,11 @@ impl GridCoordinator {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// Sets the number of sweeps that an earlier job has done, and the word that users see for sweeps, such as "panels".
+    /// Sets the number of sweeps that an earlier job has done, and `what`, the word that users see for sweeps, such as "panels".
     pub(super) fn after(self, what: &'static str, before: u64) -> Self {
         GridCoordinator { earlier: (what, before), ..self }
     }
 
-    /// Describes, when rank 0 has finished the last sweep, the ranks that have not finished it.
     fn not_through(&self) -> String {
         let mut others = self.missing();
         others.retain(|&rank| rank > 0);
@@ -234,7 +222,7 @@ impl GridCoordinator {
         Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
-    /// Returns the summary of the run on `size` ranks, and what the next run needs. `block` is the final block size (columns of a strip).
+    /// Returns the summary of the run and what the next run needs. `block` is the final block size (columns of a strip).
     pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);

@@ -10,7 +10,6 @@ use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
 use crate::session::{Balance, Config};
 
-/// Number of rows of each of the two ranks that the tests simulate.
 const HELD: u64 = 50;
 
 /// Returns a coordinator with two simulated ranks that decides about movements of rows after a single report of each rank. Sweeps take 0.1 s, and
@@ -27,7 +26,6 @@ fn coordinator() -> GridCoordinator {
     GridCoordinator::new(of_run, 1_000, false, Duration::ZERO)
 }
 
-/// Begins sweep `sweep`, in strips of `grain` columns.
 fn begin(coordinator: &mut GridCoordinator, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
@@ -97,7 +95,6 @@ fn long_sweep_reports_progress_while_it_runs() {
     assert_eq!((progress.what, &progress.rest[..]), ("panels", ""));
     let until = chain.progress((4, 0.5), true);
     assert_eq!((until.total, &until.rest[..]), (None, "at most 2000"));
-    // Rank 0 has finished the last sweep, but rank 1 has not.
     let ahead = chain.progress((1_000, 0.0), false);
     assert_eq!((ahead.done, ahead.part, &ahead.rest[..]), (1_007, 0.25, "waits for rank 1"));
     chain.on_message(1, ToCoordinator::Total(RankReport::default()), Duration::ZERO).unwrap();

@@ -3,24 +3,21 @@
 use armature_planner::loops::BlockMove;
 use serde::{Deserialize, Serialize};
 
-/// Directive of rank 0 to all ranks with rows, issued before rank 0 begins a sweep. Each rank forwards it to the rank below.
+/// Order of rank 0 for all ranks with rows, issued before rank 0 begins a sweep. Each rank forwards it to the next rank in the chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
-    /// Number of the sweep that rank 0 is about to begin.
     pub(super) sweep: u64,
     /// Sweep after which ranks report their measurements to rank 0; [`NEVER`] if this directive ends the loop early.
     pub(super) report_after: u64,
-    /// Movement of rows between ranks that this directive orders, if there is one.
     pub(super) movement: Option<Movement>,
     /// Sweep before which ranks write their rows to a checkpoint, if one is due.
     pub(super) save_before: Option<u64>,
 }
 
-/// Value of [`Directive::report_after`] in a directive that ends the loop before ranks report measurements again.
+/// Value of `report_after` in a directive that ends the loop before ranks report measurements again.
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl Directive {
-    /// Creates the directive of rank 0 that ends the loop before sweep `before`.
     pub(super) fn stop(sweep: u64, before: u64) -> Self {
         Directive { sweep, report_after: NEVER, movement: None, save_before: Some(before) }
     }
@@ -29,13 +26,11 @@ impl Directive {
 /// Movement of rows between ranks, which takes place between two sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Movement {
-    /// Sweep before which the rows move.
     pub(super) before: u64,
-    /// Rows to move, in rounds. A rank that passes received rows on sends them in a later round than it receives them.
+    /// Rows to move, in rounds. A rank that only passes rows on sends them in a later round than it receives them.
     pub(super) rounds: Vec<Vec<BlockMove>>,
 }
 
-/// Direction in which rows move between two neighbouring ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Rows move to the rank with the lower number.
@@ -45,8 +40,8 @@ pub(super) enum Direction {
 }
 
 impl Movement {
-    /// Returns the direction in which the movement sends rows between the ranks `lower` and `lower + 1`; `None` if it sends none between them. No
-    /// movement sends rows in both directions.
+    /// Returns the direction in which the movement sends rows between the ranks `lower` and `lower + 1`; `None` if it sends none
+    /// between them. No movement sends rows in both directions.
     pub(super) fn direction(&self, lower: usize) -> Option<Direction> {
         let across = self.rounds.iter().flatten().find(|m| m.from.min(m.to) == lower)?;
         Some(if across.from == lower { Direction::Down } else { Direction::Up })

@@ -104,7 +104,7 @@ pub trait DoAcross: Send {
 #[must_use = "a loop does nothing until it is run"]
 pub struct DoAcrossLoop<U: DoAcross> {
     pub(super) grid_loop: GridLoop<U::Value>,
-    /// On rank 0, the state of the choice of a strip width (columns of a strip), which is kept for the next run.
+    /// Choice of the strip width (columns of a strip) on rank 0, which is kept for the next run.
     strip_width: Option<StripWidth>,
     user: U,
 }
@@ -129,7 +129,6 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         DoAcrossLoop::of_kind(name, shape, user, LoopKind::DoAcross)
     }
 
-    /// Creates a loop of kind `kind`: a DOACROSS loop or a table.
     pub(super) fn of_kind(name: &str, shape: Shape, user: U, kind: LoopKind) -> Self {
         DoAcrossLoop { grid_loop: GridLoop::new(name, shape, kind), strip_width: None, user }
     }
@@ -218,7 +217,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         })
     }
 
-    /// Runs the loop. `after` is called each time user code has computed a part of a sweep.
+    /// Runs the sweeps of the loop. `after` is called each time user code has computed a part of a sweep.
     pub(super) fn run_passes(
         &mut self,
         session: &mut Session,
@@ -232,8 +231,8 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
-        // In a simulation, all rows of a strip are computed in one call: simulated processors have no caches, and each call of user code costs the
-        // simulator time.
+        // Simulated processors have no caches, and each call of user code costs the simulator time, so all rows of a strip are
+        // computed in one call.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
             session,

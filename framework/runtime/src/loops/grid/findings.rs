@@ -13,7 +13,7 @@ pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxE
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// Does nothing, for loops that have no results besides their rows.
+/// Informs user code of nothing, in a loop that has no results besides its rows.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }
@@ -22,24 +22,21 @@ pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(),
 /// writes them to checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Findings {
-    /// Number of columns of the table. It is saved with the results and checked when the job resumes, because the saved rows contain only one panel
-    /// of columns.
+    /// Number of columns of the table. It is saved with the results and compared when the job resumes, because the saved rows contain
+    /// only one panel (some columns) of the table.
     columns: u64,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Findings {
-    /// Creates the storage for results of user code (findings) of a table with `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Findings { columns: columns as u64, bytes: Arc::default() }
     }
 
-    /// Replaces the stored results of user code by newer ones.
     pub(super) fn put(&self, bytes: Vec<u8>) {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    /// Returns the stored results of user code in the form of a checkpoint piece that contains no rows.
     pub(super) fn piece(&self) -> Piece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())

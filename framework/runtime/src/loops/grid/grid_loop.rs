@@ -1,4 +1,4 @@
-//! A grid that is distributed over the ranks in blocks of rows.
+//! Grid whose rows are distributed over the ranks in blocks.
 
 mod gather;
 mod resume;
@@ -31,12 +31,12 @@ pub(super) struct GridLoop<T> {
     local: Option<LocalRows<T>>,
 }
 
-/// User code, and the functions that prepare a rank for it before the first sweep.
 pub(super) struct Begin<'u, U, R, S> {
     pub(super) user: &'u mut U,
-    /// Function that computes the initial values of a row that is not read from a checkpoint.
+    /// Computes the initial values of a row that is not read from a checkpoint.
     pub(super) row: R,
-    /// Function that gets the number of sweeps that an earlier job has done, and results of user code (findings) that some of its ranks had saved.
+    /// Informs user code of a checkpoint from which the job resumes: the number of sweeps done, and results of user code (findings)
+    /// that ranks had saved.
     pub(super) resume: S,
 }
 
@@ -77,7 +77,6 @@ impl<T: Pod + Send> GridLoop<T> {
         Ok(converged)
     }
 
-    /// Creates this rank's rows, unless they exist already.
     fn create<U>(
         &mut self,
         rank: usize,
@@ -110,8 +109,8 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// Returns the bytes of the row that is unit `unit` of the loop, if the pieces of a checkpoint that this rank
-/// has loaded contain it.
+/// Returns a row as bytes, if the checkpoint pieces that this rank has loaded contain it. `unit` is its number among the computed
+/// rows.
 fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;
@@ -120,7 +119,7 @@ fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
     Some(&piece.data[at..at + bytes])
 }
 
-/// Calls the user code that fills row `index`, and adds the number of the row to its errors.
+/// Calls the user code that fills a row, and adds the number of the row to its errors.
 fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
     let position = |error: Error| {
         Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)

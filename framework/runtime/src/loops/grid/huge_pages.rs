@@ -27,12 +27,10 @@ enum Held<T> {
 }
 
 impl<T: Pod> HugePages<T> {
-    /// Creates an empty buffer without memory.
     pub(super) fn none() -> Self {
         HugePages(Held::Few(Vec::new()))
     }
 
-    /// Creates a buffer of `count` zeros.
     pub(super) fn zeroed(count: usize) -> Self {
         let many = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= PAGE).and_then(large);
         HugePages(match many {
@@ -42,7 +40,7 @@ impl<T: Pod> HugePages<T> {
     }
 }
 
-/// Maps at least `bytes` bytes of memory, in whole large pages. Returns `None` if the system has no memory.
+/// Maps at least `bytes` bytes of memory, in whole large pages; `None` if the system has no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
     // Only whole large pages are mapped, so that the system aligns the memory to large pages.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;

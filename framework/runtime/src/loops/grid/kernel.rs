@@ -14,7 +14,6 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-/// Piece of a sweep that user code must compute, with the rows that are lent to it.
 pub(super) struct Task {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
@@ -24,32 +23,29 @@ pub(super) struct Task {
     pub(super) usual: Option<Duration>,
 }
 
-/// Piece of a sweep that user code has computed, with the rows in which it has computed it.
 pub(super) struct Done {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
-    /// Duration of this piece of a sweep if a compute thread computed it; `None` if the thread that communicates did.
+    /// Duration of this piece of a sweep; `None` if the communicating thread computed it, because that thread measures several pieces
+    /// together.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
 }
 
-/// Function that computes a piece of a sweep. The rows are a trait object, which hides the type of their
-/// values; the range selects the piece.
+/// Computes a piece of a sweep, which the range selects. The rows are a trait object, which hides the type of their values.
 pub(super) type Work<'u> = dyn FnMut(&mut dyn Storage, &Range<usize>) -> Result<(), BoxError> + Send + 'u;
 
-/// User code of a loop over a grid, as the framework calls it for each piece of a sweep.
 pub(super) struct Kernel<'u> {
     work: &'u mut Work<'u>,
     timer: BlockTimer,
-    /// Id of the thread that communicates. On that thread, the duration of single pieces of a sweep is not measured, but that of several pieces
-    /// together.
+    /// Id of the communicating thread. There the duration of several pieces of a sweep is measured together, elsewhere that of each
+    /// piece.
     home: ThreadId,
-    /// Number of sweeps that an earlier job has done.
     before: u64,
 }
 
 impl<'u> Kernel<'u> {
-    /// Creates the state of the user code. Must be called on the thread that communicates.
+    /// Must be called on the communicating thread, whose id is stored.
     pub(super) fn new(work: &'u mut Work<'u>, clock: Clock, before: u64) -> Self {
         let home = std::thread::current().id();
         Kernel { work, timer: BlockTimer::new(clock), home, before }
@@ -91,6 +87,6 @@ impl UserCode for Kernel<'_> {
 
     const KIND: &'static str = "unit";
 
-    /// Does nothing, because [`Times`](super::times::Times) counts the pieces of a sweep for the event log.
+    /// Counts nothing, because [`Times`](super::times::Times) counts the pieces of a sweep for the event log.
     fn tally(_: &Done, _: &mut Tally) {}
 }

@@ -25,9 +25,7 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct LocalRows<T> {
     width: usize,
-    /// Numbers of this rank's rows in the whole grid, without the halo rows.
     rows: Range<u64>,
-    /// Kind of rows above the first and below the last row of the whole grid, such as fixed edges.
     edges: Edges,
     memory: HugePages<T>,
     /// Number of unused rows in the memory before the upper halo row.
@@ -53,7 +51,7 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, reserve })
     }
 
-    /// Returns the rows, with `edges` as the kind of rows at the ends of the whole grid.
+    /// Changes the kind of rows at the ends of the whole grid to `edges`.
     pub(super) fn between(self, edges: Edges) -> Self {
         LocalRows { edges, ..self }
     }
@@ -65,12 +63,10 @@ impl<T: Pod> LocalRows<T> {
         std::mem::replace(self, without)
     }
 
-    /// Returns the numbers of this rank's rows in the whole grid, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
     }
 
-    /// Returns the kind of rows above the first and below the last row of the whole grid.
     pub(super) fn edges(&self) -> Edges {
         self.edges
     }
@@ -85,7 +81,6 @@ impl<T: Pod> LocalRows<T> {
         self.width
     }
 
-    /// Returns the number of rows without the halo rows.
     pub(super) fn len(&self) -> usize {
         (self.rows.end - self.rows.start) as usize
     }
@@ -101,12 +96,10 @@ impl<T: Pod> LocalRows<T> {
         (self.reserve + rows.start) * self.width..(self.reserve + rows.end) * self.width
     }
 
-    /// Returns the size of all rows in bytes, including the halo rows.
     pub(super) fn bytes(&self) -> usize {
         (self.len() + 2) * self.width * size_of::<T>()
     }
 
-    /// Returns all rows of this rank with the halo rows, for computing in place.
     #[inline]
     pub(super) fn grid(&mut self) -> Grid<'_, T> {
         self.grid_of(&(0..self.len()))
@@ -234,7 +227,8 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Copies the rows to new memory with space for `front` more rows before them and `back` more rows after them, and for further rows at both ends.
+    /// Copies the rows to new memory with space for `front` more rows before them and `back` more rows after them, and for further
+    /// rows at both ends.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let reserve = ((count + front + back) / ROOM).max(front + back);
@@ -261,7 +255,7 @@ impl<T: Pod> Clone for LocalRows<T> {
 mod tests {
     use super::*;
 
-    /// Returns rows for the tests, whose values are made from the numbers of their row and column.
+    /// Creates test rows whose values are made from the numbers of their row and column.
     fn local(rows: Range<u64>) -> LocalRows<u64> {
         LocalRows::create(3, rows, |row, values| {
             values.copy_from_slice(&[row, row + 100, row + 200]);
@@ -318,11 +312,13 @@ mod tests {
     fn received_rows_reuse_spare_memory() {
         let mut b = local(50..60);
         let memory = b.memory.as_ptr();
-        // In this test there is memory for six more rows before and after the ten rows of the rank, so adding six rows at each end copies nothing.
+        // The memory has space for six more rows before and after the ten rows of the rank, so adding six rows at each end copies
+        // nothing.
         b.append_back(local(60..66).all(false));
         b.append_front(local(44..50).all(false));
         assert_eq!(b.memory.as_ptr(), memory);
-        // These rows no longer fit. All rows are copied to new memory, which has space for as many further rows, at each end, as arrive now.
+        // The new rows no longer fit. All rows are copied to new memory, which has space for as many further rows, at each end, as
+        // arrive now.
         b.append_back(local(66..72).all(false));
         let memory = b.memory.as_ptr();
         b.append_back(local(72..78).all(false));

@@ -19,10 +19,9 @@ use crate::wire::header::header;
 
 messages! {
     "a loop over a grid":
-    /// Message of a grid loop that a rank has received.
     pub(super) enum Received;
     pub(super) enum Tag {
-        /// [`Rows`] of a rank, sent to rank 0, which gathers the whole grid.
+        /// Rows of a rank, sent to rank 0, which gathers the whole grid.
         Gather = 51,
     }
     /// Message to the rank that holds the next rows above or below. `V` holds the values of rows, which the sender borrows and the receiver owns.
@@ -33,7 +32,6 @@ messages! {
         /// row, sent to the rank with the first. If the two ranks are also neighbours, each gets halo rows of
         /// both kinds from the other.
         WrapRow(row: HaloRow<V>) = 55 raw,
-        /// Directive of the coordinator, forwarded from rank to rank.
         Directive(directive: Directive) = 48,
         /// Announces that the next message to the receiver contains rows that move to it.
         RowsComing = 56,
@@ -47,7 +45,7 @@ messages! {
         Report(report: ToCoordinator) = 24,
         /// Verdict of rank 0 about convergence, for all ranks with rows.
         CheckResult(check_result: CheckResult) = 54,
-        /// The run has ended; this message is for ranks without rows.
+        /// The run has ended. Only ranks without rows receive this message.
         Finish = 23,
     }
 }
@@ -62,19 +60,17 @@ pub(super) enum ToCoordinator {
     Saved(u64, Written),
     /// Statistics of the rank's work in the whole run, sent after its last sweep.
     Total(RankReport),
-    /// Sweep before which a convergence check takes place, and residual of the rank since the check before.
+    /// Sweep before which a convergence check takes place, and residual of the rank since its previous check.
     Residual(u64, f64),
     /// Number of sweeps that the rank has done, including the finished fraction of its present sweep.
     Done(f64),
 }
 
-/// Interface through which a worker sends messages to neighbouring ranks.
 pub(super) trait Outgoing {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
 
 header! {
-    /// Header of a message with a halo row.
     struct HaloRowHeader {
         sweep: u64,
         /// First column of the row whose value is sent.
@@ -83,7 +79,6 @@ header! {
 }
 
 header! {
-    /// Header of a message with whole rows, which move to another rank or are gathered.
     struct RowsHeader {
         first: u64,
     }
@@ -98,7 +93,6 @@ pub(super) struct HaloRow<V> {
 }
 
 impl<'r> HaloRow<&'r [u8]> {
-    /// Creates a message with the values of the columns `columns` of `row`.
     #[inline]
     pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
         HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
@@ -126,8 +120,8 @@ impl Take for HaloRow<Bytes> {
 }
 
 impl HaloRow<Bytes> {
-    /// Copies the received values to their columns in `row`. They must be of sweep `sweep` and begin at column `start`. Returns the column after the
-    /// last one.
+    /// Copies the received values to their columns in `row`. They must be of sweep `sweep` and begin at column `start`. Returns the
+    /// column after the last one.
     #[inline]
     pub(super) fn write<T: Pod>(
         &self,
@@ -158,16 +152,13 @@ impl HaloRow<Bytes> {
     }
 }
 
-/// Message with consecutive rows of the whole grid.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// Number of the first row in the whole grid.
     first: u64,
     values: Part,
 }
 
 impl Rows {
-    /// Creates a message with the rows from number `first` on.
     pub(super) fn new<T: NoUninit + Send>(first: u64, values: Vec<T>) -> Self {
         Rows { first, values: Part::of(values) }
     }
@@ -202,7 +193,7 @@ impl Rows {
             let sent = format!("{length} bytes of the rows from {} on", self.first);
             return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
         }
-        // If the received values are not aligned in memory, they cannot be used in place and are copied.
+        // Values that are not aligned in memory cannot be used in place, so they are copied.
         Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
     }
 }
@@ -231,7 +222,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// For simulated workers: returns a message in the form in which the receiver would get it from the transport.
+/// Returns a message in the form in which a simulated worker would receive it from the transport.
 #[cfg(test)]
 pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
     use crate::comm::message::{Encode, received};

@@ -16,12 +16,12 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Returns the rank that holds the rows above those of this rank.
+    /// Returns the rank that holds the rows directly above those of this rank.
     pub(super) fn above(self) -> Option<usize> {
         self.rank.checked_sub(1)
     }
 
-    /// Returns the rank that holds the rows below those of this rank.
+    /// Returns the rank that holds the rows directly below those of this rank.
     pub(super) fn below(self) -> Option<usize> {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }
@@ -36,10 +36,9 @@ impl Position {
     }
 }
 
-/// Messages of one neighbour, in the order in which they were sent.
 pub(super) type Queue = VecDeque<ToNeighbour<Bytes>>;
 
-/// Queues of messages that a rank has not processed, one for each neighbour.
+/// Messages that a rank has received and not processed, by neighbour.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     position: Position,
@@ -48,7 +47,6 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Creates empty queues for the messages that neighbours send to the rank at position `position`.
     pub(super) fn of(position: Position) -> Self {
         Neighbours { position, above: Queue::new(), below: Queue::new() }
     }

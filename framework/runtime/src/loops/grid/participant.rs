@@ -27,7 +27,6 @@ use crate::rank::heartbeat::{HeartbeatState, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
 
-/// Sends a worker's messages through the driver.
 impl ToNeighbours for Outgoing<'_> {
     #[inline]
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
@@ -43,9 +42,8 @@ struct PushOut {
 
 /// Phase of a run on a rank that holds rows of the grid.
 enum Phase {
-    /// Rank 0 measures the latency and bandwidth of messages to the rank below.
+    /// Rank 0 measures the latency and bandwidth of messages to the rank that holds the rows below its own.
     Probing(LinkProbe),
-    /// The rank computes sweeps.
     Sweeping,
     /// The rank waits for rank 0's verdict about convergence before the sweep with this number.
     Checking(u64),
@@ -55,7 +53,6 @@ enum Phase {
     Ending(Duration),
 }
 
-/// Rank with rows in one run of a loop over a grid.
 pub(super) struct Participant<'w, 'd> {
     worker: &'w mut (dyn Worker + 'w),
     clock: Clock,
@@ -67,17 +64,14 @@ pub(super) struct Participant<'w, 'd> {
     leave_by_themselves: bool,
     times: Times,
     phase: Phase,
-    /// True while the rows are lent to user code.
     is_lent: bool,
     push_out: Option<PushOut>,
     coordinator: Option<GridCoordinator>,
     checkpoints: Option<CheckpointWriter>,
-    /// Convergence checks of the run, in a loop until convergence.
     checks: Option<Checks<'d>>,
     has_reported: bool,
     /// True if the loop has ended before its last sweep because the job was asked to stop.
     is_stopped: bool,
-    /// Time at which the rank next reports its progress.
     next_progress: Duration,
 }
 
@@ -120,7 +114,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         (self.coordinator, self.times.piece_time(), last, self.worker.block_size())
     }
 
-    /// Sends the next of the messages by which the link to the rank below is measured, or begins the sweeps if all of them have been answered.
+    /// Sends the next message that measures the link to the rank below (which holds the rows below this rank's), or begins the sweeps
+    /// if all such messages have been answered.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
         if let Some(question) = probe.next_frame(now) {
@@ -132,14 +127,13 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    /// Creates a task for user code: the piece `piece` of the present sweep, with the rows.
     fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Task {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
-    /// Takes the next step of the worker's state machine, and further ones until user code must run or a message must arrive.
+    /// Runs the worker's state machine until user code must run or a message must arrive.
     fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         let step = self.worker.next(out)?;
         match step {
@@ -164,8 +158,8 @@ impl<'w, 'd> Participant<'w, 'd> {
         self.advance(at, out)
     }
 
-    /// Continues in the rank's present phase (measuring the link to the rank below, computing, checking convergence, deciding, ending). Returns what
-    /// the driver must do next, such as running user code or waiting.
+    /// Continues in the rank's present phase, such as computing or ending. Returns what the driver must do next, such as running user
+    /// code or waiting.
     fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
@@ -264,8 +258,8 @@ impl<'w, 'd> Participant<'w, 'd> {
             self.report(ToCoordinator::Total(report), out)?;
         }
         let Some(coordinator) = &mut self.coordinator else {
-            // A rank that ends the loop early waits for rank 0's message to all ranks that the job stops. Rank 0 sends it when all ranks have reported
-            // their part of the last checkpoint.
+            // A rank that ends the loop early waits for the message of rank 0 that the job stops, which follows when all ranks have
+            // reported their part of the last checkpoint.
             let is_informed = !self.is_stopped || out.endpoint().is_run_stopped();
             return Ok(if is_informed { Next::Finished } else { Next::Wait });
         };
@@ -370,8 +364,8 @@ impl<'w> Protocol for Participant<'w, '_> {
         self.advance(at, out)
     }
 
-    /// Returns true if the rank computes the next piece of a sweep without polling for messages. If a neighbour waits for rows of this rank, the
-    /// rank polls after every piece.
+    /// Returns true if the rank computes the next piece of a sweep without polling for messages. While a neighbour waits for rows of
+    /// this rank, the rank polls after every piece.
     #[inline]
     fn may_skip_poll(&self) -> bool {
         self.times.is_within_stretch()

@@ -14,7 +14,7 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Driver as Choice;
 
-/// Action of the simulated rank: computing a piece of a sweep, or polling whether a send has ended.
+/// Action of a simulated rank: computing a piece of a sweep, or polling whether a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Did {
     Computed,

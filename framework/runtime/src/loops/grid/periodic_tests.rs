@@ -90,7 +90,6 @@ fn begin(shape: Shape) -> Vec<u64> {
     values
 }
 
-/// Computes a step of the serial program.
 fn serial_step(values: &mut [u64], width: usize) {
     let last = values.len() - width;
     let old = [&values[last..], values, &values[..width]].concat();
@@ -213,7 +212,6 @@ fn error_names_the_rows_of_a_periodic_grid() {
 
 #[test]
 fn periodic_rows_are_refused_by_other_loops() {
-    /// User code of a stencil that computes nothing.
     struct Nothing;
     impl DoAcross for Nothing {
         type Value = u8;

@@ -18,7 +18,6 @@ const AHEAD: usize = 2;
 const WIDE: usize = 2 << 10;
 /// Size in bytes of a rank's rows up to which they stay in a core's cache from sweep to sweep, so that computing in bands of rows is not needed.
 const SMALL: usize = 128 << 10;
-/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// Calls `work` for all rows of the rank, to compute `columns`: once for all rows, or, if that is faster, in bands of a few rows from top to bottom,
@@ -40,7 +39,7 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        // Prefetching ends at the lower halo row, which has the number `rows`.
+        // Prefetching ends with the lower halo row, which has the number `rows`.
         let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
         fetch(local, ahead(first)..ahead(first + band), columns);
         work(local.grid_of(&(first..(first + band).min(rows))))?;

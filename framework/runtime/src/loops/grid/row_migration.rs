@@ -10,7 +10,6 @@ use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
-/// Step of a rank in a movement of rows between ranks: rows to send to a neighbour, or to receive from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Send { to: usize, units: Range<u64> },
@@ -66,8 +65,8 @@ impl RowMigration {
                         return Err(unexpected(0, &what, &format!("rows at one end of {has:?}")));
                     }
                     let values = if is_up { local.take_front(count) } else { local.take_back(count) };
-                    // This message announces the rows. It tells the receiver when their transfer begins, so that earlier waiting does not count as
-                    // transfer time.
+                    // Announces the rows, so that the receiver knows when their transfer begins and does not count its earlier
+                    // waiting as transfer time.
                     out.send(*to, ToNeighbour::RowsComing)?;
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
@@ -112,12 +111,11 @@ impl RowMigration {
         Ok(true)
     }
 
-    /// Returns true if the rank waits for rows whose sender has not begun to send them (has not announced them).
+    /// Returns true if the rank waits for rows whose sender has not announced them yet.
     pub(super) fn awaits_sender(&self) -> bool {
         !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
-    /// Describes the rows that the rank waits for.
     pub(super) fn waiting_for(&self) -> String {
         match self.tasks.get(self.next) {
             Some(Task::Receive { from, units }) => {
@@ -128,7 +126,7 @@ impl RowMigration {
     }
 }
 
-/// Converts numbers of units to numbers of rows, which are counted from the row above unit 0.
+/// Converts numbers of units (computed rows) to numbers of rows, which are counted from the row above unit 0.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
 }
@@ -142,7 +140,6 @@ mod tests {
     use super::super::messages::delivered;
     use super::*;
 
-    /// Transport that records the messages that a rank sends.
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 

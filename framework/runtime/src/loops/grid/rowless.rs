@@ -14,12 +14,10 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
-/// Rank that holds no rows, because the grid has fewer rows than there are ranks.
 struct Rowless {
     is_converged: bool,
 }
 
-/// User code of a rank without rows, which has nothing to compute.
 struct Nothing;
 
 /// Takes part in a run of a loop over a grid as a rank without rows.

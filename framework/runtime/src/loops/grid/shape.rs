@@ -27,12 +27,11 @@ impl Shape {
         1..self.columns.saturating_sub(1).max(1)
     }
 
-    /// Returns true if a grid of this shape has no row or no column to compute.
     pub(super) fn is_empty(&self) -> bool {
         self.units() == 0 || self.inner().is_empty()
     }
 
-    /// Checks that the size of a grid of values of `value` bytes can be represented.
+    /// Checks that the size in bytes of the grid, whose values have `value` bytes each, can be represented.
     pub(super) fn check(&self, value: usize) -> Result<()> {
         let bytes = usize::try_from(self.rows)
             .ok()
@@ -56,7 +55,7 @@ impl Shape {
 /// Inside the framework, rows are counted from the row above unit 0, even if that row is not part of the grid, so that unit `u` is row `u + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
-    /// The first and the last row of the grid, which are constant and not computed.
+    /// The first and the last row of the grid are constant and not computed.
     Fixed,
     /// The rows form a ring of this number of rows: the last row is above the first.
     Periodic(u64),
@@ -66,7 +65,6 @@ pub(super) enum Edges {
 }
 
 impl Edges {
-    /// Returns the number of computed rows in a grid of this shape.
     pub(super) fn units(self, shape: Shape) -> u64 {
         match self {
             Edges::Fixed => shape.units(),
@@ -74,7 +72,6 @@ impl Edges {
         }
     }
 
-    /// Returns true if a grid of this shape has no row or no column to compute.
     pub(super) fn is_empty(self, shape: Shape) -> bool {
         match self {
             Edges::Fixed => shape.is_empty(),
@@ -82,7 +79,6 @@ impl Edges {
         }
     }
 
-    /// Returns the number, in the whole grid, of the row that is unit 0.
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
@@ -95,7 +91,7 @@ impl Edges {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
-            // The row above a table has no number in the whole grid; its number wraps around.
+            // The row above a table has no number in the whole grid, so the subtraction wraps around.
             Edges::Above => row.wrapping_sub(1),
         }
     }

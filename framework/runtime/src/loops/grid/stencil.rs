@@ -189,7 +189,7 @@ impl<U: Stencil> StencilLoop<U> {
         self.run_passes(session, until.passes, job, move |user| user_side.add(residual(user)))
     }
 
-    /// Runs the loop. `after` is called each time user code has computed some rows of a step.
+    /// Runs the steps of the loop. `after` is called each time user code has computed some rows of a step.
     fn run_passes(
         &mut self,
         session: &mut Session,

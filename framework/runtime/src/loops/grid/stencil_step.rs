@@ -17,7 +17,6 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Rows of a rank before and after a sweep, for user code.
 #[derive(Debug)]
 pub(super) struct OldAndNew<T> {
     old: LocalRows<T>,
@@ -43,9 +42,8 @@ pub(super) struct StencilStep<T> {
     position: Position,
     /// Rank that holds the row at the opposite end of a grid with periodic rows, if this rank holds the first or the last row.
     across: Option<usize>,
-    /// Rows of this rank before the sweep, with halo rows.
     pub(super) old: LocalRows<T>,
-    /// Rows of this rank after the sweep. The content of the halo rows is undefined.
+    /// Rows of this rank after the sweep. The content of their halo rows is undefined.
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
@@ -119,7 +117,8 @@ impl<T: Pod + Send> StencilStep<T> {
         Ok(true)
     }
 
-    /// Copies a received row to the upper halo row if `is_above` is true, and to the lower one otherwise. The message must contain all columns.
+    /// Copies a received row to the upper halo row if `is_above` is true, and to the lower one otherwise. The message must contain
+    /// all columns.
     fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
         let width = self.old.width();
         let halo = if is_above { self.old.upper() } else { self.old.lower() };
@@ -189,7 +188,7 @@ impl<T: Pod + Send> StencilStep<T> {
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives of rank 0 that arrived before the rows are processed first.
+            // Directives of rank 0 that arrived before the rows are handled first.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();
@@ -199,8 +198,8 @@ impl<T: Pod + Send> StencilStep<T> {
                 _ => return Ok(None),
             }
         };
-        // Neighbours with which rows were exchanged get their halo rows now, and not at the end of the sweep, because the first or last row of this
-        // rank has changed.
+        // The movement of rows has changed this rank's first or last row, so the neighbours that took part get the new halo row now,
+        // and not at the end of the sweep.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
         self.new.clone_from(&self.old);
@@ -258,8 +257,8 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
-        // The halo rows of the neighbours are sent as soon as this rank's first and last rows are computed, which are pieces 0 and 1 of a sweep, or
-        // piece 0 if the rank has a single row.
+        // The neighbours get their halo rows as soon as this rank's first and last rows (pieces 0 and 1 of a sweep) are computed; a
+        // single row is piece 0 only.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }
@@ -268,7 +267,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             return Ok(());
         }
         match self.across {
-            // The fixed rows at the ends of the grid are halo rows that no neighbour sends, so they are copied from the old to the new rows.
+            // No neighbour sends the fixed rows at the ends of the grid, so they are copied from the old to the new rows.
             None => {
                 if self.position.above().is_none() {
                     self.new.upper().copy_from_slice(self.old.upper());

@@ -7,7 +7,6 @@ use super::super::view::OldGrid;
 use super::super::worker::typed;
 use super::*;
 
-/// Fills a row with pseudo-random values that depend only on the number of the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
@@ -25,7 +24,6 @@ fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     }
 }
 
-/// Returns the grid that the serial loop computes in `sweeps` sweeps, with a row above unit 0 and a row below the last unit.
 fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     let mut old = vec![0.0; (edges.units(shape) + 2) as usize * shape.columns];
     (0..).zip(old.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(edges.number(row), values));
@@ -42,12 +40,11 @@ fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
     old
 }
 
-/// Returns the kinds of edges to test: fixed edges, and periodic rows.
 fn both(shape: Shape) -> [Edges; 2] {
     [Edges::Fixed, Edges::Periodic(shape.rows)]
 }
 
-/// Simulates two runs of a loop, the second from the state after the first, and compares the values with the serial loop.
+/// Simulates two runs of a loop, the second from the state after the first, and compares the values with those of the serial loop.
 fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);

@@ -31,29 +31,25 @@ const STEP: f64 = 4.0;
 /// Steenkiste (1997) predicts from the measured costs of messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripWidth {
-    /// Number of columns that a sweep computes.
     columns: u64,
     ranks: usize,
     shift: Option<ShiftCost>,
     width: u64,
     candidates: Vec<Candidate>,
-    /// Times in seconds of the measured sweeps with the present strip width.
     sweeps: Vec<f64>,
-    /// True if the next sweep is not measured, because its time also depends on the strip width or the movement of rows before it.
+    /// True if the next sweep is not measured, because a change of the strip width or a movement of rows before it affects its time.
     skips: bool,
     settled: bool,
 }
 
-/// Strip width (number of columns) that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
     width: u64,
-    /// Median time in seconds of the sweeps with this strip width.
     seconds: f64,
 }
 
 impl StripWidth {
-    /// Creates the choice of the strip width for a grid of `columns` columns on `ranks` ranks. A `fixed` width is not changed.
+    /// Creates the choice of the strip width (columns per strip); a `fixed` width is not changed.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -72,12 +68,11 @@ impl StripWidth {
         self.width
     }
 
-    /// Returns true if the next strip width can be chosen only with measured costs of messages.
+    /// Returns true if the next strip width (columns per strip) can be chosen only with measured costs of messages.
     pub(super) fn wants_shift(&self) -> bool {
         !self.settled && self.ranks > 1 && self.shift.is_none()
     }
 
-    /// Sets the cost of a message to the next rank as a function of its number of elements.
     pub(super) fn know_shift(&mut self, shift: ShiftCost) {
         self.shift = Some(shift);
     }
@@ -99,7 +94,8 @@ impl StripWidth {
         }
     }
 
-    /// Adds the time `took` of a sweep, in seconds. When this ends the trials, returns the reason for the strip width that is chosen.
+    /// Adds the time `took` of a sweep in seconds. When this ends the trials, returns the reason for the strip width (columns per
+    /// strip) that is chosen.
     pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
             return None;
@@ -141,7 +137,7 @@ impl StripWidth {
         self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
     }
 
-    /// Returns the next strip width to try: one near the best width that was not tried, or `None` if all were tried.
+    /// Returns a strip width (columns per strip) near the best one that was not tried yet; `None` if all were tried.
     fn candidate(&self, best: Candidate) -> Option<u64> {
         let scaled = |factor: f64| best.width as f64 * factor;
         let model = self.shift.filter(|_| self.candidates.len() == 1).map(|shift| {
@@ -165,7 +161,8 @@ fn even(width: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Tries strip widths for which a sweep takes `seconds(width)` until a width is chosen; returns the width and the number of sweeps.
+    /// Tries strip widths (columns per strip) until one is chosen; a sweep takes `seconds(width)`. Returns the chosen width and the
+    /// number of sweeps.
     fn choose(strip_width: &mut StripWidth, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
         for sweep in 0..2_000 {
             if strip_width.on_sweep(seconds(strip_width.width())).is_some() {
@@ -189,9 +186,9 @@ mod tests {
             sor,
             // Seconds of a sweep in a loop in which a message takes 50 µs.
             |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
-            // Seconds of a sweep in a loop in which the strip width has no effect.
+            // Seconds of a sweep in a loop in which the strip width (columns per strip) has no effect.
             |_| 1e-3,
-            // Seconds of a sweep in a loop in which it takes 0.1 s, and fewer strips are better.
+            // Seconds of a sweep in a loop whose sweeps take 0.1 s, and in which fewer strips are better.
             |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
         ];
         for cost in costs {
@@ -201,8 +198,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strip_width, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            // In this test sweeps take 1 ms where the strip width has no effect. Each of ten widths needs 25
-            // sweeps: the first is not measured, and 24 are.
+            // Where the strip width (columns per strip) has no effect, sweeps take 1 ms. Each of ten widths needs 25 sweeps: the
+            // first is not measured, and 24 are.
             assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
         }
@@ -258,8 +255,8 @@ mod tests {
     #[test]
     fn narrowest_of_equally_good_widths_is_chosen() {
         let mut strip_width = StripWidth::new(2_000, 1, None);
-        // Sweep times of this simulated loop: from a strip width of 20 columns on, each doubling of the width saves a thousandth; narrower strips
-        // take twice as long.
+        // From a strip width of 20 columns on, each doubling of the width saves a thousandth of the time of a sweep; with narrower
+        // strips a sweep takes twice as long.
         let flat =
             |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strip_width, flat);

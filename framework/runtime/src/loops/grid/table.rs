@@ -63,7 +63,7 @@ pub trait Table: Send {
 
 /// Neighbouring columns of neighbouring rows of a [`Table`], to be filled row by row.
 pub struct Cells<'c, T> {
-    /// Values of the stored rows, row by row, including the row above the rows to fill, and columns that are not filled in this call.
+    /// Values of the stored rows, row by row: also of the row above the rows to fill, and of columns that this call does not fill.
     values: &'c mut [T],
     width: usize,
     /// Column, within the stored rows, of the value to the left of the first value to fill.
@@ -129,7 +129,7 @@ pub(super) struct Panels<U> {
     /// Number of the present panel of columns, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// Stored column at which the filled columns of the present panel end; 0 if none has been filled.
+    /// Stored column at which the filled columns of the present panel end; 0 if no column of the panel has been filled.
     until: usize,
 }
 
@@ -172,14 +172,14 @@ impl<U: Table> Panels<U> {
 impl<U: Table> DoAcross for Panels<U> {
     type Value = U::Value;
 
-    /// A row of a table has no initial values.
     fn row(&mut self, _: u64, _: &mut [U::Value]) -> Result<(), BoxError> {
         Ok(())
     }
 
     fn sweep(&mut self, grid: Grid<'_, U::Value>, columns: Range<usize>) -> Result<(), BoxError> {
         self.until = columns.end;
-        // Column of the table that is stored as column 1; column 0 of the stored columns holds the values to the left of the present panel.
+        // Number of the table's column that is stored as column 1; column 0 of the stored columns holds the values to the left of
+        // the present panel.
         let first = self.panel * self.width as u64;
         let filled = first + columns.start as u64 - 1..self.columns.min(first + columns.end as u64 - 1);
         // The last panel may have fewer columns than the others, so a strip may contain no column to fill.

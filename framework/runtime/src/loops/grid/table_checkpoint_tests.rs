@@ -63,7 +63,6 @@ fn settings(dir: &Path) -> Settings {
     Settings::new().panel_width(2).checkpoint(Checkpoint::new(dir, "mixed").every(Duration::ZERO))
 }
 
-/// Runs a job that fails and leaves a checkpoint in `dir`.
 fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let killed = Kept { dies_of: Some(dir.to_path_buf()), ..Kept::new(SHAPE) };
@@ -74,8 +73,7 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     assert!(error.to_string().contains("loop mixed: enough (in rows"), "{error}");
 }
 
-/// Restarts the job from its checkpoint. Returns the number and the sum of the values filled by this job and, according to the checkpoint, by the
-/// jobs before it.
+/// Returns the number and the sum of the values filled by the restarted job and, according to its checkpoint, by the jobs before it.
 fn resume(ranks: usize, shape: Shape, settings: &Settings) -> Result<((u64, u64), Summary)> {
     let (total, summary) = run(&Config::new().ranks(ranks), |session| {
         let mut table = TableLoop::new("mixed", shape, Kept::new(shape)).settings(settings.clone());

@@ -102,7 +102,6 @@ impl<U: Table> TableLoop<U> {
         self.sweeps.run_passes(session, panels, extras, after).map(|end| Outcome::of(end.summary))
     }
 
-    /// Returns the storage for results of user code (findings) that are written to checkpoints, if the loop has checkpoints.
     fn findings(&self, session: &mut Session) -> Result<Option<Findings>> {
         let LoopState { settings, shape, .. } = &self.sweeps.grid_loop.state;
         if settings.checkpoint.is_none() {
@@ -123,7 +122,6 @@ impl<U: Table> TableLoop<U> {
         Err(self.misused(session, why))
     }
 
-    /// Reports an error in the use of options to all ranks and returns it.
     fn misused(&self, session: &mut Session, why: String) -> Error {
         let (endpoint, _) = session.endpoint();
         let error = Error::new(ErrorKind::Config, why).in_loop(&self.sweeps.grid_loop.state.name);
@@ -163,7 +161,6 @@ impl<U: Table> TableLoop<U> {
         Ok(self.inner(&rows))
     }
 
-    /// Returns an error unless ranks keep all columns of the table.
     fn check_kept(&self, session: &mut Session) -> Result<()> {
         let (width, columns) =
             (self.sweeps.grid_loop.state.width(), self.sweeps.grid_loop.state.shape.columns);

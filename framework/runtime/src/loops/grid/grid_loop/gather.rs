@@ -34,7 +34,6 @@ impl<T: Pod + Send> GridLoop<T> {
         self.state.reported(endpoint, shared)
     }
 
-    /// Broadcasts rank 0's grid to all ranks.
     fn share(&self, endpoint: &mut Endpoint, config: &Config, grid: Option<Vec<T>>) -> Result<Vec<T>> {
         let what = self.state.announcement(&format!("gives all ranks the grid of {:?}", self.state.name));
         let root = grid.map(|grid| (grid, ()));
@@ -78,8 +77,8 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 }
 
-/// Copies rank 0's own rows, and the rows received from the other ranks, into `all`, the rows of the grid. `held` is the number of rows of each rank
-/// that has any.
+/// Copies rank 0's own rows and those received from the other ranks into `all`, the rows of the grid. `held` is the number of rows of
+/// each rank that has any.
 ///
 /// # Errors
 /// If a rank is silent for longer than `limit`, or sends other rows than its own.
@@ -91,8 +90,7 @@ fn gather<T: Pod + Send>(
     all: &mut [T],
 ) -> Result<()> {
     let width = local.width();
-    // Copies rank 0's own rows. In a grid with fixed edges, also copies the fixed row at the upper edge, and
-    // that at the lower edge if rank 0 holds all rows.
+    // Rank 0 also holds the fixed row at the upper edge of the grid, and the one at the lower edge if it holds all rows.
     let is_fixed = edges == Edges::Fixed;
     let own = if is_fixed { local.some(0..local.len() + 2) } else { local.all(false) };
     all[..own.len()].copy_from_slice(own);

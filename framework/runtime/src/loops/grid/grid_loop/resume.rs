@@ -51,7 +51,7 @@ impl LoopState {
                 earlier = findings.load(checkpoint, &manifest, position)?;
             }
             let start = first[..position.rank].iter().sum::<u64>();
-            // Besides this rank's rows, the rows above and below them are read, for its halo rows.
+            // The rows above and below this rank's rows are needed for its halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
             let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
             if self.settings.is_periodic && position.across().is_some() {

@@ -28,7 +28,6 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Driver as Choice};
 
-/// State of a loop over a grid on one rank, which is kept from run to run.
 #[derive(Debug)]
 pub(in crate::loops::grid) struct LoopState {
     pub(in crate::loops::grid) name: String,
@@ -37,13 +36,11 @@ pub(in crate::loops::grid) struct LoopState {
     pub(in crate::loops::grid) settings: Settings,
     /// Name of the type of the values, and its size in bytes.
     pub(super) value: (&'static str, usize),
-    /// Number of runs of the loop so far.
     runs: u64,
     /// Kind of edges and number of stored columns with which this rank's rows have been created.
     pub(super) initialised: Option<(Edges, usize)>,
     /// Rows read from a checkpoint, kept until this rank's rows are created from them.
     pub(super) found: Vec<LoadedPiece>,
-    /// On rank 0, the number of rows of each rank that has any.
     pub(super) held: Vec<u64>,
     /// On rank 0, the distribution of rows and the speeds of the ranks that the previous run has learned.
     learned: Option<Learned>,
@@ -51,7 +48,6 @@ pub(in crate::loops::grid) struct LoopState {
     piece_time: Option<Duration>,
 }
 
-/// Number of sweeps of a run, and options that only some loops have.
 pub(in crate::loops::grid) struct Passes<'d> {
     /// Number of sweeps; the maximum number in a loop until convergence.
     pub(in crate::loops::grid) sweeps: u64,
@@ -71,7 +67,7 @@ pub(super) struct Run<'d> {
     passes: Passes<'d>,
 }
 
-/// Arguments of a run on one rank: coordinator, checkpoint writer, convergence checks, and number of sweeps that an earlier job has done.
+/// Parts of a run on one rank: coordinator, checkpoint writer, convergence checks, and number of sweeps that an earlier job has done.
 type Watched<'d> = (Option<GridCoordinator>, Option<CheckpointWriter>, Option<Checks<'d>>, u64);
 
 impl LoopState {
@@ -182,21 +178,21 @@ impl LoopState {
             let is_stopped = last.is_some_and(|last| last.is_converged);
             let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            // A loop that converged may have ended before a movement of rows that was ordered, so the distribution of rows that the coordinator has
-            // recorded is not used.
+            // A loop that converged may have ended before a movement of rows that was ordered, so the distribution of rows that the
+            // coordinator has recorded is not used.
             self.learned = (!is_stopped).then_some(learned);
             summary
         });
         Ok((summary, last))
     }
 
-    /// Adds the names of the loop and of the rank to an error, and reports the error to all ranks.
     pub(super) fn reported<R>(&self, endpoint: &mut Endpoint, result: Result<R>) -> Result<R> {
         let rank = endpoint.rank();
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, the last verdict about convergence, and the block size.
+    /// Runs all sweeps on a rank that has rows. Returns the coordinator on rank 0, the last verdict about convergence, and the block
+    /// size.
     fn sweep<'w>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -235,7 +231,6 @@ impl LoopState {
         }
     }
 
-    /// Returns the kind of rows above the first and below the last computed row of the grid, such as fixed edges.
     pub(super) fn edges(&self) -> Edges {
         match self.kind {
             LoopKind::Table => Edges::Above,
@@ -244,7 +239,8 @@ impl LoopState {
         }
     }
 
-    /// Returns the number of columns that ranks keep of their rows. For a table these are a panel and the column to the left of it.
+    /// Returns the number of columns that ranks keep of their rows. For a table these are a panel and the column to the left of the
+    /// panel.
     pub(in crate::loops::grid) fn width(&self) -> usize {
         match self.kind {
             LoopKind::Table => 1 + self.settings.panel(self.shape.columns),
@@ -252,7 +248,7 @@ impl LoopState {
         }
     }
 
-    /// Returns the columns that a sweep computes, among those that ranks keep of their rows.
+    /// Returns the columns that a sweep computes, as positions among the columns that ranks keep of their rows.
     pub(in crate::loops::grid) fn inner(&self) -> Range<usize> {
         match self.kind {
             LoopKind::Table => 1..self.width(),
@@ -260,12 +256,11 @@ impl LoopState {
         }
     }
 
-    /// Returns the number of computed rows of the grid.
     pub(super) fn units(&self) -> u64 {
         self.edges().units(self.shape)
     }
 
-    /// Checks that the options that determine edges and columns have not changed since the rows were created.
+    /// Checks that the options that determine edges and columns of the grid have not changed since the rows were created.
     fn check_initialised(&self) -> Result<()> {
         match self.initialised {
             Some(initialised) if initialised != (self.edges(), self.width()) => {
@@ -283,13 +278,13 @@ impl LoopState {
         what.with("values of type", self.value.0)
     }
 
-    /// Returns the position of a rank among the ranks that hold rows.
     pub(super) fn position(&self, rank: usize, size: usize) -> Position {
         let chain = usize::try_from(self.units()).unwrap_or(usize::MAX).min(size);
         Position { rank, chain }
     }
 
-    /// Returns the initial number of rows of each rank that has any. If there are fewer rows than ranks, the first ranks have one row each.
+    /// Returns the initial number of rows of each rank. If there are fewer rows than ranks, the first ranks have one row each, and
+    /// the others none.
     pub(super) fn first(&self, size: usize) -> Result<Vec<u64>> {
         Shape { columns: self.width(), ..self.shape }.check(self.value.1)?;
         let first = self.settings.first(self.units(), size)?;

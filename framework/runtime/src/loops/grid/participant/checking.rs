@@ -6,7 +6,6 @@ use crate::loops::grid::messages::Coordination;
 use crate::loops::until::CheckResult;
 
 impl Participant<'_, '_> {
-    /// Sends the rank's residual before a sweep if a convergence check is due, and waits for the verdict of rank 0.
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);
         self.send_residual(sweep, out)
@@ -25,13 +24,13 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Returns the phase with which a rank begins sweep `sweep`: decisions about movements of rows on rank 0,
-    /// and computing on other ranks.
+    /// Returns the next phase: rank 0 decides about movements of rows before it computes a sweep; other ranks compute at once.
     fn before_sweep(&self, sweep: u64) -> Phase {
         if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
     }
 
-    /// On rank 0, adds the residual of rank `from`. When it was the last one missing, sends the verdict about convergence to all ranks with rows.
+    /// Adds, on rank 0, the residual of rank `from`. When it is the last one missing, rank 0 sends its verdict about convergence to
+    /// all ranks with rows.
     pub(super) fn collect(
         &mut self,
         from: usize,
@@ -46,7 +45,6 @@ impl Participant<'_, '_> {
         Ok(())
     }
 
-    /// Continues or ends the run, according to the verdict of rank 0 about convergence.
     pub(super) fn on_check_result(&mut self, check_result: CheckResult) {
         let Phase::Checking(sweep) = self.phase else { return };
         self.times.end_wait();
@@ -68,7 +66,6 @@ impl Participant<'_, '_> {
         self.phase = Phase::Sweeping;
     }
 
-    /// Describes what the rank waits for at a convergence check.
     pub(super) fn check_state(&self, sweep: u64) -> String {
         match self.checks.as_ref().map(Checks::missing) {
             Some(missing) if !missing.is_empty() => {
