@@ -1,4 +1,4 @@
-//! Storage of the data of neighbouring units (rows or indices) of a loop, and their form in messages.
+//! Storage of the data of neighbouring units (rows or indices) of a loop, and its encoding in messages.
 
 use std::ops::Range;
 
@@ -115,7 +115,6 @@ impl<T: Pod> Rows<T> {
     }
 }
 
-/// Returns true if `more` values can be appended without a copy of the existing ones to new memory.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }
