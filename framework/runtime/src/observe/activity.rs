@@ -1,4 +1,4 @@
-//! Events that account for a rank's time, in the file `activity-<n>.jsonl` of rank n.
+//! Events that record how a rank spends its time, in the file `activity-<n>.jsonl` of rank n.
 
 use std::fmt;
 
@@ -37,28 +37,30 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// Account of one interval of a rank's time. The event is written at the end of the interval. Time that no field contains was not measured: see
+/// How a rank spent one interval of its time. The event is written at the end of the interval. Time that no field contains was not measured: see
 /// [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
-    /// measurement.
+    /// Time in user code for items, tasks and units (rows or indices of a loop), and in commands, in seconds. It is the same measurement as the
+    /// busy time in
+    /// the summary of the run.
     pub work_s: f64,
     /// Time in which the rank waited for messages and had nothing to compute, in seconds.
     pub idle_s: f64,
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in work for no particular item, task or unit, in seconds: creating stages or units, planning, spilling and loading values.
+    /// Time in seconds of work that belongs to no single item, task or unit: creating stages or units, planning, spilling values to disk and
+    /// loading them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parked_s: f64,
-    /// Part of the time in user code in which the thread was ready to run and had no core, in seconds.
+    /// Part of the time in user code in which the thread was ready to run but had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
     /// Number of completed items, tasks or units, by kind of call of user code (see [`RankStart::kinds`]).
@@ -103,7 +105,7 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// For each rank that received messages: its number, the number of messages, and the number of bytes.
+    /// For each rank to which this rank sent messages: its number, the number of messages, and the number of bytes.
     pub to: Vec<(usize, u64, u64)>,
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +146,6 @@ impl Work {
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// Returns the number of the bin of the histogram [`Work::steps`] that contains a time in nanoseconds.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

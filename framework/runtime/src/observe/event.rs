@@ -1,4 +1,4 @@
-//! Events of a run, as the log of events records them.
+//! Events of a run of a pipeline, farm, loop or workflow, as the event log records them.
 
 use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::balance::probe::Probed;
 /// Event of a run. Its `Display` is one sentence.
 ///
 /// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is
-/// the production time, which is the time between two items that the source yields while the pipeline is full. An *epoch* is the period of one mapping.
+/// the time between two items that the source yields while the pipeline is full. An *epoch* is the period in which one mapping applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -399,7 +399,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Creates the event that reports the totals of a run's summary.
     pub(crate) fn totals_of(summary: &impl RunSummary) -> Self {
         let ranks = summary.ranks();
         Event::Totals {
@@ -408,7 +407,6 @@ impl Event {
         }
     }
 
-    /// Creates the event about the measured speeds and links of the ranks; `sharing` holds the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {

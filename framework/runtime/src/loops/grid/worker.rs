@@ -21,10 +21,13 @@ pub(super) enum Step {
     /// The sweep with this number is about to begin. If a report is due, the rank sends its measurements to rank 0; rank 0 may order a movement of
     /// rows.
     Boundary(u64),
+    /// The rank begins to send and receive the rows that move between ranks.
     Moving,
     /// The rank has sent and received the given numbers of rows in a movement of rows between ranks.
     MovementDone { sent: u64, received: u64 },
+    /// The rank can do nothing before a message arrives.
     Wait,
+    /// The rank has computed all sweeps.
     Done,
 }
 
