@@ -23,7 +23,6 @@ pub struct Outcome<T, S> {
 }
 
 impl<T, S> Outcome<T, S> {
-    /// Creates the outcome of this rank; `root` is the value and the summary, which only rank 0 has.
     pub(crate) fn new(root: Option<(T, S)>) -> Self {
         Outcome { root }
     }

@@ -7,7 +7,7 @@ use armature_text::shown;
 
 use super::number_format::{count, per_second, percent, seconds, short};
 
-/// Amount of work that one rank did in a run, and times of the rank.
+/// Amount of work that one rank did in a run, and the times that it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
@@ -87,7 +87,7 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the further text `more`.
+/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -106,7 +106,6 @@ pub(crate) fn write_headline(
     )
 }
 
-/// Writes the table of a summary, with one row for each rank and aligned columns.
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
@@ -115,14 +114,13 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
         |column: usize| lines.iter().filter_map(|line| line.get(column)).map(length).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     for line in lines {
-        // Cells are padded by hand, because the width of a name may exceed the maximum width of Rust's format strings.
+        // Cells are padded without Rust's format strings, because the width of a name may exceed their maximum width.
         let cells = line.iter().zip(&widths).map(|(cell, width)| " ".repeat(width - length(cell)) + cell);
         write!(f, "\n{}", cells.collect::<Vec<_>>().join("  "))?;
     }
     Ok(())
 }
 
-/// Formats a time for a cell of a summary's table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }
