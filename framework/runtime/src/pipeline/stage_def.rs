@@ -1,4 +1,4 @@
-//! Definition of a stage: its name, where it may run, and its factory.
+//! Definition of a pipeline's stage: its name, the ranks that may run it, and its factory.
 
 use super::erased::ErasedStage;
 use crate::error::{BoxError, Result};
@@ -12,7 +12,6 @@ pub(crate) struct StageDef<'p> {
     pub(crate) at_root: bool,
     /// True if the stage is declared to have no state between items, so that it can continue on another rank.
     pub(crate) stateless: bool,
-    /// True if the stage produces several items from one.
     pub(crate) expands: bool,
     /// True if the stage may emit an additional item at the end of the stream, because it is a user's implementation of
     /// [`Stage`](super::stage::Stage).
