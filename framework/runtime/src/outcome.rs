@@ -49,7 +49,6 @@ impl<T, S> Outcome<T, S> {
 }
 
 impl<S> Outcome<(), S> {
-    /// Creates the outcome of a run that has a summary but no value.
     pub(crate) fn of(summary: Option<S>) -> Self {
         Outcome::new(summary.map(|summary| ((), summary)))
     }

@@ -8,12 +8,10 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. Two readings of the CPU time take
-/// one or
-/// two microseconds, which is more than a hundredth of a shorter block.
+/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. Two readings of the CPU time take one
+/// or two microseconds, which is more than a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
-/// Weight of the last block (units of one call of user code) in the mean time of a unit: with one in sixteen, one slow block changes the mean
-/// little.
+/// Weight of the last block (units of one call of user code) in the mean time of a unit: with one in sixteen, one slow block changes the mean little.
 const SHARE: f64 = 1.0 / 16.0;
 
 /// Measurements that a rank has made since its last report to rank 0.
@@ -59,8 +57,7 @@ impl Sample {
     }
 }
 
-/// Timer for blocks (calls of user code), on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks
-/// are
+/// Timer for blocks (calls of user code), on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are
 /// long.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTimer {
@@ -77,7 +74,7 @@ pub(super) struct StartTimes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
-    /// CPU time of the thread while it computed the block, if it was measured.
+    /// CPU time of the thread during the call of user code, if it was measured.
     cpu: Option<Duration>,
 }
 
@@ -113,8 +110,7 @@ pub(super) struct Metrics {
     recent: Sample,
     sampled: Duration,
     /// Mean seconds per unit. If the CPU time of a block (call of user code) was not read, its time beyond this mean counts as time in which other
-    /// processes
-    /// had the core.
+    /// processes had the core.
     usual: Option<f64>,
     total: RankReport,
 }

@@ -40,9 +40,8 @@ mod until_tests;
 pub use crate::persist::snapshot::Checkpoint;
 
 const NAME: &str = "the loop";
-/// Time between two polls of a computing rank for messages or for the end of a disk operation. It is about the time of a message to a sleeping
-/// rank, and
-/// a thousand times the cost of a poll.
+/// Time between two polls of a computing rank for messages or for the end of a disk operation. It is about the time of a message to a sleeping rank,
+/// and a thousand times the cost of a poll.
 const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use closures::{map, reduce};

@@ -30,7 +30,7 @@ impl Packer {
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Position in the message's head of the two lengths of this piece of values. The lengths are filled in after the values are encoded.
+            // The two lengths that precede this piece (part of the values) are filled in after its values are encoded.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);

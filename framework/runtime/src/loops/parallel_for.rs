@@ -204,8 +204,7 @@ impl ParallelFor {
     }
 
     /// Runs the loop; `what` announces it to the other ranks, which must call the same operation. `body` may store the index that it processes, for
-    /// error
-    /// messages.
+    /// error messages.
     fn announced(
         &self,
         session: &mut Session,

@@ -123,7 +123,6 @@ impl<'s> Ranges<'s> {
         Ok(self.caller_block())
     }
 
-    /// Returns the last range that the program received, as indices of the loop.
     fn caller_block(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)

@@ -121,8 +121,7 @@ impl OwnResidual {
     }
 
     /// Adds the residual of the units (rows or indices) that user code has just computed. Only the thread that runs user code calls this function,
-    /// and never
-    /// while the other thread [takes](OwnResidual::take) the residual.
+    /// and never while the other thread [takes](OwnResidual::take) the residual.
     #[inline]
     pub(super) fn add(&self, residual: f64) {
         let before = f64::from_bits(self.bits.load(Ordering::Relaxed));

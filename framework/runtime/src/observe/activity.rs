@@ -44,17 +44,16 @@ pub struct RankStart {
 pub struct Activity {
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Time in user code for items, tasks and units (rows or indices of a loop), and in commands, in seconds. It is the same measurement as the
-    /// busy time in
-    /// the summary of the run.
+    /// Time in user code for items, tasks and units (rows or indices of a loop), and in commands, in seconds. It is the same measurement as the busy
+    /// time in the summary of the run.
     pub work_s: f64,
     /// Time in which the rank waited for messages and had nothing to compute, in seconds.
     pub idle_s: f64,
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in seconds of work that belongs to no single item, task or unit: creating stages or units, planning, spilling values to disk and
-    /// loading them.
+    /// Time in seconds of work that belongs to no single item, task or unit: creating stages or units, planning, spilling values to disk and loading
+    /// them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.

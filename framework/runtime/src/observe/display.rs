@@ -65,8 +65,7 @@ impl Form {
             return;
         };
         // The progress line is truncated at the width of the terminal. The terminal would wrap a longer line, and parts of it would remain when its
-        // window
-        // becomes narrower.
+        // window becomes narrower.
         let columns = columns();
         let is_bar = progress.total().is_some() && columns >= WIDE;
         let (begin, taken) =
@@ -90,8 +89,7 @@ impl Form {
 
 impl Display {
     /// Creates the display of a run that begins now. `unreported_progress` is the total duration of the session's runs (parallel operations) since
-    /// progress
-    /// was last shown.
+    /// progress was last shown.
     pub(crate) fn new(choice: Choice, now: Duration, unreported_progress: Duration) -> Self {
         let (last, next) = match choice {
             Choice::Off => (Some(now), Duration::MAX),

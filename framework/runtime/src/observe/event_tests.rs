@@ -4,7 +4,6 @@ use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one sample event of each kind that the framework logs.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -129,7 +128,6 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one sample event of each kind that only workflows have.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =

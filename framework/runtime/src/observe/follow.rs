@@ -50,9 +50,8 @@ pub struct Follower {
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
-    /// Events about a rank's use of its time that were read before the start event of rank 0. Without that event, their times cannot be converted
-    /// to rank
-    /// 0's clock.
+    /// Events about a rank's use of its time that were read before the start event of rank 0. Without that event, their times cannot be converted to
+    /// rank 0's clock.
     held: Vec<Record>,
 }
 
@@ -136,8 +135,7 @@ impl Follower {
         self.tails.is_empty()
     }
 
-    /// Returns the events that were held back because rank 0's start event is missing, and the events in last lines without a line end. Also
-    /// returns
+    /// Returns the events that were held back because rank 0's start event is missing, and the events in last lines without a line end. Also returns
     /// warnings about incomplete lines. Called by readers that read the log only once.
     pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
         let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());

@@ -17,16 +17,14 @@ const FLUSH_AFTER: Duration = Duration::from_secs(1);
 const FLUSH_ABOVE: usize = 64 << 10;
 
 /// Event log of a rank. Without a directory for events the log is disabled: a logging call then only tests a pointer, and neither creates an event
-/// nor
-/// allocates memory.
+/// nor allocates memory.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
 /// Origin of the events in a log: the rank, the number of the run (parallel operation of the session), and the difference between the rank's clock
-/// and
-/// rank 0's.
+/// and rank 0's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) rank: usize,
@@ -42,7 +40,7 @@ struct Open {
     file: File,
     path: PathBuf,
     lines: Vec<u8>,
-    /// Time of the oldest event that is in memory only.
+    /// Time of the oldest event that is not in the log file yet.
     waiting_since: Duration,
 }
 

@@ -93,9 +93,8 @@ mod tests {
     #[test]
     fn events_are_merged_stably_by_run_and_time() {
         let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
-        // In this test, rank 1's first run ends after rank 0's second run has begun, because rank 1's clock is slightly ahead. The events of each
-        // run must stay
-        // together.
+        // In this test, rank 1's first run ends after rank 0's second run has begun, because rank 1's clock is slightly ahead. The events of each run
+        // must stay together.
         let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
         let negative = line(-0.001, 2, 0, 0);
         let dir = logs(&[root.as_bytes(), other.as_bytes(), negative.as_bytes()]);

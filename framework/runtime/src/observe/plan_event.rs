@@ -20,8 +20,7 @@ pub struct PlanInForce {
     pub tasks: u64,
     /// Longest tasks of the plan, at most 1000, in order of their start.
     pub longest: Vec<PlannedTask>,
-    /// Planned memory use of each rank, as pairs of a time and a number of bytes; each pair holds until the next one. If there are too many
-    /// changes,
+    /// Planned memory use of each rank, as pairs of a time and a number of bytes; each pair holds until the next one. If there are too many changes,
     /// successive changes are merged into their maximum. Empty for a plan that was computed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Vec<(f64, u64)>>,
@@ -42,8 +41,7 @@ pub struct PlannedTask {
 }
 
 impl PlanInForce {
-    /// Creates the event from the rank, start and end of each task in the plan, and the planned memory of each rank. Only the longest tasks are
-    /// kept.
+    /// Creates the event from the rank, start and end of each task in the plan, and the planned memory of each rank. Only the longest tasks are kept.
     pub(crate) fn new<'t>(
         mut tasks: Vec<(usize, (usize, f64, f64))>,
         name: impl Fn(usize) -> &'t str,

@@ -70,7 +70,6 @@ impl Progress {
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
-    /// Returns the text about the progress of a run that began `elapsed` ago; `pace` is the recent amount of finished work per second.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
         joined(&self.parts(elapsed, pace))
     }
@@ -110,9 +109,8 @@ fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Measures the recent rate of finished work per second, from the increase before the last recorded increase of the amount of finished work. There
-/// is thus
-/// a rate even if a task takes minutes.
+/// Measures the recent rate of finished work per second, from the increase before the last recorded increase of the amount of finished work. There is
+/// thus a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Minimum time between two increases of the amount of finished work that are recorded.

@@ -120,7 +120,6 @@ impl Event {
     }
 }
 
-/// Returns the names of the stages in the text form of a pipeline's mapping, in order.
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()

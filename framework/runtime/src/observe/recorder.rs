@@ -1,7 +1,7 @@
 //! Measures how a rank spends its time during a run, and writes the result to the event log: see [`activity`](super::activity).
 //!
-//! Without an event log, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call of
-//! user code. The size of the log is bounded: the time of the rank is divided into intervals, one line each, which become longer during the run.
+//! Without an event log, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call of user
+//! code. The size of the log is bounded: the time of the rank is divided into intervals, one line each, which become longer during the run.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -17,8 +17,7 @@ use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
 /// Minimum length of an interval of a rank's time that gets a line in the event log. A line has 150 bytes, so a rank writes at most 15 kB/s in the
-/// first
-/// seconds of a run.
+/// first seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
 /// Minimum length of an interval of a rank's time as a fraction of the run so far: with a 500th, a rank writes 3600 lines in a run of an hour.
 const PARTS: u32 = 500;
@@ -60,14 +59,14 @@ struct Open {
     /// Intervals of the rank's time that have ended and are not in the event log yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Time in user code in all intervals of the rank's time so far. It follows the [measured time](Tally::time), some of which becomes known late.
+    /// Time in user code that the intervals of the rank's time contain so far. It is adjusted to the [measured time](Tally::time), some of which
+    /// becomes known late.
     attributed: Duration,
     set_up: Duration,
     messages: u64,
     parts_since_tally: u32,
     progress_due: Duration,
-    /// Number and size of the messages to each rank until the end of the last interval; `sent_written` are those that the event log contains
-    /// already.
+    /// Number and size of the messages to each rank until the end of the last interval; `sent_written` are those that the event log contains already.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
     /// Time for which a CPU quota had [stopped](this_process::throttled) the rank when the event log was last written.
@@ -102,8 +101,7 @@ impl Part {
         let added = work.min(room);
         self.work += added;
         // The added time had been counted as other activities, whose times are reduced: the end of a call of user code, or the start of a command,
-        // was
-        // noticed late.
+        // was noticed late.
         let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -123,8 +121,7 @@ impl Part {
 
 impl Recorder {
     /// Begins to measure the rank's time if `dir`, the directory of the event log, is given. `what` names the run, such as `the farm`, `kinds` are
-    /// the names
-    /// of the kinds of calls of user code, and `tally` holds the counts and times of these calls.
+    /// the names of the kinds of calls of user code, and `tally` holds the counts and times of these calls.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -142,8 +139,7 @@ impl Recorder {
     }
 
     /// Attributes the time from the last call until `now` to the activity `doing`. `thread` is the id of the thread that runs user code. `measured`
-    /// adds work
-    /// that the farm, pipeline, loop or workflow has measured itself to the tally (counts and times of user code).
+    /// adds work that the farm, pipeline, loop or workflow has measured itself to the tally (counts and times of user code).
     pub(crate) fn record_activity(
         &mut self,
         now: Duration,
@@ -165,7 +161,6 @@ impl Recorder {
         }
     }
 
-    /// Writes a line about the progress of the run to the event log, if such a line is due. Called on rank 0.
     pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -182,8 +177,7 @@ impl Recorder {
     }
 
     /// Writes the unwritten intervals of the rank's time and the end event to the event log. The end event has the time of the last reading of the
-    /// rank's
-    /// clock.
+    /// rank's clock.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -264,9 +258,8 @@ impl Open {
         }
     }
 
-    /// Adjusts the time in user code of all unwritten intervals, so that the sum over all intervals is the measured time. Missing time is added
-    /// first to
-    /// `passed`, the time since the last call of this function, then to the intervals, the latest one first. Returns the part of `passed` in user
+    /// Adjusts the time in user code of all unwritten intervals, so that the sum over all intervals is the measured time. Missing time is added first
+    /// to `passed`, the time since the last call of this function, then to the intervals, the latest one first. Returns the part of `passed` in user
     /// code.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
@@ -301,9 +294,8 @@ impl Open {
         }
     }
 
-    /// Writes all that was known at the last reading of the rank's clock to the event log. A call of user code whose result the rank has not
-    /// received is left
-    /// out, as in the summary of the run.
+    /// Writes all that was known at the last reading of the rank's clock to the event log. A call of user code whose result the rank has not received
+    /// is left out, as in the summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);

@@ -87,7 +87,6 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,

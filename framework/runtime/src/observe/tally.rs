@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Times and counts of the calls of user code on one rank, shared between the rank's threads. It stays empty unless [`begin`](SharedTally::begin)
-/// is
+/// Times and counts of the calls of user code on one rank, shared between the rank's threads. It stays empty unless [`begin`](SharedTally::begin) is
 /// called, which happens if there is an event log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
@@ -110,8 +109,7 @@ impl Tally {
     }
 
     /// Drops the duration of the oldest ended call of user code, because the rank has just received its result. The caller adds the times that the
-    /// result
-    /// contains.
+    /// result contains.
     #[inline]
     pub(crate) fn fetched(&mut self) {
         self.unfetched.pop_front();
@@ -203,7 +201,6 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // In this test, the result of the set-up call is fetched before that of the call that processes items.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

@@ -250,7 +250,6 @@ impl fmt::Display for WorkflowEnd {
 }
 
 impl ValueOnDisk {
-    /// Writes a sentence: the value of a task was written to disk if `written` is true, otherwise read from disk.
     pub(super) fn fmt_sentence(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, because memory is short" } else { "read from disk" };
         write!(f, "The output of task {} was {done}: {}.", quoted(&self.task), Size(self.bytes))

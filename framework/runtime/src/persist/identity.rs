@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
 
 impl RunIdentity {
-    /// Encodes the identity of a run. An error is stored and returned later, when the run starts, because the method that sets an option cannot
-    /// fail.
+    /// Encodes the identity of a run. An error is stored and returned later, when the run starts, because the method that sets this option returns no
+    /// error.
     pub(crate) fn of(identity: &(impl Serialize + ?Sized)) -> Self {
         RunIdentity(serde_json::to_vec(identity).map_err(|error| error.to_string()))
     }

@@ -16,8 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[non_exhaustive]
 pub enum MappingChoice {
     /// Planned mapping: rank 0 runs all stages for a short time to measure them, a probe measures the ranks, and the planner computes the mapping.
-    /// The
-    /// items that rank 0 processes meanwhile are part of the stream.
+    /// The items that rank 0 processes meanwhile are part of the stream.
     Auto,
     /// Mapping with all stages on rank 0.
     Serial,

@@ -16,16 +16,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Minimum time between two evaluations (comparisons of the current mapping with another one), as a multiple of the duration of the last search for
-/// a
+/// Minimum time between two evaluations (comparisons of the current mapping with another one), as a multiple of the duration of the last search for a
 /// mapping. An evaluation without a search uses the mapping that an earlier search has found.
 const SEARCHES_PER_COMPARISON: u32 = 5;
 /// Minimum number of items that must reach the sink between two decisions about the mapping. After [`LONGEST_PERIOD`] one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Factor by which the time between searches for a mapping grows while conditions stay as at the last search: similar speeds of the ranks and times
-/// of
-/// the stages, and no longer predicted time per item.
+/// of the stages, and no longer predicted time per item.
 const QUIET: u32 = 5;
 /// Largest relative difference between two values of a rank's speed, or of a stage's time per item, that count as equal.
 const ALIKE: f64 = 0.1;
@@ -58,8 +56,7 @@ struct Search {
 
 impl Search {
     /// Returns true if another search for a mapping may start at `now`: all searches together may take only a small fraction of the time. For this
-    /// check,
-    /// the processor time of the last search is multiplied by `times`.
+    /// check, the processor time of the last search is multiplied by `times`.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
@@ -85,8 +82,7 @@ pub(crate) struct Controller {
     /// mapping.
     candidate: Option<Mapping>,
     /// True if the predicted gain of the candidate mapping is large enough for a change, but the tuner waits until the gain has lasted long enough.
-    /// Meanwhile
-    /// no other mapping is searched for.
+    /// Meanwhile no other mapping is searched for.
     persisting: bool,
     /// True if a change of the mapping is complete: the last batch drawn from the source before the change has reached the sink.
     drained: bool,
@@ -142,8 +138,6 @@ impl Controller {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Returns true if another search for a mapping may start at time `now`; `current_time` is the predicted time per item of the current
-    /// mapping in seconds.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
@@ -233,8 +227,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // The tuner waits until a small predicted gain has lasted for some time. Searches continue meanwhile, because one may find a better
-        // mapping.
+        // The tuner waits until a small predicted gain has lasted for some time. Searches continue meanwhile, because one may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -247,7 +240,6 @@ impl Controller {
         self.draining = true;
     }
 
-    /// Processes an update of the measured cost of the last change of the mapping.
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
@@ -257,8 +249,8 @@ impl Controller {
         }
     }
 
-    /// Records that the last batch drawn before the change of the mapping has reached the sink. Compared with the time per item before
-    /// the change, the stream has lost `loss` seconds.
+    /// Records that the last batch drawn before the change of the mapping has reached the sink. Compared with the time per item before the change,
+    /// the stream has lost `loss` seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;

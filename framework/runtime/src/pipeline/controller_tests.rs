@@ -110,8 +110,7 @@ fn stages_are_weighted_by_the_items_that_reach_them() {
     report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
     report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
     let after = expected(&mut performance_model, &mapping);
-    // Stage a produces four items from one source item. It takes 1 ms for each input and output item, hence 5 ms per source item. Stage b takes 2
-    // ms
+    // Stage a produces four items from one source item. It takes 1 ms for each input and output item, hence 5 ms per source item. Stage b takes 2 ms
     // for each of the four items, hence 8 ms per source item.
     assert_near(after, [5.0, 5.0, 8.0, 8.0]);
     let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
@@ -147,8 +146,7 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Stage b has moved from rank 1 to rank 0, and its items need more work since then. The time that rank 1 measured for easier items must not
-    // make
+    // Stage b has moved from rank 1 to rank 0, and its items need more work since then. The time that rank 1 measured for easier items must not make
     // rank 1 look faster than rank 0.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
     report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
@@ -168,8 +166,7 @@ fn measured_speed_of_an_idle_rank_expires() {
     assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
-/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds per item on rank 1. Returns the time of the first change of
-/// the
+/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds per item on rank 1. Returns the time of the first change of the
 /// mapping, and the new mapping.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
@@ -389,9 +386,8 @@ fn expected_cost_follows_the_last_change_and_items_in_flight() {
             .unwrap()
             .is_none()
     );
-    // Before a change of the mapping has been measured, its assumed cost is the time of eight items (8 × 12 ms), plus 4 ms for each of the ten
-    // items in
-    // flight, which take 12 ms with the old mapping instead of 8 ms.
+    // Before a change of the mapping has been measured, its assumed cost is the time of eight items (8 × 12 ms), plus 4 ms for each of the ten items
+    // in flight, which take 12 ms with the old mapping instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
     // The first change of the mapping makes the stream faster at once, so its measured loss of time is negative.

@@ -1,12 +1,9 @@
 //! Expected speeds of ranks that share cores, derived from the fractions of their cores that the ranks have measured.
 //!
-//! If a rank shares its core with no other rank, its expected speed is its speed on an idle core times the measured fraction; other programs take
-//! the
-//! rest. Ranks that share cores also compete with each other, but only while they are active. The model therefore estimates, for each group of
-//! ranks
+//! If a rank shares its core with no other rank, its expected speed is its speed on an idle core times the measured fraction; other programs take the
+//! rest. Ranks that share cores also compete with each other, but only while they are active. The model therefore estimates, for each group of ranks
 //! that share cores, how many threads of other programs compete with them. Against n such threads on one core, a single rank gets 1/(1 + n) of the
-//! core, and k ranks that compute at the same time get k/(k + n) together. The planner gets the speed of a single active rank, and a number of
-//! cores
+//! core, and k ranks that compute at the same time get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores
 //! with which it predicts the same total for all ranks of the group.
 
 use std::time::Duration;
@@ -149,7 +146,6 @@ mod tests {
         core_sharing
     }
 
-    /// Reports that `rank` was ready to compute for the fraction `active` of the time until `seconds`, and got `share` of its core.
     fn report(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
         let measurements =
             Measurements { share: Some(share), ready: active * seconds as f64, ..Measurements::default() };

@@ -53,8 +53,7 @@ pub(crate) trait ErasedStage: Send {
     }
 
     /// Returns the state of the stage, so that the stage can continue on another rank; `None` for a stage that is a function, whose captured
-    /// variables
-    /// cannot be sent.
+    /// variables cannot be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -110,9 +109,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counter of the items that a loop has processed. The loop owns the counter, which stores its value in a cell of the caller when it is dropped,
-/// even by
-/// a panic. A counter that the loop only borrows would be written to memory at every item, which prevents vectorisation.
+/// Counter of the items that a loop has processed. The loop owns the counter, which stores its value in a cell of the caller when it is dropped, even
+/// by a panic. A counter that the loop only borrows would be written to memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,
@@ -132,8 +130,7 @@ impl Drop for Count<'_> {
 }
 
 /// Stage with a function that returns one item for each item and cannot fail. The loop over a batch is therefore as tight as the function permits,
-/// and
-/// the memory of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
+/// and the memory of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
 pub(crate) struct Function<F, I, O> {
     call: F,
     types: PhantomData<fn(I) -> O>,

@@ -1,7 +1,6 @@
 //! Expanding stage of a pipeline: produces any number of items from one.
 //!
-//! The output for a batch leaves the stage in pieces (parts) that are about as large as batches. If the output does not fit into one piece, the
-//! next
+//! The output for a batch leaves the stage in pieces (parts) that are about as large as batches. If the output does not fit into one piece, the next
 //! piece is made only when rank 0 permits another batch in flight, so a stage that produces a million items from one does not fill the memory.
 
 use std::collections::BTreeMap;
@@ -18,8 +17,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// Maximum size in bytes of the first part of the output that a stage makes from a batch of several items: four times the maximum size of a batch
-/// of
+/// Maximum size in bytes of the first part of the output that a stage makes from a batch of several items: four times the maximum size of a batch of
 /// the source, so that output that is slightly larger than a batch need not be divided.
 const MOST_AT_FIRST: usize = 512 << 10;
 /// Maximum size in bytes of the later parts of the output that a stage makes from a batch: the maximum size of a batch of the source. Larger parts
@@ -136,8 +134,7 @@ impl<T, I: Iterator> Rest<T, I> {
     }
 }
 
-/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits of items, bytes or time,
-/// or
+/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits of items, bytes or time, or
 /// the batch is finished. Returns the first error of the user's function or of an iterator, if there is one.
 fn piece<F, T, I, K>(
     call: &mut F,
@@ -175,9 +172,8 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // An input item counts as dropped until its first output item. An input item that was started in an earlier part of the output is
-                // not counted
-                // here.
+                // An input item counts as dropped until its first output item. An input item that was started in an earlier part of the output is not
+                // counted here.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);
@@ -207,8 +203,7 @@ mod tests {
     use super::*;
     use crate::comm::clock::Clock;
 
-    /// Part of a stage's output: items, number of items made from the input item at each position, true for the last part, and numbers of started
-    /// and
+    /// Part of a stage's output: items, number of items made from the input item at each position, true for the last part, and numbers of started and
     /// dropped input items.
     type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 

@@ -10,8 +10,7 @@ pub(crate) struct JobCost {
     /// this way.
     pub(crate) stage_times: Vec<StageTime>,
     /// For the event log, if the stages of this call of user code were not timed separately: index of the stage, number of items, and time. Empty
-    /// without
-    /// an event log.
+    /// without an event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
     /// Encoded sizes of the batches between stages that were measured in this call of user code.
     pub(crate) edge_sizes: Vec<EdgeSize>,

@@ -16,12 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
 /// Number of messages over which the throughput of a link between two ranks is measured, and after which the link is reported to rank 0 again. With
-/// fewer
-/// messages, delays of single messages would distort the throughput.
+/// fewer messages, delays of single messages would distort the throughput.
 const SPAN: u64 = 64;
 /// Number of messages over a link before its first report to rank 0. Until there are [`SPAN`] messages, the link is reported again whenever the
-/// number
-/// has doubled.
+/// number has doubled.
 const LEAST: u64 = 8;
 /// Time after the last report of a link's traffic until the latency and bandwidth measured at the start are used again: without traffic, nothing
 /// shows that a slow link has recovered.
@@ -137,7 +135,6 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Returns estimates of latency and bandwidth from the reported traffic: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -152,8 +149,7 @@ impl LinkTable {
     }
 
     /// Replaces the measurements of links made at the start by the estimates from traffic, where there are any at time `now`. A link between two
-    /// ranks
-    /// that exchanged no messages gets the worse of their links to rank 0, as at the start.
+    /// ranks that exchanged no messages gets the worse of their links to rank 0, as at the start.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {

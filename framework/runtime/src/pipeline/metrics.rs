@@ -22,8 +22,7 @@ pub(crate) struct Measurements {
     pub(crate) services: Vec<Option<Service>>,
     /// For each stage: recent numbers of input and output items.
     pub(crate) flows: Vec<(f64, f64)>,
-    /// For each edge between stages (the number of stages before it): total bytes and items of the batches that were sent, or whose encoded size
-    /// was
+    /// For each edge between stages (the number of stages before it): total bytes and items of the batches that were sent, or whose encoded size was
     /// measured.
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Speed of the rank in operations per second with a whole core, if the rank measured it while it ran no stage.
@@ -44,7 +43,6 @@ pub(crate) struct Measurements {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     pub(crate) seconds: Estimate,
-    /// Number of items of the stage that were timed so far.
     pub(crate) items: u64,
 }
 
@@ -60,7 +58,6 @@ pub(crate) struct Metrics {
     share: CoreShare,
     ready: f64,
     computed: (f64, f64),
-    /// Traffic over the links into this rank, if links are monitored.
     links: Option<LinkMonitor>,
     /// Interval of reports to rank 0, and time of the next report.
     reporting: Option<(Duration, Duration)>,
@@ -146,7 +143,6 @@ impl Metrics {
         self.is_changed = true;
     }
 
-    /// Returns true if new measurements must be reported to rank 0 now, and schedules the next report.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let Some((every, next)) = &mut self.reporting else { return false };
         if !self.is_changed || now < *next {
@@ -158,8 +154,7 @@ impl Metrics {
     }
 
     /// Returns all measurements of this rank for a report; of the links only those that must be reported now. `sent` holds the bytes and items sent
-    /// over each
-    /// edge between stages.
+    /// over each edge between stages.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceTime, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })

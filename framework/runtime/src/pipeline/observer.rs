@@ -1,5 +1,4 @@
-//! Measurements, idle times, heartbeats and event log of a rank that takes part in a pipeline. The protocol of the pipeline does not depend on
-//! them.
+//! Measurements, idle times, heartbeats and event log of a rank that takes part in a pipeline. The protocol of the pipeline does not depend on them.
 
 use std::path::Path;
 use std::sync::Arc;

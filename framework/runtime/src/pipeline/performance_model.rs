@@ -28,8 +28,7 @@ pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
 /// Maximum weight, in timed items, of a measured service time when the works of the stages and the speeds of the ranks are fitted to the service
-/// times.
-/// More items do not make the measurement better.
+/// times. More items do not make the measurement better.
 const MOST_WEIGHT: f64 = 64.0;
 
 /// Speed of a rank that follows from the service times of its stages, as a fraction of the speed measured at the start.
@@ -55,13 +54,11 @@ pub(crate) struct PerformanceModel {
     /// slower.
     of_core_time: bool,
     links: LinkTable,
-    /// For each rank: the measurements that it reported last.
     reported: Vec<Measurements>,
     /// For each rank that has run stages: speed that follows from their service times.
     shown: Vec<Option<Shown>>,
-    /// For each stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. The next
-    /// fit starts
-    /// from it: if service times change, a load on the rank, which slows all its stages, is more likely than a change of the work of all its
+    /// For each stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. The next fit
+    /// starts from it: if service times change, a load on the rank, which slows all its stages, is more likely than a change of the work of all its
     /// stages.
     works: Vec<Option<f64>>,
     /// For each stage: true if it is serial and can migrate to another rank.
@@ -151,9 +148,8 @@ impl PerformanceModel {
         self.links.estimates(now)
     }
 
-    /// Adopts the result of a probe of all ranks (measurement of speeds and links). If `are_given` is true, the user has given the speeds, and
-    /// later probes of
-    /// single ranks are ignored, because given speeds may have another unit.
+    /// Adopts the result of a probe of all ranks (measurement of speeds and links). If `are_given` is true, the user has given the speeds, and later
+    /// probes of single ranks are ignored, because given speeds may have another unit.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed, are_given: bool) {
         self.core_sharing.probed(&shares);
         (self.platform, self.has_given_speeds) = (platform, are_given);
@@ -339,14 +335,13 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns, for each edge between stages, the bytes per source item.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// Returns the measurements on which the model depends: the seconds of each stage per source item on the fastest rank, and the speed of
-    /// each rank relative to the fastest one.
+    /// Returns the measurements on which the model depends: the seconds of each stage per source item on the fastest rank, and the speed of each rank
+    /// relative to the fastest one.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);

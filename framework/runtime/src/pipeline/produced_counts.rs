@@ -1,14 +1,14 @@
-//! Numbers of items that expanding stages have made from each source item of a batch. Most such stages make the same number of items from each
-//! item. The numbers are therefore run-length encoded: a batch of thousands of items has one or a few runs of source items with equal numbers.
+//! Numbers of items that expanding stages have made from each source item of a batch. Most such stages make the same number of items from each item.
+//! The numbers are therefore run-length encoded: a batch of thousands of items has one or a few runs of source items with equal numbers.
 
 /// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Position in the batch of the first source item of this run.
+    /// Position in the batch of the first of these consecutive source items.
     pub(crate) place: u32,
-    /// Number of source items in this run, at least 1.
+    /// Number of consecutive source items with equal counts, at least 1.
     pub(crate) places: u32,
-    /// Number of items made from each source item of this run.
+    /// Number of items made from each of these consecutive source items.
     pub(crate) items: u32,
 }
 
@@ -55,8 +55,7 @@ impl ProducedCounts {
     }
 
     /// Returns true if the positions of the source items ascend and none exceeds `count`, the number of source items in the batch. Items emitted at
-    /// the end of
-    /// the stream have position `count`.
+    /// the end of the stream have position `count`.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)

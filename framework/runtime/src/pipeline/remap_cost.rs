@@ -1,12 +1,9 @@
 //! Cost of a change of a pipeline's mapping, in seconds that the stream lost, computed from the times at which items reached the sink.
 //!
-//! A change of the mapping disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The
-//! time
+//! A change of the mapping disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time
 //! that the items arriving meanwhile would have taken undisturbed is no loss. Until the change takes effect, this time follows from the pace before
-//! the
-//! change (seconds per item); from then on, from the better of the paces before and after. (With the pace before alone, the disturbance would not
-//! show
-//! whenever the change makes the stream faster.) The cost of a change is therefore
+//! the change (seconds per item); from then on, from the better of the paces before and after. (With the pace before alone, the disturbance would not
+//! show whenever the change makes the stream faster.) The cost of a change is therefore
 //!
 //! > (T1 − n1 · before) + (T2 − n2 · min(before, after)),
 //!
@@ -43,7 +40,7 @@ pub(crate) enum CostUpdate {
     Settled(Cost),
 }
 
-/// Number of items that had arrived at the sink at a point in time.
+/// Point in time with the number of items that had reached the sink by then.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,
@@ -163,13 +160,11 @@ impl RemapCostMeter {
     }
 
     /// Records that rank 0 has ordered another mapping. The pace after the previous change of the mapping is computed from the items that have
-    /// arrived
-    /// by now, or stays unknown.
+    /// arrived by now, or stays unknown.
     pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         let update = self.end(s);
-        // While batches drawn before the previous change of the mapping are in flight, the pace belongs to no single mapping, so the pace before
-        // this
+        // While batches drawn before the previous change of the mapping are in flight, the pace belongs to no single mapping, so the pace before this
         // change stays unknown.
         let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
         let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
@@ -191,8 +186,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Computes the cost of the last change of the mapping at the end of the stream, even if fewer items than usual have arrived
-    /// since: for the pace after the change, as many items suffice as were in flight.
+    /// Computes the cost of the last change of the mapping at the end of the stream, even if fewer items than usual have arrived since: for the pace
+    /// after the change, as many items suffice as were in flight.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -200,8 +195,8 @@ impl RemapCostMeter {
         }
     }
 
-    /// Computes the cost of the last change of the mapping, if at least `least` items have reached the sink since the last batch of the old
-    /// mapping reached it.
+    /// Computes the cost of the last change of the mapping, if at least `least` items have reached the sink since the last batch of the old mapping
+    /// reached it.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;

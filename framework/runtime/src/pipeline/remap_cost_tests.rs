@@ -63,8 +63,7 @@ impl Stream {
         self.update.iter().filter_map(cost).collect()
     }
 
-    /// Returns, for each change of the mapping, the milliseconds that the stream lost until the last batch drawn before the change reached the
-    /// sink.
+    /// Returns, for each change of the mapping, the milliseconds that the stream lost until the last batch drawn before the change reached the sink.
     fn losses(&self) -> Vec<f64> {
         let loss = |update: &CostUpdate| match update {
             CostUpdate::Drained { loss } => Some(1e3 * loss),

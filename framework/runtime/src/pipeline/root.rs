@@ -288,7 +288,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Tells the other ranks that the stream has ended, and begins to collect their last reports.
+    /// Directs the other ranks to end the run, because the stream has ended, and begins to collect their last reports.
     fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(progress) = self.progress_at(at) {
             let update = self.cost.end(progress);

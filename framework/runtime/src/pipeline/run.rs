@@ -237,8 +237,7 @@ impl<'p> PipelineDef<'p> {
     }
 
     /// Returns the description of the run, by which ranks check that they run the same pipeline. It omits the mapping and the kind of dispatch,
-    /// because rank 0
-    /// sends them to the other ranks.
+    /// because rank 0 sends them to the other ranks.
     fn announcement(&self, sink: &str, method: &str) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

@@ -54,12 +54,10 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// Returns the settings of the window (limit of the batches in flight) under `mapping`.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
-            // The calibration, in which rank 0 runs all stages to measure them, ignores a batch size that the user has fixed: it might measure only
-            // a single large
-            // batch.
+            // The calibration, in which rank 0 runs all stages to measure them, ignores a batch size that the user has fixed: it might measure only a
+            // single large batch.
             batch: if calibrating { BatchMode::Auto } else { config.batch },
             batch_time: config.batch_time,
             fixed: config.window,

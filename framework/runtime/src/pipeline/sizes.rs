@@ -1,11 +1,10 @@
-//! Selection of the batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages on the same rank need
-//! it,
+//! Selection of the batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages on the same rank need it,
 //! because they are not sent as messages.
 
 use std::time::Duration;
 
-/// Maximum number of further batches between any two stages whose encoded size is measured, after the required number. Items differ in
-/// size; with these measurements the mean size is as accurate as the mean service time.
+/// Maximum number of further batches between any two stages whose encoded size is measured, after the required number. Items differ in size; with
+/// these measurements the mean size is as accurate as the mean service time.
 const MORE: usize = 61;
 /// Maximum cost of these further measurements: one part in 200 of the computing time, half a per cent, is not noticeable.
 const PARTS: u32 = 200;
@@ -22,8 +21,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches as long as
-    /// the
-    /// measurements take little time.
+    /// the measurements take little time.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];

@@ -1,9 +1,9 @@
 //! Rank 0's snapshots of a pipeline: their schedule, their files, and the snapshot from which a restarted job continues.
 //!
-//! A snapshot is a consistent cut of the stream: a number n of source items, the state of each serial stage after exactly these items, and the
-//! state of the sink that has committed everything made from them. Rank 0 draws a marker behind item n (`machine/source.rs`). The marker passes
-//! all stages in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. Therefore no
-//! messages or queues belong to a snapshot, and only rank 0 writes files.
+//! A snapshot is a consistent cut of the stream: a number n of source items, the state of each serial stage after exactly these items, and the state
+//! of the sink that has committed everything made from them. Rank 0 draws a marker behind item n (`machine/source.rs`). The marker passes all stages
+//! in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. Therefore no messages or
+//! queues belong to a snapshot, and only rank 0 writes files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,8 +33,7 @@ pub(crate) struct Resumed {
 }
 
 /// Point of the stream at which a snapshot was taken, and whether the stream has ended there. It is the last byte string of a snapshot, after the
-/// states of
-/// the serial stages.
+/// states of the serial stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,
@@ -126,8 +125,7 @@ impl Snapshots {
         Ok((snapshots, resumed))
     }
 
-    /// Returns the number of source items before the last complete snapshot, and the directory of the snapshots; `None` if there is no
-    /// snapshot.
+    /// Returns the number of source items before the last complete snapshot, and the directory of the snapshots; `None` if there is no snapshot.
     pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
         self.items.map(|items| (items, self.store.dir()))
     }
@@ -149,8 +147,7 @@ impl Snapshots {
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
         if self.is_writing() {
-            // The snapshot at the end of the stream is written when the files of the preceding snapshot are complete. Until then the source sends
-            // no
+            // The snapshot at the end of the stream is written when the files of the preceding snapshot are complete. Until then the source sends no
             // other marker.
             self.last = Some((committed, is_finished));
             return Ok(());
@@ -170,9 +167,8 @@ impl Snapshots {
     }
 
     /// Completes a snapshot whose files have been written. Returns the event for the event log. If the files cannot be written, the preceding
-    /// snapshot
-    /// stays valid, and the run continues with a warning. If the snapshot was that of the whole stream, all snapshots are removed, because the sink
-    /// is finished next, and no job can continue a finished output from an earlier snapshot.
+    /// snapshot stays valid, and the run continues with a warning. If the snapshot was that of the whole stream, all snapshots are removed, because
+    /// the sink is finished next, and no job can continue a finished output from an earlier snapshot.
     ///
     /// # Errors
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started; errors of the
@@ -228,7 +224,6 @@ impl Snapshots {
     }
 }
 
-/// Reads the snapshot that `manifest` describes, for a pipeline that has `stages` stages.
 fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<Resumed> {
     let wrong = || checkpoint.refused("it does not hold the snapshot of a pipeline");
     let units = stages as u64 + 1;

@@ -24,9 +24,8 @@ pub(crate) struct Drawn {
 
 /// Source of a pipeline that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch, whose first item has number `first`. The first call skips the items before number `first`, which an earlier start of
-    /// the job has
-    /// processed.
+    /// Draws the next batch, whose first item has number `first`. The first call skips the items before number `first`, which an earlier start of the
+    /// job has processed.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 
     /// Returns a batch without items; the iterator is not used.

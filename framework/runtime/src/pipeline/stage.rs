@@ -154,7 +154,6 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::session::{Config, run};
 
-    /// Stage that emits a zero at the end of the stream, or fails if its field is true.
     struct Zero(bool);
 
     impl Stage for Zero {

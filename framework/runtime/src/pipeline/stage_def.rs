@@ -3,7 +3,6 @@
 use super::erased::ErasedStage;
 use crate::error::{BoxError, Result};
 
-/// Factory that creates an instance of a stage, called on each rank that hosts the stage.
 pub(crate) type Factory<'p> = Box<dyn FnMut() -> Result<Box<dyn ErasedStage + 'p>, BoxError> + Send + 'p>;
 
 pub(crate) struct StageDef<'p> {

@@ -1,8 +1,7 @@
 //! Host of a rank's user code in a pipeline: the stages that the rank runs, and on rank 0 the source and the sink.
 //!
 //! A stage host runs one call of user code (of the source, of stages or of the sink) after another on the calling thread. It does not communicate
-//! with
-//! other ranks.
+//! with other ranks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,14 +140,13 @@ impl<'p> StageHost<'p> {
         self.codecs[edge].check(items).map_err(|error| self.produced_by(edge, range, error))
     }
 
-    /// Adds the name of the stage that produced the items to an encoding error.
     fn produced_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Creates the stages in `hosted` that do not exist on this rank yet. Other existing stages are kept: they may have batches to finish,
-    /// and need not be created again if a later mapping assigns them to this rank.
+    /// Creates the stages in `hosted` that do not exist on this rank yet. Other existing stages are kept: they may have batches to finish, and need
+    /// not be created again if a later mapping assigns them to this rank.
     fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
@@ -182,14 +180,12 @@ impl<'p> StageHost<'p> {
         Ok(took)
     }
 
-    /// Returns the state of a stage; `None` if the stage cannot continue on another rank.
     fn save(&self, stage: usize) -> Result<Option<Vec<u8>>> {
         let live = self.live[stage].as_ref();
         let saved = live.map_or(Ok(None), |live| state_of(&self.defs[stage], &**live));
         saved.map_err(|e| self.in_stage(stage, e))
     }
 
-    /// Saves the state of a serial stage and drops the stage, which continues on another rank in a new instance.
     fn release(&mut self, stage: usize) -> Result<Vec<u8>> {
         let saved = self.save(stage)?;
         self.live[stage] = None;
@@ -214,8 +210,7 @@ impl<'p> StageHost<'p> {
     }
 
     /// Runs one stage on the items of a batch. If the stage makes several items from one and has made `produced` parts of its output for the batch,
-    /// the items
-    /// are `None`, and the stage makes the next part.
+    /// the items are `None`, and the stage makes the next part.
     fn call(
         &mut self,
         stage: usize,
@@ -322,8 +317,7 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // The time of the next stage starts after its input items have been checked for encoding and their size has been
-                // measured.
+                // The time of the next stage starts after its input items have been checked for encoding and their size has been measured.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
@@ -382,7 +376,6 @@ pub(super) struct Ran {
     pub(super) is_cut: bool,
 }
 
-/// Returns the items of a batch, decoded if they came from another rank.
 fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
@@ -399,8 +392,7 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
 }
 
 /// Makes the next part of the output of a stage that makes several items from one, after `produced` parts. If `items` is `None`, the stage already
-/// has the
-/// input items of the batch.
+/// has the input items of the batch.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),

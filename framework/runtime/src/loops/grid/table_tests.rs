@@ -9,7 +9,6 @@ use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::Settings;
 use crate::session::{Balance, Config, run};
 
-/// Hashes three neighbouring values and a position to a value that depends on each bit of them.
 pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> u64 {
     (before ^ above.rotate_left(9) ^ left.rotate_left(23))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)

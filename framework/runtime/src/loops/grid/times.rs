@@ -12,7 +12,7 @@ const MOST: u32 = 1 << 14;
 
 struct Moving {
     since: Duration,
-    /// Time in which this rank waited for ranks that had not begun to send their rows. It is no cost of the movement of rows.
+    /// Time in which this rank waited for ranks that had not begun to send their rows. This time does not count as cost of moving rows.
     waited: Duration,
 }
 
@@ -27,8 +27,7 @@ struct Stretch {
 struct Wait {
     since: Duration,
     /// True if the rank waits for moved rows that another rank is sending to it, which counts as cost of the movement. Any other wait counts as
-    /// waiting for
-    /// other ranks.
+    /// waiting for other ranks.
     is_transfer: bool,
 }
 
@@ -63,8 +62,8 @@ impl Times {
         }
     }
 
-    /// Adds the rows computed since the last call to `tally` (counters of the event log), and the time of the calls of user code that are being
-    /// timed now.
+    /// Adds the rows computed since the last call to `tally` (counters of the event log), and the time of the calls of user code that are being timed
+    /// now.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -83,9 +82,8 @@ impl Times {
         self.piece_time
     }
 
-    /// Begins a call of user code, on this thread (`is_inline`) or on a compute thread. Returns the duration of an earlier call, if one was
-    /// measured since
-    /// `begin_piece` was last called.
+    /// Begins a call of user code, on this thread (`is_inline`) or on a compute thread. Returns the duration of an earlier call, if one was measured
+    /// since `begin_piece` was last called.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
         if !is_inline {
@@ -122,8 +120,7 @@ impl Times {
     }
 
     /// Ends the measurement of the calls of user code that are timed together. The number of calls timed together next is chosen so that they take
-    /// about
-    /// the time between two polls for messages.
+    /// about the time between two polls for messages.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
         else {
@@ -137,8 +134,7 @@ impl Times {
     }
 
     /// Begins a wait of the rank. While rows move between ranks, `rows_are_sent` is true if the wait is for rows that are being sent to this rank,
-    /// and
-    /// false if it is for a rank that has not begun to send.
+    /// and false if it is for a rank that has not begun to send.
     pub(super) fn wait(&mut self, rows_are_sent: bool) {
         let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
@@ -165,8 +161,7 @@ impl Times {
     }
 
     /// Adds the time `took` in which this rank polled until the rows that it had sent were transferred. While rows move between ranks, that time
-    /// already
-    /// counts as cost of the movement.
+    /// already counts as cost of the movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
             self.metrics.waited(took);

@@ -19,12 +19,10 @@ use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
 /// Number of messages in which a rank sends its first row to the rank above. The rank above can begin its next sweep after the first of these
-/// messages,
-/// but each message has a cost.
+/// messages, but each message has a cost.
 const SEGMENTS: usize = 4;
 /// Rank 0 tries other strip widths (columns between two messages) when the largest number of rows of a rank has changed by this factor, because
-/// another
-/// width may then be best.
+/// another width may then be best.
 const MUCH: f64 = 1.5;
 
 #[derive(Debug)]
@@ -107,8 +105,8 @@ impl<T: Pod + Send> Wavefront<T> {
         self.phase = Phase::Sweeping(());
     }
 
-    /// Determines which halo rows are valid after rows have moved, and sends the first row to the rank above if that rank has received rows from
-    /// this one.
+    /// Determines which halo rows are valid after rows have moved, and sends the first row to the rank above if that rank has received rows from this
+    /// one.
     fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
         self.has_new_rows = true;
@@ -139,8 +137,7 @@ impl<T: Pod + Send> Wavefront<T> {
     }
 
     /// Receives a message with columns of the upper halo row; returns false if none has arrived. Directives of rank 0 that arrive before it are
-    /// processed
-    /// and forwarded to the rank below.
+    /// processed and forwarded to the rank below.
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
         loop {
@@ -175,9 +172,8 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Returns the end of the range of columns to compute next. Rank 0 chooses it; any other rank computes the columns that it has received from
-    /// the rank
-    /// above.
+    /// Returns the end of the range of columns to compute next. Rank 0 chooses it; any other rank computes the columns that it has received from the
+    /// rank above.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,

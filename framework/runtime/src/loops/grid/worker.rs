@@ -15,8 +15,7 @@ use crate::persist::snapshot::Piece;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// User code computes this range of rows or columns, in the rows that [`Worker::lend`] returns. The rows are then returned by
-    /// [`Worker::take_back`],
-    /// and [`Worker::computed`] is called.
+    /// [`Worker::take_back`], and [`Worker::computed`] is called.
     Compute(Range<usize>),
     /// The sweep with this number is about to begin. If a report is due, the rank sends its measurements to rank 0; rank 0 may order a movement of
     /// rows.
@@ -84,8 +83,7 @@ impl<S: Storage> Carrier<S> {
     }
 }
 
-/// One rank's part in a loop over a grid, as a state machine without clock and transport: it gets received messages, sends messages, and returns
-/// the
+/// One rank's part in a loop over a grid, as a state machine without clock and transport: it gets received messages, sends messages, and returns the
 /// next step. A *piece* is the part of a sweep that user code computes in one call: a range of rows or of columns.
 pub(super) trait Worker {
     /// Returns the next step of the rank, after the worker has done all work that needs no user code, such as receiving halo rows.
@@ -106,7 +104,7 @@ pub(super) trait Worker {
     /// Carries out a directive of rank 0 before a sweep begins, and forwards it to the rank below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank waits for moved rows that the neighbour has not begun to send. This wait is no cost of the movement of rows.
+    /// Returns true if the rank waits for moved rows that the neighbour has not begun to send. This wait does not count as cost of moving rows.
     fn awaits_sender(&self) -> bool;
 
     fn report_after(&self) -> u64;
@@ -119,14 +117,12 @@ pub(super) trait Worker {
     /// Sets the measured costs in seconds of an empty message, and of a message of the size that `probed_neighbour` has returned.
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
-    /// Adapts the strip width (columns between two messages), on rank 0 before a sweep. `seconds` is the duration of the previous sweep, if there
-    /// was one,
-    /// and `most` the largest number of rows of a rank. Returns the new width and the reason when a width is finally chosen.
+    /// Adapts the strip width (columns between two messages), on rank 0 before a sweep. `seconds` is the duration of the previous sweep, if there was
+    /// one, and `most` the largest number of rows of a rank. Returns the new width and the reason when a width is finally chosen.
     fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
         None
     }
 
-    /// Ends the loop before the present sweep.
     fn stop(&mut self);
 
     /// On rank 0, returns the strip width (columns between two messages) of the sweep that begins; 0 if the loop has no strips.
@@ -143,7 +139,6 @@ pub(super) trait Worker {
 
     fn save_before(&self) -> Option<u64>;
 
-    /// Returns true if a directive of rank 0 ends the loop before sweep `sweep`.
     fn is_stopped_before(&self, sweep: u64) -> bool {
         self.report_after() == NEVER && self.save_before() == Some(sweep)
     }
@@ -153,8 +148,8 @@ pub(super) trait Worker {
 
     fn held(&self) -> u64;
 
-    /// Returns the number of units that a piece of a sweep is equivalent to: the fraction of a row's computed values that the piece contains, times
-    /// the number of its rows.
+    /// Returns the work of a piece (part of a sweep that user code computes in one call) in whole rows: the number of its rows, times the fraction of
+    /// each row's computed values that the piece contains.
     fn units(&self, piece: &Range<usize>) -> f64;
 
     fn sweep(&self) -> u64;

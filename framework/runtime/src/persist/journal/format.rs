@@ -6,7 +6,6 @@ use crate::wire::header::header;
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
 pub(super) const VERSION: u32 = 1;
 pub(super) const SUM: usize = size_of::<u32>();
-/// Maximum size in bytes of the encoded identity of a journal.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
@@ -58,7 +57,6 @@ header! {
         length: u32,
         /// Checksum of the record and of its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Number of the task whose result is the payload of the record.
         task: u64,
     }
 }
@@ -73,8 +71,8 @@ impl Head {
         head
     }
 
-    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the
-    /// payload. Because of `before`, an intact record that was moved to another position in the journal does not match its checksum.
+    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the payload.
+    /// Because of `before`, an intact record that was moved to another position in the journal does not match its checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&before.to_le_bytes());

@@ -71,7 +71,6 @@ impl Identity {
     }
 }
 
-/// Maximum size in bytes of a fingerprint that error messages show as text.
 const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {

@@ -15,9 +15,8 @@ use super::{Cut, Recovery};
 
 /// Number of bytes that are read from the journal at once. A longer payload may contain holes (ranges that were never written), which are not read.
 const PIECE: usize = 1 << 20;
-/// After damage in a journal, whole records are counted until this number of records in a row are not whole. The count is used only in the message
-/// to the
-/// user. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
+/// After damage in a journal, whole records are counted until this number of records in a row are not whole. The count is used only in the message to
+/// the user. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
 const STRANGE: u32 = 16;
 
 /// Reason for which the reading of a journal ends before its last record.

@@ -44,7 +44,6 @@ impl Syncer {
         }
     }
 
-    /// Waits until the sync (`fsync`) of the file that was started last ends, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

@@ -115,7 +115,6 @@ fn truncation_at_any_byte_keeps_complete_records() {
         let torn = whole.map_or(0, |end| length - end) as u64;
         remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
-        // After the damaged end has been cut off, new results can be appended to the journal.
         journal.append(NOW, 99, b"more").unwrap();
         journal.close().unwrap();
         let (_, recovery, found) = open(&path).unwrap();

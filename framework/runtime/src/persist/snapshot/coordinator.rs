@@ -105,8 +105,6 @@ pub(crate) struct SnapshotCoordinator {
 }
 
 impl SnapshotCoordinator {
-    /// Starts the schedule of checkpoints at time `now`. `ranks` ranks take part in the loop, and earlier starts of the job have completed `before`
-    /// passes.
     pub(crate) fn new(
         store: SnapshotStore,
         (checkpoint, config): (&Checkpoint, &Config),
@@ -133,8 +131,7 @@ impl SnapshotCoordinator {
         self.begin(pass)
     }
 
-    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is already a checkpoint with
-    /// that
+    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is already a checkpoint with that
     /// number. No other checkpoint may be [open](SnapshotCoordinator::is_open).
     pub(crate) fn begin(&mut self, pass: u64) -> Option<u64> {
         let pass = self.before + pass;

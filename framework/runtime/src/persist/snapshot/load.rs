@@ -40,8 +40,8 @@ impl LoadedPiece {
     }
 }
 
-/// Loads all pieces of the checkpoint (contiguous rows or indices of the loop, its units, as a rank has written them) that contain units of
-/// `range`, which is not empty, in the order of the units. The first and the last piece may contain units outside of the range.
+/// Loads all pieces of a checkpoint that contain units (rows or indices of the loop) of `range`, which is not empty, in the order of the units. A
+/// piece holds contiguous units, as one rank has written them, so the first and the last piece may contain units outside of the range.
 ///
 /// # Errors
 /// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
@@ -64,8 +64,7 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the additional data of each rank, which the rank has stored in a piece without units (rows or indices) of the loop; empty for a rank
-/// without
+/// Loads the additional data of each rank, which the rank has stored in a piece without units (rows or indices) of the loop; empty for a rank without
 /// such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
 /// # Errors

@@ -56,7 +56,6 @@ pub(crate) struct Manifest {
     pub(super) owner: Owner,
     /// Number of passes of the loop before the checkpoint.
     pub(crate) pass: u64,
-    /// Identifier of the start of the job that has written the checkpoint.
     attempt: Attempt,
     /// Descriptions of the contiguous units (rows or indices of the loop) that each rank has written.
     pub(super) ranks: Vec<Vec<Saved>>,
@@ -81,7 +80,6 @@ impl Manifest {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the ranks have written each unit (row or index of the loop) exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);
@@ -104,9 +102,8 @@ impl Manifest {
         }
     }
 
-    /// Writes the manifest and syncs it. Before that, the newest manifest is renamed and kept as the older one. A job that dies between the two
-    /// steps leaves
-    /// only the older manifest.
+    /// Writes the manifest and syncs it. Before that, the newest manifest is renamed and kept as the older one. A job that dies between the two steps
+    /// leaves only the older manifest.
     ///
     /// # Errors
     /// The errors of the file system.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::session::Config;
 
-/// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which only the first one shows. A
-/// shorter
+/// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which only the first one shows. A shorter
 /// time would add an unknown cost to runs of some seconds; a longer time delays the knowledge of the cost.
 const FIRST: Duration = Duration::from_secs(10);
 /// Weight of the newest checkpoint in the mean cost of checkpoints. Costs vary with the load of the file system, so no single cost decides.
@@ -90,15 +89,13 @@ mod tests {
     #[test]
     fn period_is_the_optimum_of_young_and_daly_unless_the_overhead_bounds_it() {
         // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period is √(2 · 20,000 s · 1 s) = 200 s. It exceeds the
-        // minimum period
-        // of 1 s / 1 % = 100 s that keeps the overhead at 1 %.
+        // minimum period of 1 s / 1 % = 100 s that keeps the overhead at 1 %.
         let mut rare = schedule(None, 20_000, 0.01);
         assert_eq!(rare.period(), FIRST);
         rare.completed(SECOND);
         assert_eq!(rare.period(), 200 * SECOND);
-        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period is √(2 · 50 s · 1 s) = 10 s. It is below the minimum
-        // period of
-        // 1 s / 1 % = 100 s that keeps the overhead at 1 %.
+        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period is √(2 · 50 s · 1 s) = 10 s. It is below the minimum period
+        // of 1 s / 1 % = 100 s that keeps the overhead at 1 %.
         let mut frequent = schedule(None, 50, 0.01);
         frequent.completed(SECOND);
         assert_eq!(frequent.period(), 100 * SECOND);

@@ -25,9 +25,7 @@ pub(crate) struct SnapshotStore {
     dir: PathBuf,
     owner: Owner,
     attempt: Attempt,
-    /// Newest complete checkpoint.
     last: Option<Folder>,
-    /// Complete checkpoint before the newest one.
     older: Option<Folder>,
     /// Checkpoint that is being written: its number of passes, and the report of each rank.
     next: Option<(u64, Vec<Option<RankPart>>)>,
@@ -131,8 +129,7 @@ impl SnapshotStore {
     ///
     /// # Errors
     /// When all ranks have reported: the error of a rank that could not write its part; if the ranks have not written each unit (row or index)
-    /// exactly once;
-    /// errors of the file system. The last complete checkpoint stays valid.
+    /// exactly once; errors of the file system. The last complete checkpoint stays valid.
     pub(crate) fn add(&mut self, rank: usize, pass: u64, written: RankPart) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
@@ -146,8 +143,7 @@ impl SnapshotStore {
         let ranks: Result<Vec<Vec<Saved>>> = ranks.drain(..).flatten().collect();
         self.next = None;
         // The files that other ranks have written for the failed checkpoint are removed only now, when no rank writes any more. On a full disk, the
-        // next
-        // checkpoint needs their space.
+        // next checkpoint needs their space.
         let ranks = ranks.inspect_err(|_| folder.remove(&self.dir))?;
         let manifest =
             Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
@@ -195,7 +191,6 @@ fn newest<T>(
     damage.map_or(Ok(None), Err)
 }
 
-/// Returns an error if the checkpoint was written for another loop, number of units (rows or indices) or identity of the run.
 fn check_owner(dir: &Path, theirs: &Owner, ours: &Owner) -> Result<()> {
     if theirs == ours {
         return Ok(());

@@ -20,7 +20,6 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// Returns the contiguous units of the loop that each of two ranks writes; the second rank writes two ranges.
 fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
@@ -299,7 +298,6 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
         let (mut store, older) = open(dir).unwrap();
         let older = older.unwrap();
         assert_eq!((older.pass, all(dir, &older)[1]), (4, 4));
-        // The next checkpoint replaces the damaged one, and the good checkpoint is kept as the older one.
         save(dir, &mut store, 8, false);
         drop(store);
         assert_eq!(found(dir).unwrap().unwrap().pass, 8);

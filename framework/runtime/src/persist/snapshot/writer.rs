@@ -14,8 +14,7 @@ use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum time for which dropping a writer waits for each checkpoint that is being written. A slow disk can finish in this time; a disk that does
-/// not
-/// respond delays the end of the job by no more.
+/// not respond delays the end of the job by no more.
 const LAST: Duration = Duration::from_secs(30);
 
 /// Contiguous units (rows or indices of a loop) to write to a checkpoint: the first unit, the number of units, and their data.
@@ -84,8 +83,7 @@ impl SnapshotWriter {
     }
 
     /// Returns the result of the oldest checkpoint that has not been returned yet, if that checkpoint has been written or cannot be written: its
-    /// number
-    /// of passes, and descriptions of the written data or an error of the file system. Never blocks.
+    /// number of passes, and descriptions of the written data or an error of the file system. Never blocks.
     pub(crate) fn poll(&mut self) -> Option<(u64, Result<Vec<Saved>>)> {
         let pass = *self.outstanding.front()?;
         let outcome = match &self.thread {
@@ -107,8 +105,8 @@ impl SnapshotWriter {
         !self.outstanding.is_empty()
     }
 
-    /// Abandons the checkpoints that are being written: no later call waits for them, nor does dropping the writer; the writing thread is
-    /// detached. Returns the error that the disk has not completed the write within `waited`.
+    /// Abandons the checkpoints that are being written: no later call waits for them, nor does dropping the writer; the writing thread is detached.
+    /// Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn timed_out(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding.clear();
@@ -119,15 +117,13 @@ impl SnapshotWriter {
 }
 
 /// Ends the thread that writes checkpoints. The thread first completes unfinished checkpoints, unless they were abandoned or the disk does not
-/// respond
-/// in time.
+/// respond in time.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
             // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. The results
-            // themselves are not
-            // used.
+            // themselves are not used.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
@@ -167,7 +163,6 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes the units (rows or indices of the loop) of a rank to its checkpoint file, and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);

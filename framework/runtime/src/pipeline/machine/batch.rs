@@ -13,17 +13,16 @@ use crate::comm::Part;
 /// Batch of consecutive items of a pipeline's stream. Only stages access the items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// For each expanding stage (one that makes several items from one) that the batch has passed: the part that this batch is of the stage's
+    /// For each expanding stage (one that makes several items from one) that the batch has passed: description of the batch as a part of the stage's
     /// output.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) kind: BatchKind,
-    /// Number of the stage that processes the batch next; the number of stages if the sink is next. The items are the output of the preceding
-    /// stage.
+    /// Number of the stage that processes the batch next; the number of stages if the sink is next. The items are the output of the preceding stage.
     pub(crate) stage: usize,
     pub(crate) range: Range,
     pub(crate) service: Duration,
-    /// Largest size in bytes that the batch has had so far between two groups of consecutive stages, as a message or on one rank; 0 before the
-    /// first group.
+    /// Largest size in bytes that the batch has had so far between two groups of consecutive stages, as a message or on one rank; 0 before the first
+    /// group.
     pub(crate) widest: u64,
     /// Number of source items that follow this batch, if it is known.
     pub(crate) behind: Option<u64>,
@@ -37,8 +36,7 @@ pub(crate) enum BatchKind {
     /// Last batch of the stream, after all items: serial stages emit their last item in it.
     End,
     /// Marker of a snapshot of the pipeline, a batch without items: each serial stage saves its state after the items before it. The batch collects
-    /// the
-    /// states.
+    /// the states.
     Marker(Vec<SavedStage>),
 }
 
@@ -78,8 +76,7 @@ impl Batch {
     }
 
     /// Returns the sequence number of the batch that follows this one in the order of the stream: the next part of the output for the same input
-    /// batch, or
-    /// the first part for the next batch.
+    /// batch, or the first part for the next batch.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -125,8 +122,8 @@ impl Batch {
         }
     }
 
-    /// Returns the input batch from whose items an expanding stage made this batch, but without the items, which the stage keeps. The input batch
-    /// has number `whole`, and the stage has made `produced` parts of its output for it.
+    /// Returns the input batch from whose items an expanding stage made this batch, but without the items, which the stage keeps. The input batch has
+    /// number `whole`, and the stage has made `produced` parts of its output for it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -142,8 +139,7 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this batch without items, for the expanding stage that keeps the items and has made `produced` parts of its output for
-    /// them.
+    /// Returns a copy of this batch without items, for the expanding stage that keeps the items and has made `produced` parts of its output for them.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// Factor for a rank that holds a finished batch and also runs the next stage: it keeps the batch, if it would finish it within this factor times
-/// the
+/// Factor for a rank that holds a finished batch and also runs the next stage: it keeps the batch, if it would finish it within this factor times the
 /// time of the fastest receiver, because sending costs time. A larger factor would leave faster receivers idle.
 const KEEP: f64 = 2.0;
 /// Number of standard deviations added to the expected time of a batch near the end of the stream, because all ranks wait for a batch that takes
-/// longer
-/// than most.
+/// longer than most.
 const SURE: f64 = 2.0;
-/// Upper limit of the assumed standard deviation of an item's time, as a fraction of the mean. If a few items take very long, it cannot be
-/// predicted
+/// Upper limit of the assumed standard deviation of an item's time, as a fraction of the mean. If a few items take very long, it cannot be predicted
 /// which ones.
 const MOST_SPREAD: f64 = 1.0;
 
@@ -54,7 +51,6 @@ pub(crate) struct Dispatcher {
 
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Number of batches that the receiver has requested and that are not assigned yet.
     open: usize,
     /// Number of items in each batch that was assigned to the receiver and, as far as the dispatcher knows, not started.
     waiting: VecDeque<u32>,
@@ -78,8 +74,8 @@ impl Dispatcher {
         self.offers.insert(number, offered);
     }
 
-    /// Records that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is
-    /// the service time of the receiver per item.
+    /// Records that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is the
+    /// service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
         // Number of batches that were assigned to the receiver and that it has not started; `held` also counts its requests without an assigned
@@ -99,10 +95,9 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the next assignment of a batch to a receiver, if a batch is offered and a receiver that requested one should get it. The sender
-    /// itself takes
-    /// precedence over receivers that would finish the batch earlier, if it has no other batch waiting and would not finish much later,
-    /// because nothing has to be sent.
+    /// Returns the next assignment of a batch to a receiver, if a batch is offered and a receiver that requested one should get it. The sender itself
+    /// takes precedence over receivers that would finish the batch earlier, if it has no other batch waiting and would not finish much later, because
+    /// nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
@@ -151,13 +146,11 @@ impl Dispatcher {
     }
 
     /// Returns the mean of the receivers' standard deviations, as a fraction of their times per item. It is used for all receivers, because a slow
-    /// receiver
-    /// has processed too few items for an estimate of its own.
+    /// receiver has processed too few items for an estimate of its own.
     fn usual_spread(&self) -> f64 {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Returns the numbers of unassigned offers and of unassigned requests of batches.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
@@ -236,8 +229,7 @@ mod tests {
             dispatcher.request(5, 1, 0, even(1000));
         }
         // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. Therefore rank 4 gets only one item: when it requests
-        // another,
-        // rank 5 can finish the remaining items, seven or fewer, before rank 4 would finish one.
+        // another, rank 5 can finish the remaining items, seven or fewer, before rank 4 would finish one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();

@@ -1,5 +1,4 @@
-//! Edges of the current mapping, as one rank sees them. An edge is the connection between two groups of consecutive stages, or from the last group
-//! to
+//! Edges of the current mapping, as one rank sees them. An edge is the connection between two groups of consecutive stages, or from the last group to
 //! the sink.
 
 use std::collections::BTreeMap;
@@ -20,11 +19,11 @@ pub(super) struct Edges {
 
 #[derive(Default)]
 struct Edge {
-    /// Queue of batches that this rank receives over the edge; `None` if this rank receives none.
+    /// Batches that wait on this rank after their arrival over this edge (connection between groups of stages); `None` if this rank receives none.
     input: Option<InputQueue>,
     /// Finished batches of this rank that wait until the dispatcher assigns them to a receiver.
     output: BTreeMap<SequenceNumber, Batch>,
-    /// Dispatcher that assigns the edge's batches to receivers, if it is on this rank.
+    /// Dispatcher that assigns the batches of this edge (connection between groups of stages) to receivers, if it is on this rank.
     dispatcher: Option<Dispatcher>,
 }
 
@@ -33,9 +32,8 @@ impl Edges {
         Edges { edges: Vec::new(), longest: vec![0; stages] }
     }
 
-    /// Replaces the edges (connections between groups of stages) of the mapping `from` by those of the mapping `to` on rank `me`. Returns all
-    /// batches that
-    /// waited on the rank, oldest first.
+    /// Replaces the edges (connections between groups of stages) of the mapping `from` by those of the mapping `to` on rank `me`. Returns all batches
+    /// that waited on the rank, oldest first.
     pub(super) fn switch(&mut self, from: &Table, to: &Table, me: usize) -> Vec<Batch> {
         self.longest_queues(from);
         let mut waiting = Vec::new();
@@ -83,7 +81,6 @@ impl Edges {
         self.edges[edge].output.insert(batch.number.clone(), batch);
     }
 
-    /// Removes and returns a finished batch that the dispatcher has assigned to a receiver.
     pub(super) fn take_output(&mut self, edge: usize, number: &SequenceNumber) -> Result<Batch> {
         self.edges[edge].output.remove(number).ok_or_else(|| {
             Error::new(
@@ -110,8 +107,7 @@ impl Edges {
     }
 
     /// Describes the waiting batches and the requests for batches of this rank, for an error message. `name` returns the name of the receiver of an
-    /// edge
-    /// (connection between groups of stages), and `obstacle` the reason why the first waiting batch cannot be started.
+    /// edge (connection between groups of stages), and `obstacle` the reason why the first waiting batch cannot be started.
     pub(super) fn describe(
         &self,
         name: impl Fn(usize) -> String,

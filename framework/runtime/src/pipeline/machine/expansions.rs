@@ -1,6 +1,5 @@
 //! Unfinished batches of this rank's expanding stages (those that make several items from one): a stage has sent some parts (pieces) of its output
-//! for
-//! the batch, but not all.
+//! for the batch, but not all.
 //!
 //! The first piece for a batch is sent when it is made. For every other piece the rank needs permission from rank 0, which limits the batches in
 //! flight. The more pieces the rank has made for a batch, the more it requests at a time.
@@ -14,8 +13,7 @@ use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
 
-/// Maximum number of parts of a stage's output for which one request to rank 0 asks permission: enough to continue while rank 0's answer to the
-/// next
+/// Maximum number of parts of a stage's output for which one request to rank 0 asks permission: enough to continue while rank 0's answer to the next
 /// request is in transit.
 const MOST_REQUESTED: u64 = 16;
 
@@ -41,13 +39,11 @@ pub(super) struct Expansions {
 struct Open {
     /// The batch without its items, which the stage keeps.
     batch: Batch,
-    /// Number of parts of the output that the stage has made for the batch. `granted` counts further parts that rank 0 has permitted, and
-    /// `requested` those
-    /// for which rank 0 was asked and has not answered.
+    /// Number of parts of the output that the stage has made for the batch. `granted` counts further parts that rank 0 has permitted, and `requested`
+    /// those for which rank 0 was asked and has not answered.
     produced: u64,
     granted: u64,
     requested: u64,
-    /// True while user code makes another part of the stage's output for the batch.
     is_in_work: bool,
 }
 
@@ -60,19 +56,16 @@ impl Expansions {
         self.expanding.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of stages before `stage` that make several items from one.
     pub(super) fn levels(&self, stage: usize) -> usize {
         self.expanding.iter().take(stage).filter(|&&expands| expands).count()
     }
 
-    /// Returns the sequence number of the first batch of the stream at each of `stages` stages and at the sink.
     pub(super) fn first_numbers(&self, stages: usize) -> Vec<SequenceNumber> {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns the first of `stages` that one call of user code can run on a batch. If one of them makes several items from one, and
-    /// it or a later one is serial, the call ends behind that stage, because a serial stage must get the parts of its output one after the
-    /// other.
+    /// Returns the first of `stages` that one call of user code can run on a batch. If one of them makes several items from one, and it or a later
+    /// one is serial, the call ends behind that stage, because a serial stage must get the parts of its output one after the other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,
@@ -84,8 +77,8 @@ impl Expansions {
         self.busy.contains(&stage)
     }
 
-    /// Records that this rank starts to process a batch with `stages`. Those of them that are serial and make several items from one
-    /// take no other batch until this one is finished. `is_serial` returns true for serial stages.
+    /// Records that this rank starts to process a batch with `stages`. Those of them that are serial and make several items from one take no other
+    /// batch until this one is finished. `is_serial` returns true for serial stages.
     pub(super) fn begin(&mut self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) {
         let expanding = &self.expanding;
         self.busy.extend(stages.filter(|&stage| expanding.get(stage) == Some(&true) && is_serial(stage)));
@@ -100,8 +93,7 @@ impl Expansions {
     }
 
     /// Records that stage `stage` has made another part of its output, namely `batch`. Returns a message to rank 0: after the last part, the return
-    /// of
-    /// unused permission; before, a request for permission to make further parts, if more are needed.
+    /// of unused permission; before, a request for permission to make further parts, if more are needed.
     pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!(
@@ -136,8 +128,7 @@ impl Expansions {
     }
 
     /// Records that rank 0 permits further parts of a stage's output for a batch. Returns a message that returns the permission, if the stage has
-    /// made
-    /// the last part in the meantime.
+    /// made the last part in the meantime.
     pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
         self.fill.items = (grant.items as usize).max(1);
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);

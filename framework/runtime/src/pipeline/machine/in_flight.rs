@@ -1,17 +1,13 @@
 //! Count, on rank 0, of the batches that are between source and sink.
 
 /// Counter, on rank 0, of the batches that were drawn from the source, or made by an expanding stage (one that makes several items from one), and
-/// have
-/// not reached the sink.
+/// have not reached the sink.
 ///
 /// An expanding stage divides its output for one batch into pieces, which travel as batches. A piece may reach the sink before rank 0 receives the
 /// request for the next pieces, and in an unordered stream the last piece may arrive before the first. Batches are therefore counted at each level:
-/// the
-/// batches of the source, the pieces that the first expanding stage makes of them, the pieces that the next expanding stage makes of those pieces,
-/// and
-/// so on. For each batch of the level above, there is one piece more than rank 0 has permitted, because the first piece needs no permission. A
-/// batch of
-/// a level is complete when its last piece has arrived. The stream is empty only if no batch is open at any level.
+/// the batches of the source, the pieces that the first expanding stage makes of them, the pieces that the next expanding stage makes of those
+/// pieces, and so on. For each batch of the level above, there is one piece more than rank 0 has permitted, because the first piece needs no
+/// permission. A batch of a level is complete when its last piece has arrived. The stream is empty only if no batch is open at any level.
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
@@ -21,7 +17,6 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Creates the counter of an empty stream; `levels` stages make several items from one.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
@@ -44,8 +39,7 @@ impl InFlight {
     }
 
     /// Records that a batch has reached the sink. With this batch, the output of each of the last `ended` expanding stages for its input batch is
-    /// complete
-    /// (see [`Batch::ended`](super::batch::Batch::ended)).
+    /// complete (see [`Batch::ended`](super::batch::Batch::ended)).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
@@ -91,8 +85,7 @@ mod tests {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
         // The first expanding stage divides its output for the batch into two parts. At first, the sink receives all that is made from the second
-        // part, but from
-        // the first part only a part of what the second expanding stage makes of it.
+        // part, but from the first part only a part of what the second expanding stage makes of it.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

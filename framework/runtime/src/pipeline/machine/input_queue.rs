@@ -15,8 +15,7 @@ use super::service_time::ServiceTime;
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of consecutive
-    /// stages.
+    /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of consecutive stages.
     bytes: u64,
     most: usize,
     /// Number of batches that this rank has requested and that have not arrived, if receivers request batches.
@@ -57,8 +56,7 @@ impl InputQueue {
     }
 
     /// Requests batches until this rank holds or has requested `ahead` batches (fewer if a batch takes long). Returns the number of newly requested
-    /// batches,
-    /// the number of those held or requested before, and the rank's service time.
+    /// batches, the number of those held or requested before, and the rank's service time.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
         // A rank that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.
@@ -74,8 +72,7 @@ impl InputQueue {
     }
 
     /// Returns the number of batches that wait for an older one, and their size in bytes, for the report to rank 0; zero if `is_next` is true,
-    /// because the
-    /// first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
+    /// because the first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;

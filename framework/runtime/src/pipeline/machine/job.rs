@@ -15,8 +15,8 @@ use crate::balance::probe::Speed;
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
-    /// Run `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
-    /// call ends with this part of the output, and other calls run the later stages.
+    /// Run `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the call ends
+    /// with this part of the output, and other calls run the later stages.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
     /// Pass a batch to the sink. If the batch is the marker of a snapshot (a batch without items), the sink commits the items before it.
     Consume { batch: Batch },
@@ -37,7 +37,6 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if the job has a result for which the rank waits.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
@@ -46,8 +45,7 @@ impl Job {
 /// Result of a [`Job`] (a call of user code, or a measurement).
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number
-    /// of
+    /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of
     /// remaining items, if the source knows it.
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
     /// Stages have processed the batch in the time `took`. The batch holds the number of its next stage.
@@ -70,9 +68,7 @@ pub(crate) enum Done {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SetUp {
-    /// Created serial stages that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
@@ -96,11 +92,9 @@ pub(crate) struct Committed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Consumed {
     pub(crate) items: usize,
-    /// Number of source items that are done: those of the source batch, if all output made from it has reached the sink with this batch; otherwise
-    /// 0.
+    /// Number of source items that are done: those of the source batch, if all output made from it has reached the sink with this batch; otherwise 0.
     pub(crate) done: u32,
-    /// Number of source items from which the items of the batch were made ([`Batch::sources`]). `ended` is the number of stages whose output for
-    /// one
+    /// Number of source items from which the items of the batch were made ([`Batch::sources`]). `ended` is the number of stages whose output for one
     /// input batch ends with this batch ([`Batch::ended`]).
     pub(crate) sources: usize,
     pub(crate) ended: usize,

@@ -1,12 +1,9 @@
 //! One rank's part of the pipeline protocol as a state machine: its inputs are messages and results of calls of user code (jobs), its outputs are
-//! jobs and
-//! messages.
+//! jobs and messages.
 //!
 //! The state machine has no clock, no thread and no transport: each event comes with the current time and with a queue for outgoing messages. It
-//! therefore
-//! works with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes its
-//! states
-//! and invariants.
+//! therefore works with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes
+//! its states and invariants.
 
 pub(crate) mod batch;
 mod dispatcher;
@@ -69,7 +66,6 @@ pub(crate) struct Machine {
     /// Next mapping of stages to ranks, until this rank switches to it. Meanwhile the rank creates its stages for it.
     prepared: Option<Table>,
     source: Option<Source>,
-    /// Events that the rank has not written to the event log yet.
     events: Vec<Event>,
     traffic: Traffic,
     /// True if batches carry the time of sending, so that receivers can measure the links between ranks.
@@ -113,8 +109,7 @@ impl Machine {
     }
 
     /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, a batch without items follows all others, at which
-    /// serial
-    /// stages emit their last item.
+    /// serial stages emit their last item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
@@ -166,8 +161,8 @@ impl Machine {
             StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
             StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
-            // Offers, requests and assignments of batches that refer to an earlier mapping are dropped: after the switch to a new mapping, the
-            // ranks send them again.
+            // Offers, requests and assignments of batches that refer to an earlier mapping are dropped: after the switch to a new mapping, the ranks
+            // send them again.
             _ if !present => Ok(()),
             StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
                 let most = self.table.receivers(self.edges.known(edge)?).len() * self.ahead;
@@ -240,13 +235,11 @@ impl Machine {
         }
     }
 
-    /// Returns the most useful next job (call of user code). Work that only this rank can do comes first, because other ranks wait for it:
-    /// migrating serial
-    /// stages, the sink, groups of stages that only this rank runs (the last group first), further parts of the output of stages that make several
-    /// items from
-    /// one, then new items if another batch may be in flight. Replicated groups of stages follow, again the last group first. A group that only
-    /// this rank
-    /// runs has to wait while a far older batch of a replicated group waits on this rank, because all ranks wait for that older batch.
+    /// Returns the most useful next job (call of user code). Work that only this rank can do comes first, because other ranks wait for it: migrating
+    /// serial stages, the sink, groups of stages that only this rank runs (the last group first), further parts of the output of stages that make
+    /// several items from one, then new items if another batch may be in flight. Replicated groups of stages follow, again the last group first. A
+    /// group that only this rank runs has to wait while a far older batch of a replicated group waits on this rank, because all ranks wait for that
+    /// older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -318,9 +311,8 @@ impl Machine {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch that waits for a group of stages (or the sink) on this rank, if it may be processed now, and requests another
-    /// batch. Returns
-    /// the batch and the stages that one call of user code applies to it.
+    /// Removes the oldest batch that waits for a group of stages (or the sink) on this rank, if it may be processed now, and requests another batch.
+    /// Returns the batch and the stages that one call of user code applies to it.
     fn take(
         &mut self,
         edge: usize,
@@ -349,7 +341,6 @@ impl Machine {
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
-    /// Adds a batch to the batches that wait for its next stage on this rank.
     fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong =
@@ -400,7 +391,6 @@ impl Machine {
         }
     }
 
-    /// Sends a batch to rank `to`, which may be this rank itself.
     fn hand(&mut self, mut batch: Batch, to: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if to == self.me {
             batch.weigh();
@@ -425,7 +415,6 @@ impl Machine {
         out.send(to, frame)
     }
 
-    /// Sends batch `number`, which waits on this rank, to `receiver`, because the dispatcher has assigned it to that rank.
     fn send_assigned(
         &mut self,
         edge: usize,
@@ -443,9 +432,8 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Assigns the batches that wait for a receiver on an edge (connection to a group of stages) to ranks that have requested batches, until none
-    /// is left or
-    /// no rank should get one.
+    /// Assigns the batches that wait for a receiver on an edge (connection to a group of stages) to ranks that have requested batches, until none is
+    /// left or no rank should get one.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -465,8 +453,7 @@ impl Machine {
     }
 
     /// Requests batches over an edge (connection to a group of stages), if its batches are dispatched on demand, until the rank holds or has
-    /// requested as many
-    /// as it may in advance.
+    /// requested as many as it may in advance.
     fn request_batches(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
@@ -482,8 +469,7 @@ impl Machine {
     }
 
     /// Reports to rank 0 how many batches wait on this rank for an older batch, if this number has changed enough. `edge` is the connection to a
-    /// group of
-    /// stages over which these batches arrive.
+    /// group of stages over which these batches arrive.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
@@ -527,8 +513,8 @@ impl Machine {
         self.grant(out)
     }
 
-    /// Permits ranks to make further parts of a stage's output, oldest batch first, within the limit of the batches in flight. The part for
-    /// which the sink waits is always permitted.
+    /// Permits ranks to make further parts of a stage's output, oldest batch first, within the limit of the batches in flight. The part for which the
+    /// sink waits is always permitted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {
@@ -551,8 +537,8 @@ impl Machine {
     }
 
     /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The encoded sizes of `weigh` batches are measured
-    /// between any two stages. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a snapshot of
-    /// an earlier job; this rank restores those of the serial stages that it runs.
+    /// between any two stages. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a snapshot of an
+    /// earlier job; this rank restores those of the serial stages that it runs.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -575,8 +561,7 @@ impl Machine {
     }
 
     /// Switches to the prepared mapping, whose number must be `epoch`. Waiting batches are sent to the ranks to which the new mapping assigns them.
-    /// Batches
-    /// that the rank is processing follow the new mapping afterwards. Serial stages migrate if the new mapping assigns them to another rank.
+    /// Batches that the rank is processing follow the new mapping afterwards. Serial stages migrate if the new mapping assigns them to another rank.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
@@ -642,8 +627,7 @@ impl Machine {
     }
 
     /// Sends the saved state of a serial stage to the rank that runs the stage under the current mapping; the mapping may have changed while the
-    /// state was
-    /// saved.
+    /// state was saved.
     fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
@@ -687,13 +671,10 @@ impl Machine {
         self.traffic
     }
 
-    /// Returns the bytes and items that this rank has sent, for each edge between consecutive stages (number of stages before it).
     pub(crate) fn volumes(&self) -> &[(u64, u64)] {
         &self.volumes
     }
 
-    /// Returns, for each group of consecutive stages that this rank has run, by its first stage, the maximum number of batches that waited in front
-    /// of it.
     pub(crate) fn longest_queues(&mut self) -> &[usize] {
         self.edges.longest_queues(&self.table)
     }

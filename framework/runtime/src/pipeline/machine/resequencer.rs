@@ -8,9 +8,8 @@ use super::table::Table;
 
 /// Serial stages that this rank owns (runs), each with the sequence number of its next batch.
 ///
-/// A serial stage always has exactly one owner, except while its saved state is in transit to the next owner. The sink counts as the last stage;
-/// rank 0
-/// always owns it.
+/// A serial stage always has exactly one owner, except while its saved state is in transit to the next owner. The sink counts as the last stage; rank
+/// 0 always owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
     /// For each stage, with the sink last: sequence number of the next batch of the stage, if the stage is serial and this rank owns it.
@@ -20,8 +19,8 @@ pub(crate) struct Resequencer {
 }
 
 impl Resequencer {
-    /// Creates the resequencer of rank `me` at the start of a run. `first` holds the sequence number of the first batch of each stage, with the
-    /// sink last.
+    /// Creates the resequencer of rank `me` at the start of a run. `first` holds the sequence number of the first batch of each stage, with the sink
+    /// last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
         // The sink counts as a serial stage only in an ordered stream; in an unordered stream it takes batches in any order and needs no owner.
@@ -61,7 +60,6 @@ impl Resequencer {
         self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
-    /// Returns the serial stages that this rank owns but must give up, because `table` assigns them to another rank.
     pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
         (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
     }

@@ -31,8 +31,7 @@ impl SequenceNumber {
     }
 
     /// Returns the sequence number of the batch from which the last expanding stage made this batch, and the index of this batch among the parts of
-    /// the
-    /// stage's output; `None` for a batch that has passed no expanding stage.
+    /// the stage's output; `None` for a batch that has passed no expanding stage.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 const FRESH: f64 = 1.0 / 8.0;
-/// Service time of a batch above which a rank requests only one batch in advance: the next batch arrives while the rank processes this one, even
-/// over
+/// Service time of a batch above which a rank requests only one batch in advance: the next batch arrives while the rank processes this one, even over
 /// a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
@@ -19,7 +18,6 @@ pub(super) struct ServiceTime {
     /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of batches that the rank has started in this group of stages.
     batches: u64,
     first_done: bool,
 }
@@ -46,8 +44,8 @@ impl ServiceTime {
         }
     }
 
-    /// Records the end of a call of user code; `busy` is the total computing time of the rank by then. Returns true if the call ends the first
-    /// batch: until then the speed of the rank is unknown, and the rank requests no further batch.
+    /// Records the end of a call of user code; `busy` is the total computing time of the rank by then. Returns true if the call ends the first batch:
+    /// until then the speed of the rank is unknown, and the rank requests no further batch.
     pub(super) fn job_ended(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
@@ -127,8 +125,8 @@ mod tests {
             batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
         }
         assert_eq!(even.deviation(), 0);
-        // One rank gets single items, which take 2 ms and 6 ms in turn. Another gets batches of four items, which take 12 ms and 20 ms in turn.
-        // The newest time has the largest weight in the mean.
+        // One rank gets single items, which take 2 ms and 6 ms in turn. Another gets batches of four items, which take 12 ms and 20 ms in turn. The
+        // newest time has the largest weight in the mean.
         for service_time in [uneven, batches] {
             assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }

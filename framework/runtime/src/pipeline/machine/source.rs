@@ -25,7 +25,6 @@ struct Markers {
     in_flight: usize,
 }
 
-/// Source of a pipeline, with the window that limits the batches in flight.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
@@ -53,8 +52,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Creates the source of a pipeline in which `levels` stages make several items from one. If `wants_end` is true, a batch without items follows
-    /// all
-    /// others, at which serial stages emit their last item.
+    /// all others, at which serial stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -75,8 +73,7 @@ impl Source {
     }
 
     /// Turns snapshots on: the stream ends with the marker of a snapshot. An earlier start of the job has processed the first `before` items of the
-    /// source,
-    /// and all items if `is_finished` is true.
+    /// source, and all items if `is_finished` is true.
     pub(crate) fn with_snapshots(&mut self, ordered: bool, before: u64, is_finished: bool) {
         (self.ordered, self.before, self.ended) = (ordered, before, is_finished);
         self.markers.at_end = !is_finished;
@@ -121,16 +118,16 @@ impl Source {
             return Some(BatchKind::Items);
         }
         if self.ended && self.wants_end && !self.is_cut {
-            // In an unordered stream the last batch, which has no items, could overtake other batches, so it is drawn only when they have reached
-            // the sink.
+            // In an unordered stream the last batch, which has no items, could overtake other batches, so it is drawn only when they have reached the
+            // sink.
             return all_arrived.then_some(BatchKind::End);
         }
         let is_marker = self.markers.is_due || self.markers.at_end;
         (is_marker && (self.ordered || all_arrived)).then_some(marker)
     }
 
-    /// Records that a batch of `items` items was drawn from the source; `None` if the stream ended without one. `ended` is true if no batch
-    /// follows, and `left` is the number of remaining items.
+    /// Records that a batch of `items` items was drawn from the source; `None` if the stream ended without one. `ended` is true if no batch follows,
+    /// and `left` is the number of remaining items.
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
@@ -194,16 +191,15 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next permission to make parts of a stage's output, if a request can be granted: requesting rank, batch, and number of
-    /// parts. The part for which the sink waits is permitted even if the limit of the batches in flight is reached, because no other batch
-    /// can reach the sink before it.
+    /// Returns the next permission to make parts of a stage's output, if a request can be granted: requesting rank, batch, and number of parts. The
+    /// part for which the sink waits is permitted even if the limit of the batches in flight is reached, because no other batch can reach the sink
+    /// before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // A request for parts of output before the one for which the sink waits is obsolete: the stage did not need them, because its output for
-        // that batch was
-        // complete.
+        // A request for parts of output before the one for which the sink waits is obsolete: the stage did not need them, because its output for that
+        // batch was complete.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -240,7 +236,6 @@ impl Source {
         text
     }
 
-    /// Returns true if the source has ended and all output made from its items has reached the sink.
     pub(crate) fn is_finished(&self) -> bool {
         let has_more = self.markers.at_end || self.wants_end && !self.is_cut;
         !self.drawing && self.window.is_empty() && self.ended && !has_more
@@ -251,7 +246,6 @@ impl Source {
         self.left.map(|left| left + self.next_item - self.done)
     }
 
-    /// Returns true if no batch may be drawn because the limit of the batches in flight is reached.
     pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
@@ -321,8 +315,7 @@ mod tests {
         during.end();
         during.drawn(Some(2), false, Some(7));
         assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
-        // The source is ended early during or after the draw that finds the end of the stream. The stream is then complete, so
-        // the stages finish.
+        // The source is ended early during or after the draw that finds the end of the stream. The stream is then complete, so the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());
         last.end();

@@ -17,8 +17,7 @@ pub(crate) enum Route {
 }
 
 /// Mapping of stages to ranks, for the routing of batches. `epoch` counts the mappings of a run. Edge `e` is the connection to group `e` of
-/// consecutive
-/// stages (block); the last edge leads to the sink.
+/// consecutive stages (block); the last edge leads to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
@@ -50,7 +49,6 @@ impl Table {
         &self.mapping.blocks
     }
 
-    /// Returns the number of stages of the pipeline; the sink follows them.
     pub(crate) fn stage_count(&self) -> usize {
         self.serial.len()
     }
@@ -59,7 +57,6 @@ impl Table {
         self.serial.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of the edge (connection between groups of stages) that leads into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
     }
@@ -107,10 +104,9 @@ impl Table {
     }
 
     /// Returns the rank that dispatches the batches of an edge (connection between groups of stages) with several senders: the lowest of the
-    /// receivers that run
-    /// no earlier stage, so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank 0, or of a rank
-    /// that runs
-    /// an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver dispatches.
+    /// receivers that run no earlier stage, so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank
+    /// 0, or of a rank that runs an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver
+    /// dispatches.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {

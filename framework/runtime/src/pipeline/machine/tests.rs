@@ -77,7 +77,6 @@ struct World {
     seen: Vec<Vec<u64>>,
     /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// User code, by rank and stage, of the stages that make several items from one.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
     out: Vec<u64>,
     most_in_flight: usize,
@@ -147,7 +146,6 @@ impl World {
         }
     }
 
-    /// Creates the ranks of a job that was killed, is started again and continues from its last snapshot.
     fn after(setting: &Setting, killed: World) -> Self {
         let mut world = World::new(setting);
         let Some((committed, delivered)) = killed.snapshot else { return world };
@@ -478,8 +476,7 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs a job that is killed after each of the numbers of steps in `killed_after` and started again with other mappings; the last start has a
-/// single
+/// Runs a job that is killed after each of the numbers of steps in `killed_after` and started again with other mappings; the last start has a single
 /// rank. Checks the output.
 fn survives(
     setting: &Setting,
@@ -505,7 +502,6 @@ fn survives(
     check(&last, &world)
 }
 
-/// Runs a pipeline and checks the output; `choices` selects among the possible steps.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {
@@ -545,8 +541,7 @@ proptest! {
     }
 }
 
-/// Checks that random runs contain enough batches that are forwarded after a change of the mapping, migrations of stages, and changes of the
-/// mapping
+/// Checks that random runs contain enough batches that are forwarded after a change of the mapping, migrations of stages, and changes of the mapping
 /// during a migration, so that the tests above cover these cases.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {

@@ -1,9 +1,9 @@
 //! Window of the source: limits the batches in flight and sets the number of items per batch.
 //!
-//! The window is the only bound on memory: sending never blocks, so everything in flight is in queues of the ranks. By
-//! Little's law, a pipeline needs as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more
-//! batches only fill queues. Batches that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the
-//! limit as long as all batches together stay below the limit in bytes; otherwise one slow rank would stop all others.
+//! The window is the only bound on memory: sending never blocks, so everything in flight is in queues of the ranks. By Little's law, a pipeline needs
+//! as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more batches only fill queues. Batches
+//! that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the limit as long as all batches together
+//! stay below the limit in bytes; otherwise one slow rank would stop all others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,7 @@ use crate::session::BatchMode;
 
 /// Maximum number of items in a batch. The cost of a message is then so small per item that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a part of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached
-/// first
+/// Maximum number of items in a part of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first
 /// even with items of one byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
 /// Maximum encoded size in bytes of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
@@ -24,8 +23,7 @@ const MOST_BYTES: u64 = 128 << 10;
 /// Maximum processing time of a part of a stage's output, as a multiple of that of a batch. Output that is slightly larger than expected then needs
 /// no second part, for which the rank would have to ask rank 0 for permission.
 const SLACK: usize = 4;
-/// Minimum number of batches in flight, as a multiple of the batches that ranks hold or may request. With a factor of 1, ranks would wait whenever
-/// a
+/// Minimum number of batches in flight, as a multiple of the batches that ranks hold or may request. With a factor of 1, ranks would wait whenever a
 /// batch is in transit.
 const ROOM: usize = 2;
 /// Factor by which the number of batches in flight exceeds the mean that Little's law requires. Batches take different times, and with too few of
@@ -40,8 +38,7 @@ const FRESH: f64 = 0.2;
 const FRESH_LONG: f64 = FRESH / 4.0;
 
 /// Returns the minimum number of batches in flight. With it, each of `hosts` pairs of a group of stages and its rank can have the batch that is
-/// computed
-/// and `ahead` more, while other batches are in transit.
+/// computed and `ahead` more, while other batches are in transit.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
@@ -95,7 +92,6 @@ struct Rate {
 }
 
 impl Window {
-    /// Creates the window at the start of a stream; `levels` stages make several items from one.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
@@ -115,7 +111,6 @@ impl Window {
         }
     }
 
-    /// Adopts the settings of a new mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -129,8 +124,8 @@ impl Window {
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // The batches in flight that do not wait for an older one are assumed to be as large as a batch of the largest recent
-        // items, and at least as large as the mean waiting batch.
+        // The batches in flight that do not wait for an older one are assumed to be as large as a batch of the largest recent items, and at least as
+        // large as the mean waiting batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -138,7 +133,6 @@ impl Window {
         wanted.min(by_bytes).max(1)
     }
 
-    /// Returns the number and the total size in bytes of the batches that wait for older ones.
     fn waiting(&self) -> (usize, u64) {
         self.out_of_order
             .values()
@@ -151,7 +145,6 @@ impl Window {
         self.out_of_order.insert(edge, (batches, bytes));
     }
 
-    /// Resets the counts of batches that wait for older ones, because the mapping has changed.
     pub(crate) fn forget_out_of_order(&mut self) {
         self.out_of_order.clear();
     }
@@ -160,12 +153,10 @@ impl Window {
         self.in_flight.batches()
     }
 
-    /// Returns the number of source batches of which all output has reached the sink, and the number of batches drawn from the source.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.in_flight.of_source()
     }
 
-    /// Returns true if every batch of the source, and all output made from it, has reached the sink.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
@@ -175,12 +166,10 @@ impl Window {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Counts `pieces` parts of a stage's output as in flight, because rank 0 has permitted them to the `level`th expanding stage (counted from 1).
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// Counts `pieces` parts of a stage's output as no longer in flight: the stage was permitted to make them, but did not need them.
     pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
         self.in_flight.returned(level, pieces);
     }

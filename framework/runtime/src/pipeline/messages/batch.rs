@@ -1,8 +1,6 @@
-//! Encoding of a pipeline's batch in a message: the header of the message, the header of the batch, a header for each expanding stage (one that
-//! makes
-//! several items from one) that the batch has passed, then either the positions of dropped items, the number of items made from each source item,
-//! or the
-//! states of stages, and finally the items.
+//! Encoding of a pipeline's batch in a message: the header of the message, the header of the batch, a header for each expanding stage (one that makes
+//! several items from one) that the batch has passed, then either the positions of dropped items, the number of items made from each source item, or
+//! the states of stages, and finally the items.
 
 use std::time::Duration;
 
@@ -55,15 +53,13 @@ header! {
 const MADE: u8 = 1;
 const END: u8 = 2;
 /// Flag of the marker of a snapshot, a batch without items that collects states of stages: the entries after the [`PieceHeader`]s are
-/// [`StateHeader`]s,
-/// and the states follow them.
+/// [`StateHeader`]s, and the states follow them.
 const MARKER: u8 = 4;
 const PLACE: usize = size_of::<u32>();
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {
-    /// Encodes the batch as a message. `sent` is called after the items have been encoded, and returns the time of sending, if the message needs
-    /// one.
+    /// Encodes the batch as a message. `sent` is called after the items have been encoded, and returns the time of sending, if the message needs one.
     pub(crate) fn pack(
         self,
         (run, epoch): (u32, u32),

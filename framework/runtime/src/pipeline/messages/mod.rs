@@ -72,8 +72,8 @@ messages! {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of
-            /// consecutive stages.
+            /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of consecutive
+            /// stages.
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
@@ -89,7 +89,6 @@ pub(crate) struct Arrived {
     pub(crate) epoch: u32,
     pub(crate) batch: Batch,
     pub(crate) bytes: usize,
-    /// Time of sending by the sender's clock, if the message carries it.
     pub(crate) sent: Option<Duration>,
 }
 
@@ -122,8 +121,8 @@ pub(crate) struct Prepare {
     pub(crate) measure_every: Option<Duration>,
     /// Saved states of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Links into the receiver, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no
-    /// time of sending.
+    /// Links into the receiver, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no time of
+    /// sending.
     pub(crate) links: Vec<Link>,
 }
 
@@ -133,7 +132,6 @@ pub(crate) struct Ready {
     pub(crate) epoch: u32,
     /// Serial stages on the sender of the report that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 

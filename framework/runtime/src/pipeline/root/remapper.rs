@@ -1,5 +1,5 @@
-//! Changes of a pipeline's mapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the
-//! last change.
+//! Changes of a pipeline's mapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the last
+//! change.
 //!
 //! Every rank prepares the next mapping by creating its stages. When all ranks are ready, all switch to the mapping.
 
@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// Minimum number of batches between any two stages whose size in bytes is measured. A single batch could be the first or last one and
-/// differ from the others.
+/// Minimum number of batches between any two stages whose size in bytes is measured. A single batch could be the first or last one and differ from
+/// the others.
 const SIZED_BATCHES: usize = 3;
 /// Interval at which rank 0 checks whether a change of the mapping is due: short compared with the time between two decisions or two lines about the
 /// progress.
@@ -131,8 +131,8 @@ impl Root<'_, '_> {
     /// Updates the cost of the last change of the mapping, because items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // The mapping is checked at once, without waiting for the next interval, in two cases: during the calibration,
-        // which must be short, and if the user has requested a mapping after a certain number of items.
+        // The mapping is checked at once, without waiting for the next interval, in two cases: during the calibration, which must be short, and if
+        // the user has requested a mapping after a certain number of items.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
@@ -144,8 +144,7 @@ impl Root<'_, '_> {
         }
         if self.is_calibrating {
             // The calibration, in which rank 0 runs all stages to measure them, ends when enough items have reached the sink, even if few source
-            // items are finished,
-            // because a stage may make many items from the first one.
+            // items are finished, because a stage may make many items from the first one.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -194,7 +193,6 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Writes the measurements on which a decision about the mapping is based to the event log.
     fn log_measurements(&mut self, at: &Moment) {
         for (rank, stage, service) in self.performance_model.services() {
             self.observer.log(at, || Event::Measured {
@@ -228,7 +226,6 @@ impl Root<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Updates the measured cost of the last change of the mapping, if enough items have reached the sink.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.machine.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
