@@ -1,4 +1,4 @@
-//! Measurements of the time that a rank of a loop spends on computing, waiting and moving units; the rank reports them to rank 0.
+//! Measurements of the time that a rank of a loop spends on computing, waiting and moving units (rows or indices); the rank reports them to rank 0.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub(super) struct Sample {
     /// Seconds in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
     pub(super) waiting: f64,
-    /// Number of movements of units between ranks, since the start of the run, in which the rank has sent and received all its units.
+    /// Number of movements of units (rows or indices) between ranks, since the start of the run, in which the rank has sent and received all its
+    /// units.
     pub(super) movements: u64,
     pub(super) moving: f64,
     /// Estimated time slice of a process (quantum of the operating system's scheduler) in seconds.
@@ -109,8 +110,8 @@ pub(super) struct Metrics {
     quantum: QuantumEstimate,
     recent: Sample,
     sampled: Duration,
-    /// Mean seconds per unit. If the CPU time of a block (call of user code) was not read, its time beyond this mean counts as time in which other
-    /// processes had the core.
+    /// Mean seconds per unit (row or index). If the CPU time of a block (call of user code) was not read, its time beyond this mean counts as time in
+    /// which other processes had the core.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -241,8 +242,8 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // User code slept during the second block, so its CPU time is shorter than its duration. The difference counts as time of other processes on
-        // the core.
+        // User code slept during its second call, so the CPU time of the call is shorter than its duration. The difference counts as time of other
+        // processes on the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

@@ -7,7 +7,7 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Codec;
 
-/// Maximum number of values in one piece of an encoded message; more values are encoded as several pieces.
+/// Maximum number of values in one part of an encoded message; more values are encoded in several parts, each with its lengths.
 const MOST: usize = 1 << 24;
 
 /// Writer of a message that contains units (rows or indices) of a loop.

@@ -10,7 +10,8 @@ use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
 /// Number of reports of a rank from which its first computing rate is calculated in loops over grids. Rows of a grid move only between sweeps, at
-/// some cost, so the first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units must get some at once.
+/// some cost, so the first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units (rows or indices) must get
+/// some at once.
 const SETTLING: u32 = 4;
 /// Default number of columns in a panel: the columns of a table that are filled between two moments at which
 /// rows can move. Narrower panels need more messages, wider ones more memory: a thousand rows of 12-byte

@@ -40,7 +40,7 @@ impl Until {
     }
 
     /// Makes the residual of the loop the sum of the ranks' residuals, for example of squares. The rounding of the sum depends on the number of ranks
-    /// and on the movements of units, so that a loop may end one check earlier or later.
+    /// and on the movements of units (rows or indices) between ranks, so that a loop may end one check earlier or later.
     pub fn sum(self) -> Self {
         Until { sums: true, ..self }
     }

@@ -1,5 +1,5 @@
-//! Tests of loops until convergence in which units move between ranks at random: they must end after the same pass as the serial loop, with the same
-//! values.
+//! Tests of loops until convergence in which units (rows or indices) move between ranks at random: they must end after the same pass as the serial
+//! loop, with the same values.
 
 use std::ops::Range;
 

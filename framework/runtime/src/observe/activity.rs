@@ -37,8 +37,8 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// How a rank spent one interval of its time. The event is written at the end of the interval. Time that no field contains was not measured: see
-/// [`unknown_s`](Activity::unknown_s).
+/// Account of one interval of a rank's time: computing, waiting, communicating. The event is written at the end of the interval. Time that no field
+/// contains was not measured: see [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
@@ -52,8 +52,8 @@ pub struct Activity {
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in seconds of work that belongs to no single item, task or unit: creating stages or units, planning, spilling values to disk and loading
-    /// them.
+    /// Time in seconds of work that belongs to no single item, task or unit of a loop: creating stages or units, planning, spilling values to disk
+    /// and loading them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.
@@ -62,7 +62,7 @@ pub struct Activity {
     /// Part of the time in user code in which the thread was ready to run but had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
-    /// Number of completed items, tasks or units, by kind of call of user code (see [`RankStart::kinds`]).
+    /// Number of completed items, tasks or units of a loop, by kind of call of user code (see [`RankStart::kinds`]).
     pub done: Vec<u64>,
     /// Longest call of user code that ended in this interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,10 +75,10 @@ pub struct Activity {
 pub struct Longest {
     /// Kind of the call of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of the first item, task or unit of the call of user code, if it is known.
+    /// Number of the first item, task or unit (row or index of a loop) in the call of user code, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Number of items, tasks or units in the call of user code.
+    /// Number of items, tasks or units of a loop in the call of user code.
     pub count: u64,
     /// Duration of this call of user code in seconds.
     pub seconds: f64,
@@ -90,13 +90,12 @@ pub struct Longest {
 pub struct Work {
     /// Kind of the calls of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of items, tasks or units that were completed in these calls of user code.
+    /// Number of items, tasks or units of a loop that were completed in these calls of user code.
     pub done: u64,
     /// Total time in seconds of these calls of user code.
     pub seconds: f64,
-    /// Histogram of the times of single items, tasks or units: pairs of the number of a bin and the count in
-    /// it. An even bin n begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of
-    /// one call count with their mean time.
+    /// Histogram of the times of single items, tasks or units of a loop: pairs of the number of a bin and the count in it. An even bin n begins at
+    /// 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -118,12 +117,12 @@ pub struct Traffic {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reached {
-    /// Number of completed items, tasks or units, including those of earlier runs.
+    /// Number of completed items, tasks or units of a loop, including those of earlier runs.
     pub done: u64,
-    /// Number of items, tasks or units that an earlier run had completed.
+    /// Number of items, tasks or units of a loop that an earlier run had completed.
     #[serde(default, skip_serializing_if = "is_none")]
     pub before: u64,
-    /// Total number of items, tasks or units.
+    /// Total number of items, tasks or units of a loop.
     pub total: u64,
     /// Noun for the amounts of work in this event, in the plural: `items`, `sweeps`.
     pub what: String,

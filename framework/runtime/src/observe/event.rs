@@ -96,9 +96,9 @@ pub enum Event {
         /// Subject of the balancing decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement of the work: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
+        /// Current arrangement of the work: a mapping in its text form, a number of workers, or the numbers of units (rows or indices) on the ranks.
         current: String,
-        /// Best other arrangement of the work (mapping, number of workers, or distribution of units) that was considered, if there was one.
+        /// Best other arrangement of the work (mapping, number of workers, or distribution of a loop's units) that was considered, if there was one.
         candidate: Option<String>,
         /// Time of the current arrangement of the work, in seconds per item.
         #[serde(with = "figure")]
@@ -294,7 +294,7 @@ pub enum Event {
         units: u64,
         /// Number of units (rows or indices) on each rank at the start of the loop's run.
         held: Vec<u64>,
-        /// Mode of balancing, which moves units of the loop: `off`, `once` or `live`.
+        /// Mode of balancing, which moves units (rows or indices) of the loop: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
@@ -307,7 +307,7 @@ pub enum Event {
     },
     /// Units (rows or indices) of a loop were moved between ranks.
     Moved {
-        /// Number of this movement of units between ranks in the run, from 1.
+        /// Number, from 1, of this movement of units (rows or indices) between ranks in the run.
         number: u64,
         /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
         /// that has computed some of the units meanwhile sends fewer units.
@@ -318,11 +318,12 @@ pub enum Event {
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The block size of a loop, which sets how much a rank computes between two messages, changed.
+    /// The block size of a loop (work of a rank between two messages) changed.
     Grain {
-        /// New block size: number of units that a rank of a DOALL loop computes in one call, or columns of a strip in a loop over a grid.
+        /// New block size: number of units (rows or indices) that a rank of a DOALL loop computes in one call, or number of columns between two
+        /// messages in a loop over a grid.
         block: u64,
-        /// Reason for the new block size, as the end of a sentence.
+        /// Reason for the new block size (work of a rank between two messages), as the end of a sentence.
         reason: String,
     },
     /// The run of a workflow begins.
@@ -389,7 +390,7 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that each rank completed; includes fractions of a unit (row or index) of a loop.
+        /// Number of items, tasks or units of a loop (rows or indices) that each rank completed; includes fractions of a unit.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
         /// Time of each rank in user code and commands, in seconds.

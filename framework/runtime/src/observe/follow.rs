@@ -202,7 +202,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, first_line: Vec::new() }
     }
 
-    /// Returns true if the log file is the one that was read before: its first line is unchanged and the file has not become shorter.
+    /// Returns true if the log file is still the file that was read before: its first line is unchanged and the file has not become shorter.
     fn is_continued(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.first_line.len()];
         match file.read_exact(&mut begin) {

@@ -77,7 +77,7 @@ struct Open {
     simulated: bool,
 }
 
-/// How the rank spent one interval of its time.
+/// Times of one interval in a rank's run, by activity.
 #[derive(Debug, Default)]
 struct Part {
     since: Duration,

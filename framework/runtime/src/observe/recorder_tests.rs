@@ -26,7 +26,7 @@ fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Re
 }
 
 /// Checks that the event log of each rank has a start event, covers all time of the rank without gaps, and has an end event. Returns the numbers of
-/// completed items, tasks or units by kind, from the `Activity` events and from the `Work` events.
+/// completed items, tasks or units of a loop by kind, from the `Activity` events and from the `Work` events.
 #[track_caller]
 fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);

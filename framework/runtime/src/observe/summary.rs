@@ -11,8 +11,8 @@ use super::number_format::{count, per_second, percent, seconds, short};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
-    /// Number of completed items, tasks or units. In a pipeline, an item counts once for each stage; a unit
-    /// that was computed in parts counts with its parts.
+    /// Number of completed items, tasks or units of a loop. In a pipeline, an item counts once for each stage; a unit that was computed in parts
+    /// counts with its parts.
     pub done: f64,
     /// Time that the rank spent in user code.
     pub busy: Duration,
@@ -59,8 +59,8 @@ pub trait RunSummary: fmt::Display {
     /// Returns the amount of work and the times of each rank.
     fn ranks(&self) -> Vec<RankWork>;
 
-    /// Returns the reason, in one sentence, of the last change of the mapping, number of workers or
-    /// distribution of units; `None` if nothing was changed.
+    /// Returns the reason, in one sentence, of the last change of the mapping, the number of workers or the distribution of a loop's units; `None` if
+    /// nothing was changed.
     fn last_change(&self) -> Option<&str>;
 
     /// Returns the total time of all ranks in user code.
@@ -68,7 +68,7 @@ pub trait RunSummary: fmt::Display {
         self.ranks().iter().map(|rank| rank.busy).sum()
     }
 
-    /// Returns the number of items, tasks or units per second over the whole run.
+    /// Returns the number of items, tasks or units of a loop per second over the whole run.
     fn throughput(&self) -> f64 {
         per_second(self.work().0 as f64, self.elapsed())
     }

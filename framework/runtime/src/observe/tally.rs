@@ -32,7 +32,7 @@ pub(crate) struct Tally {
     job: Option<Job>,
     /// Durations of the ended calls of user code whose results the rank has not received from the compute thread; zero for set-up calls.
     unfetched: VecDeque<Duration>,
-    /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units, such as creating a stage.
+    /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units of a loop, such as creating a stage.
     set_up: Duration,
     /// Time so far of running work that is no call of user code: commands of tasks, or the parts of a grid loop's sweep that are timed together.
     running: Duration,
@@ -46,12 +46,12 @@ struct Job {
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Number of items, tasks or units that have been completed since the start of the current interval of the rank's time.
+    /// Number of items, tasks or units of a loop that have been completed since the start of the current interval of the rank's time.
     pub(super) done: u64,
     /// Total time of the calls of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the event log.
     time: Duration,
     unwritten: Duration,
-    /// Number of items, tasks or units in each bin of the histogram of their times, since the last [`Work`] event in the event log.
+    /// Number of items, tasks or units of a loop in each bin of the histogram of their times, since the last [`Work`] event in the event log.
     steps: Vec<u64>,
     /// Fraction of a unit (row or index) of a loop that has been computed; it is counted when the whole unit is computed.
     fraction: f64,
@@ -73,7 +73,8 @@ impl Tally {
         self.kinds.len().saturating_sub(1)
     }
 
-    /// Counts `count` items, tasks or units of the kind with index `of`, which took `took` in total; `first` is the number of the first one.
+    /// Counts `count` items, tasks or units of a loop, which took `took` in total; `of` is the index of their kind, and `first` the number of the
+    /// first of them.
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };

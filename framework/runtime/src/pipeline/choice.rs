@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Choice of a pipeline's mapping.
 ///
-/// The text form of a mapping names blocks of stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`. In a file it may span several
-/// lines, and `#` begins a comment.
+/// The text form of a mapping names groups of consecutive stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`. In a file it may span
+/// several lines, and `#` begins a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingChoice {

@@ -55,8 +55,8 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the fractions of their cores (`shares`) that ranks measured in the probe (measurement of speeds and links) at the start, in which
-    /// all ranks compute at the same time.
+    /// Adopts the fractions of their cores (`shares`) that ranks measured at the start in the probe (measurement of speeds and links), in which all
+    /// ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;

@@ -134,8 +134,8 @@ impl<T, I: Iterator> Rest<T, I> {
     }
 }
 
-/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits of items, bytes or time, or
-/// the batch is finished. Returns the first error of the user's function or of an iterator, if there is one.
+/// Makes one part of the stage's output: produces items from the rest of a batch until a limit of items, bytes or time is reached, or the batch is
+/// finished. Returns the first error of the user's function or of an iterator, if there is one.
 fn piece<F, T, I, K>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,

@@ -1,5 +1,6 @@
-//! Numbers of items that expanding stages have made from each source item of a batch. Most such stages make the same number of items from each item.
-//! The numbers are therefore run-length encoded: a batch of thousands of items has one or a few runs of source items with equal numbers.
+//! Numbers of items that expanding stages (those that make several items from one) have made from each source item of a batch. Most such stages make
+//! the same number of items from each item. The numbers are therefore run-length encoded: a batch of thousands of items has one or a few runs of
+//! source items with equal numbers.
 
 /// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -181,7 +181,7 @@ pub(super) struct NamedSink<'p> {
     pub(super) sink: Box<dyn ErasedSink + 'p>,
 }
 
-/// What a restart of the job means for the items that a sink has taken.
+/// Effect of a restart of the job on the items that a sink has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The sink commits its items, so that a job that continues from a snapshot does not pass them to the sink again.

@@ -34,9 +34,9 @@ pub(super) struct Wavefront<T> {
     sweep: u64,
     phase: Phase<()>,
     pub(super) strip_width: StripWidth,
-    /// Largest number of rows of any rank when the strip width was last chosen; 0 before the first sweep.
+    /// Largest number of rows of any rank when the strip width (columns between two messages) was last chosen; 0 before the first sweep.
     most: u64,
-    /// True if rows have moved between ranks since the strip width was last adapted.
+    /// True if rows have moved between ranks since the strip width (columns between two messages) was last adapted.
     has_new_rows: bool,
     done: u64,
     /// First column that this rank has not yet computed in this sweep.

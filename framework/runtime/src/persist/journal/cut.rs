@@ -48,7 +48,7 @@ fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
     }
 }
 
-/// Creates a new file for a copy of damaged data. An existing file or link with the same name is not changed.
+/// Creates a new file for a copy of the damaged end of a journal. An existing file or link with the same name is not changed.
 fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1..=MOST {
         let mut name = path.as_os_str().to_owned();

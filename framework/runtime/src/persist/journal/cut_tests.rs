@@ -17,7 +17,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     written(&path, &some());
     let bytes = fs::read(&path).unwrap();
     let name = |number| dir.path().join(format!("j.cut-{number}"));
-    // In this test, a link to a file that must not change has the name of the first copy of a damaged end.
+    // In this test, the name of the first copy of the journal's damaged end is taken by a link to a file that must not change.
     let precious = dir.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, name(1)).unwrap();

@@ -76,7 +76,7 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // An error in passing the units to the writing thread is ignored: the thread has ended, which the next call of `poll` reports.
+            // An error in passing the rows or indices to the writing thread is ignored: the thread has ended, which the next call of `poll` reports.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())

@@ -47,11 +47,11 @@ pub(crate) struct SavedStage {
     pub(crate) state: Vec<u8>,
 }
 
-/// The output of an expanding stage for one batch is divided into pieces; each travels as a batch, of which this is the description.
+/// Description of a batch as a part (piece) of the output of an expanding stage (one that makes several items from one) for its input batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) is_last: bool,
-    /// Number of items that the expanding stage put into this part of its output.
+    /// Number of items that the stage put into this part of its output.
     pub(crate) items: u32,
 }
 
@@ -90,8 +90,8 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages, counted back from the last one that the batch has passed, whose output for an input batch ends with
-    /// this batch.
+    /// Returns the number of expanding stages (stages that make several items from one), counted back from the last one that the batch has passed,
+    /// whose output for an input batch ends with this batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
@@ -122,8 +122,8 @@ impl Batch {
         }
     }
 
-    /// Returns the input batch from whose items an expanding stage made this batch, but without the items, which the stage keeps. The input batch has
-    /// number `whole`, and the stage has made `produced` parts of its output for it.
+    /// Returns the input batch from whose items a stage that makes several items from one made this batch, but without the items, which the stage
+    /// keeps. The input batch has number `whole`, and the stage has made `produced` parts of its output for it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -139,7 +139,8 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this batch without items, for the expanding stage that keeps the items and has made `produced` parts of its output for them.
+    /// Returns a copy of this batch without items, for the stage that makes several items from one: it keeps the items and has made `produced` parts
+    /// of its output for them.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

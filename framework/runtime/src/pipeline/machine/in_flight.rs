@@ -11,8 +11,8 @@
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// Number of batches in flight: of the source, then for each expanding stage of the parts of its output. Negative for a moment if a part has
-    /// reached the sink before rank 0 has received the request for it.
+    /// Number of batches in flight: of the source, then, for each stage that makes several items from one, of the parts of its output. Negative for a
+    /// moment if a part has reached the sink before rank 0 has received the request for it.
     open: Vec<i64>,
 }
 
@@ -26,20 +26,20 @@ impl InFlight {
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts `pieces` further parts of a stage's output as in flight, because rank 0 has permitted them to the `level`th expanding stage (counted
-    /// from 1).
+    /// Counts `pieces` further parts of a stage's output as in flight, because rank 0 has permitted them. The stage is number `level`, from 1, of
+    /// those that make several items from one.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts `pieces` parts of a stage's output that rank 0 had permitted to the `level`th expanding stage (counted from 1), which did not need
-    /// them.
+    /// Subtracts `pieces` parts of a stage's output that rank 0 had permitted and that the stage did not need. The stage is number `level`, from 1,
+    /// of those that make several items from one.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// Records that a batch has reached the sink. With this batch, the output of each of the last `ended` expanding stages for its input batch is
-    /// complete (see [`Batch::ended`](super::batch::Batch::ended)).
+    /// Records that a batch has reached the sink. It completes the output that each of the last `ended` stages that make several items from one has
+    /// made for its input batch (see [`Batch::ended`](super::batch::Batch::ended)).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
@@ -84,8 +84,8 @@ mod tests {
     fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // The first expanding stage divides its output for the batch into two parts. At first, the sink receives all that is made from the second
-        // part, but from the first part only a part of what the second expanding stage makes of it.
+        // The first stage divides its output for the batch into two parts. At first, the sink receives all that is made from the second part, but
+        // from the first part only a part of what the second stage makes of it.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct SequenceNumber {
     /// Number, from 0, of the source batch from which this batch was made.
     pub(crate) batch: u64,
-    /// For each expanding stage that the batch has passed: index, from 0, of this batch among the parts of the stage's output for its input batch.
+    /// For each expanding stage (one that makes several items from one) that the batch has passed: index, from 0, of this batch among the parts of
+    /// the stage's output for its input batch.
     pub(crate) pieces: Vec<u64>,
 }
 
@@ -23,21 +24,22 @@ impl SequenceNumber {
         SequenceNumber { batch: 0, pieces: vec![0; levels] }
     }
 
-    /// Returns the sequence number of part `at` of the output that an expanding stage makes of this batch.
+    /// Returns the sequence number of part `at` of the output that a stage that makes several items from one has for this batch.
     pub(crate) fn piece(&self, at: u64) -> Self {
         let mut piece = self.clone();
         piece.pieces.push(at);
         piece
     }
 
-    /// Returns the sequence number of the batch from which the last expanding stage made this batch, and the index of this batch among the parts of
-    /// the stage's output; `None` for a batch that has passed no expanding stage.
+    /// Returns the sequence number of the batch from which the last expanding stage (one that makes several items from one) made this batch, and the
+    /// index of this batch among the parts of the stage's output; `None` for a batch that has passed no such stage.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Returns true if this sequence number is `other`, or that of the first part of the output that expanding stages make of batch `other`.
+    /// Returns true if this sequence number is `other`, or that of the first part of the output that stages which make several items from one have
+    /// for batch `other`.
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch

@@ -93,8 +93,8 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // A single sender over an edge knows all offered batches and is the dispatcher. With several senders, one of the receivers is the
-                // dispatcher.
+                // If only one rank sends batches over the edge (connection between groups of stages), it knows all offered batches and is the
+                // dispatcher. With several senders, one of the receivers is the dispatcher.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),

@@ -66,7 +66,7 @@ pub(crate) struct Window {
     batch: usize,
     /// Present number of items in a full part of a stage's output.
     piece: usize,
-    /// Processing time, over all stages, of an item that an expanding stage has produced: decayed mean in seconds.
+    /// Processing time, over all stages, of an item made by a stage that makes several items from one: decayed mean in seconds.
     production_time: f64,
     /// Number of batches in flight by Little's law, from the last computation.
     little: usize,
@@ -139,8 +139,8 @@ impl Window {
             .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
-    /// Records that `batches` batches with a total size of `bytes` bytes wait for an older one in front of the group of stages to which edge `edge`
-    /// leads.
+    /// Records that `batches` batches with a total size of `bytes` bytes wait for an older one. `edge` is the connection to the group of stages for
+    /// which they wait.
     pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.out_of_order.insert(edge, (batches, bytes));
     }

@@ -108,7 +108,8 @@ fn pieces_grow_to_four_times_the_batch_work() {
     for i in 0..30 {
         let produced = window.piece_items() as u32;
         sizes.push(produced);
-        // The stages take 50 µs for each item that the expanding stage has produced, and the last stage drops all items of a batch except one.
+        // The stages take 50 µs for each item that the first stage makes (several from one item), and the last stage drops all items of a batch
+        // except one.
         let piece =
             Consumed { produced: Some(produced), ..batch(1, Duration::from_micros(50) * produced, 8) };
         window.consumed(&piece, Duration::from_millis(i));

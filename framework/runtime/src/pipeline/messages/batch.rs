@@ -19,7 +19,7 @@ header! {
     /// Header of a batch, which follows the header of the message and precedes the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
-        /// Number of [`PieceHeader`]s that follow, one for each expanding stage that the batch has passed.
+        /// Number of [`PieceHeader`]s that follow, one for each expanding stage (one that makes several items from one) that the batch has passed.
         pieces: u8,
         /// Combination of the flags [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
@@ -48,8 +48,8 @@ header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Flag of a batch that has passed an expanding stage: the entries after the [`PieceHeader`]s are [`RunHeader`]s, with the number of items that were
-/// made from each item of the source.
+/// Flag of a batch that has passed a stage that makes several items from one: the entries after the [`PieceHeader`]s are [`RunHeader`]s, with the
+/// number of items that were made from each source item.
 const MADE: u8 = 1;
 const END: u8 = 2;
 /// Flag of the marker of a snapshot, a batch without items that collects states of stages: the entries after the [`PieceHeader`]s are
