@@ -23,7 +23,6 @@ pub struct Outcome<T, S> {
 }
 
 impl<T, S> Outcome<T, S> {
-    /// Creates the outcome of this rank; `root` is the value and the summary, which only rank 0 has.
     pub(crate) fn new(root: Option<(T, S)>) -> Self {
         Outcome { root }
     }
@@ -50,7 +49,6 @@ impl<T, S> Outcome<T, S> {
 }
 
 impl<S> Outcome<(), S> {
-    /// Creates the outcome of a run that has a summary but no value.
     pub(crate) fn of(summary: Option<S>) -> Self {
         Outcome::new(summary.map(|summary| ((), summary)))
     }

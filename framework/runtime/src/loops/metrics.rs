@@ -1,4 +1,4 @@
-//! Measurements of the work of a rank, which the rank reports to rank 0.
+//! Measurements of the time that a rank of a loop spends on computing, waiting and moving units (rows or indices); the rank reports them to rank 0.
 
 use std::time::Duration;
 
@@ -8,39 +8,34 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. The two readings take a microsecond or
-/// two, which is more than a hundredth of a shorter block.
+/// The CPU time of a block (call of user code) is measured only if the previous block took at least this long. Two readings of the CPU time take one
+/// or two microseconds, which is more than a hundredth of a shorter block.
 const LONG: Duration = Duration::from_micros(200);
-/// Weight of the last block (units of one call of user code) in the mean time of a unit: one slow block in sixteen does not change the mean much.
+/// Weight of the last block (units of one call of user code) in the mean time of a unit: with one in sixteen, one slow block changes the mean little.
 const SHARE: f64 = 1.0 / 16.0;
 
 /// Measurements that a rank has made since its last report to rank 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Number of units (rows or indices) that the rank has computed since its last report to rank 0.
     pub(super) units: f64,
-    /// Seconds that the rank has spent on computing blocks since its last report to rank 0, including the time in which another process had the core.
+    /// Seconds of computing, including the time in which another process had the core.
     pub(super) seconds: f64,
-    /// Number of units (rows or indices) that the rank holds at this report; in a DOALL loop, number of computations that they still need.
+    /// Number of units (rows or indices) that the rank has now; in a DOALL loop, the number of computations that they still need.
     pub(super) held: u64,
-    /// Number of blocks (calls of user code) that the rank has computed since its last report to rank 0.
     pub(super) blocks: u64,
-    /// Seconds since the rank's last report to rank 0.
     pub(super) span: f64,
-    /// Part of the seconds since the last report to rank 0 in which the rank processed messages and sent reports.
+    /// Seconds in which the rank processed messages and sent reports.
     pub(super) hooks: f64,
-    /// Part of the seconds since the last report to rank 0 in which the rank waited for other ranks.
     pub(super) waiting: f64,
-    /// Number of movements of units since the start of the run for which the rank has sent and received all its units.
+    /// Number of movements of units (rows or indices) between ranks, since the start of the run, in which the rank has sent and received all its
+    /// units.
     pub(super) movements: u64,
-    /// Seconds that the rank has spent on sending and receiving moved units since its last report to rank 0.
     pub(super) moving: f64,
-    /// Scheduler's quantum (time slice of a process) as estimated by this rank, in seconds.
+    /// Estimated time slice of a process (quantum of the operating system's scheduler) in seconds.
     pub(super) quantum: f64,
 }
 
 impl Sample {
-    /// Returns the sum of these measurements and of `next`, measurements of the same rank in the time that follows.
     pub(super) fn with(self, next: Sample) -> Self {
         Sample {
             units: self.units + next.units,
@@ -63,15 +58,14 @@ impl Sample {
     }
 }
 
-/// Timer for blocks of units, on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are long.
+/// Timer for blocks (calls of user code), on the thread that computes them. It reads the clock twice per block, and the CPU time twice if blocks are
+/// long.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTimer {
     clock: Clock,
-    /// Duration of the last block of units.
     last: Duration,
 }
 
-/// Clock and CPU time at the start of the block (call of user code) that is being computed.
 #[derive(Debug)]
 pub(super) struct StartTimes {
     wall: Duration,
@@ -81,7 +75,7 @@ pub(super) struct StartTimes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTime {
     pub(super) took: Duration,
-    /// CPU time of the thread while it computed the block, if it was measured.
+    /// CPU time of the thread during the call of user code, if it was measured.
     cpu: Option<Duration>,
 }
 
@@ -101,7 +95,6 @@ impl BlockTimer {
         self.clock.now().saturating_sub(start.wall)
     }
 
-    /// Stops the timer for a block of units and returns its duration.
     #[inline]
     pub(super) fn end(&mut self, start: &StartTimes) -> BlockTime {
         let cpu = start.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
@@ -110,18 +103,15 @@ impl BlockTimer {
     }
 }
 
-/// Measurements of a rank in a run of a loop.
 #[derive(Debug)]
 pub(super) struct Metrics {
     clock: Clock,
     timer: BlockTimer,
     quantum: QuantumEstimate,
-    /// Measurements since the rank's last report to rank 0.
     recent: Sample,
-    /// Time at which the rank last reported its measurements to rank 0.
     sampled: Duration,
-    /// Mean seconds per unit. If the CPU time of a block was not read, its time beyond this mean counts as time in which other processes had the
-    /// core.
+    /// Mean seconds per unit (row or index). If the CPU time of a block (call of user code) was not read, its time beyond this mean counts as time in
+    /// which other processes had the core.
     usual: Option<f64>,
     total: RankReport,
 }
@@ -139,7 +129,6 @@ impl Metrics {
         }
     }
 
-    /// Starts the timer for a block of units, on the thread that communicates.
     #[inline]
     pub(super) fn begin(&self) -> StartTimes {
         self.timer.begin()
@@ -149,7 +138,6 @@ impl Metrics {
         self.timer.since(start)
     }
 
-    /// Stops the timer for a block of `units` units, on the thread that communicates, and returns its duration.
     #[inline]
     pub(super) fn end(&mut self, start: &StartTimes, units: f64) -> Duration {
         let time = self.timer.end(start);
@@ -157,7 +145,6 @@ impl Metrics {
         time.took
     }
 
-    /// Adds a computed block of `units` units to the measurements.
     #[inline]
     pub(super) fn done(&mut self, BlockTime { took, cpu }: BlockTime, units: f64) {
         let seconds = took.as_secs_f64();
@@ -176,7 +163,6 @@ impl Metrics {
         self.total.off_core += Duration::from_secs_f64(off);
     }
 
-    /// Adds the time `took`, in which the rank has processed messages and sent a report of its measurements.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
@@ -189,7 +175,6 @@ impl Metrics {
         self.total.waiting += took;
     }
 
-    /// Adds this rank's part of a movement of units: the time that it took, and the numbers of units sent and received.
     pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
         self.recent.movements += 1;
         self.recent.moving += took.as_secs_f64();
@@ -198,12 +183,12 @@ impl Metrics {
         self.total.received += received;
     }
 
-    /// Returns the time since this rank last reported its measurements to rank 0.
     pub(super) fn since_sample(&self) -> Duration {
         self.clock.now().saturating_sub(self.sampled)
     }
 
-    /// Returns the measurements since the last report, for a rank that now holds `held` units, and begins to collect new ones.
+    /// Returns the measurements since the last report to rank 0, for a rank that now has `held` units (rows or indices), and begins to collect new
+    /// ones.
     pub(super) fn sample(&mut self, held: u64) -> Sample {
         let now = self.clock.now();
         let span = now.saturating_sub(self.sampled).as_secs_f64();
@@ -215,7 +200,6 @@ impl Metrics {
         sample
     }
 
-    /// Returns statistics of this rank's work in the whole run. `held` is the number of its units at the end.
     pub(super) fn report(&mut self, held: u64) -> RankReport {
         self.fold();
         let Sample { movements, .. } = self.recent;
@@ -227,7 +211,6 @@ impl Metrics {
         (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
 
-    /// Adds the measurements since the last report to those of the whole run.
     fn fold(&mut self) {
         let Sample { units, seconds, blocks, .. } = self.recent;
         self.total.units += units;
@@ -259,8 +242,8 @@ mod tests {
         assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
         let report = metrics.report(7);
         assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
-        // User code slept during the second block, so its CPU time is shorter than its duration. The difference counts as time of other processes on
-        // the core.
+        // User code slept during its second call, so the CPU time of the call is shorter than its duration. The difference counts as time of other
+        // processes on the core.
         assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
     }
 }

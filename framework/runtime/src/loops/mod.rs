@@ -39,9 +39,8 @@ mod until_tests;
 
 pub use crate::persist::snapshot::Checkpoint;
 
-/// Name of a loop in messages about ranks that wait for each other.
 const NAME: &str = "the loop";
-/// Time between two polls of a computing rank for messages or for the end of a disk operation: about as long as a message to a sleeping rank takes,
+/// Time between two polls of a computing rank for messages or for the end of a disk operation. It is about the time of a message to a sleeping rank,
 /// and a thousand times the cost of a poll.
 const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(1);
 

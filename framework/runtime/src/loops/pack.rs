@@ -1,5 +1,5 @@
-//! Wire format of the units (rows or indices with their data) of a loop in a message. Values are encoded in pieces of limited size, each after its
-//! lengths. Bulk data are separate parts of the message.
+//! Encoding of the units of a loop (rows or indices with their data) in a message between ranks. Values are encoded in pieces of limited size, each
+//! preceded by its lengths. Bulk data are separate parts of the message.
 
 use bytes::{Buf, Bytes};
 
@@ -7,7 +7,7 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Codec;
 
-/// Maximum number of values in one piece of a message; more values are sent as several pieces.
+/// Maximum number of values in one part of an encoded message; more values are encoded in several parts, each with its lengths.
 const MOST: usize = 1 << 24;
 
 /// Writer of a message that contains units (rows or indices) of a loop.
@@ -18,7 +18,6 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Creates a message that begins with the bytes `head` and the separate parts `parts`.
     pub(super) fn behind(head: Vec<u8>, parts: Vec<Part>) -> Self {
         Packer { head, parts }
     }
@@ -27,11 +26,11 @@ impl Packer {
         self.head.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Appends values to the message, but not their number, which the receiver knows.
+    /// Appends values to the message, but not the number of the values, which the receiver knows.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
-            // Position in the message's head of the two lengths of this piece of values. The lengths are filled in after the values are encoded.
+            // The two lengths that precede this piece (part of the values) are filled in after its values are encoded.
             let at = self.head.len();
             let parts = self.parts.len();
             self.number(0);
@@ -49,7 +48,6 @@ impl Packer {
         }
     }
 
-    /// Returns the encoded units: the head of the message, and its separate parts. Parts contain bulk data, and the head all other bytes.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
         (self.head, self.parts)
     }
@@ -77,14 +75,12 @@ impl Unpacker {
         })
     }
 
-    /// Reads a count of values from the message; it must fit into `usize`.
     pub(super) fn count(&mut self) -> Result<usize> {
         let number = self.number()?;
         usize::try_from(number)
             .map_err(|_| self.error(format!("a count of {number} exceeds the address space")))
     }
 
-    /// Reads `count` values from the message.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
         let mut items = self.piece(codec, count.min(MOST))?;
         while items.len() < count {
@@ -105,7 +101,6 @@ impl Unpacker {
         codec.decode(self.head.split_to(length), self.parts.by_ref().take(parts).collect(), count)
     }
 
-    /// Checks that the reader has reached the end of the message.
     pub(super) fn end(&self) -> Result<()> {
         if self.head.is_empty() && self.parts.len() == 0 {
             return Ok(());

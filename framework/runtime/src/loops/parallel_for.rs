@@ -1,4 +1,4 @@
-//! Loops over indices, with options.
+//! Parallel loops over a range of indices, with options.
 
 use std::any::type_name;
 use std::ops::Range;
@@ -185,7 +185,6 @@ impl ParallelFor {
         self.share_fold(session, values.map(|(values, _)| values), start, fold)
     }
 
-    /// Folds the values on rank 0 and sends the result to all ranks.
     fn share_fold<V, A: Item + Clone>(
         &self,
         session: &mut Session,
@@ -204,7 +203,7 @@ impl ParallelFor {
             .ok_or_else(|| Error::new(ErrorKind::Wire, "the result of the reduction is missing"))
     }
 
-    /// Runs the loop; `what` announces it to the other ranks, which must call the same operation. `body` may store the index that it works on, for
+    /// Runs the loop; `what` announces it to the other ranks, which must call the same operation. `body` may store the index that it processes, for
     /// error messages.
     fn announced(
         &self,
@@ -220,7 +219,7 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Computes the values of all indices and returns them in their order on rank 0. `function` is the name of the calling method.
+    /// Computes the values of all indices and returns them in the order of the indices on rank 0. `function` is the name of the calling method.
     fn values<V: Item + Clone>(
         &self,
         session: &mut Session,
@@ -250,7 +249,6 @@ impl ParallelFor {
         Ok(values.zip(summary))
     }
 
-    /// Gathers the computed values of all `units` indices on rank 0, in the order of the indices.
     fn gather<V: Item + Clone>(
         &self,
         session: &mut Session,
@@ -263,17 +261,15 @@ impl ParallelFor {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Broadcasts `values`, which only rank 0 has, to all ranks.
     fn share<V: Item>(&self, session: &mut Session, values: Option<Vec<V>>) -> Result<Vec<V>> {
         let what = format!("the loop {:?}", self.name);
         session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
     }
 }
 
-/// User code that processes a range of indices. It stores the index that it works on in the second argument, for error messages.
+/// User code that processes a range of indices. It stores the index that it processes in the second argument, for error messages.
 type Code<'b> = dyn FnMut(Range<u64>, &mut Option<u64>) -> Result<(), BoxError> + Send + 'b;
 
-/// User code of a loop over indices. The indices are the units of the loop, and have no data.
 struct Indices<'b> {
     start: u64,
     at: Option<u64>,

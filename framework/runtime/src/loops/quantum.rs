@@ -1,10 +1,11 @@
-//! Estimate of the scheduler's quantum (time slice of a process), from blocks that took longer than their CPU time.
+//! Estimate of the time slice of a process (quantum of the operating system's scheduler), from calls of user code that took longer than their CPU
+//! time.
 
 /// Shortest time, in seconds, for which a process must be off its core so that this counts as a time slice of another process. A shorter difference
 /// between elapsed time and CPU time is due to an interrupt or to the granularity of the clock.
 const SHORTEST: f64 = 0.5e-3;
-/// Smallest quantum in seconds, because Linux has no shorter time slices. It is also the estimate until a rank has been off its core. With a smaller
-/// quantum, rates would be measured over too short a time.
+/// Smallest quantum (time slice of a process) in seconds, because Linux has no shorter time slices. It is also the estimate until another process has
+/// had the rank's core. With a smaller quantum, the computing rates of ranks would be measured over too short a time.
 const LEAST: f64 = 3e-3;
 /// Largest quantum (time slice of a process) in seconds, that of the machines in the paper (Siegell and Steenkiste 1997). A longer time in which
 /// other processes had the core counts as several time slices.
@@ -13,14 +14,13 @@ const MOST: f64 = 0.1;
 /// pauses of a CPU quota, short enough to forget a load that has ended.
 const MEMORY: f64 = 1.0;
 
-/// Estimate of the scheduler's quantum from the times for which a rank was off its core: the mean of these times, weighted by their length. If a
-/// rank meets both short time slices of other processes and the long pauses of a CPU quota, the long pauses thus determine the estimate, and rates
-/// are measured over enough time to average them out.
+/// Estimate of the scheduler's quantum from the times for which other processes had a rank's core: the mean of these times, weighted by their length.
+/// If a rank meets both short time slices of other processes and the long pauses of a CPU quota, the long pauses thus determine the estimate, and the
+/// computing rates of ranks are measured over enough time to average them out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QuantumEstimate {
-    /// Sum of the recent times, in seconds, in which other processes had the rank's core; older ones have less weight.
+    /// Sum of the recent times, in seconds, in which other processes had the rank's core; older ones have less weight. `squares` sums their squares.
     off: f64,
-    /// Sum of the squares of the recent times in which other processes had the rank's core; older ones have less weight.
     squares: f64,
 }
 
@@ -38,7 +38,6 @@ impl QuantumEstimate {
         gap
     }
 
-    /// Returns the estimated quantum in seconds.
     pub(super) fn seconds(&self) -> f64 {
         if self.off > 0.0 { (self.squares / self.off).clamp(LEAST, MOST) } else { LEAST }
     }

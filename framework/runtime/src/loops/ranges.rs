@@ -1,4 +1,4 @@
-//! Loops over indices without a closure, for data that all ranks have.
+//! Loops over indices in which the program asks for one range of indices after the other, instead of passing a closure.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,7 +39,6 @@ pub struct Ranges<'s> {
     endpoint: &'s mut Endpoint,
     rank_loop: RankLoop<()>,
     driver: Driver<'static, 'static, ByCaller>,
-    /// Run of the loop on this rank; `None` after the end of the loop.
     run: Option<Run>,
     start: u64,
     timer: BlockTimer,
@@ -48,7 +47,7 @@ pub struct Ranges<'s> {
     summary: Option<Summary>,
 }
 
-/// Returns the state of a loop over indices on this rank, after a check that all ranks have announced the same loop (`what`).
+/// Returns the state of a loop over indices on this rank. All ranks must have announced the same loop (`what`).
 pub(super) fn of_indices(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -81,7 +80,6 @@ impl<'s> Ranges<'s> {
         Ranges::announced(session, name, &indices, &Settings::default(), what)
     }
 
-    /// Creates the loop after all ranks have announced the operation `what`.
     pub(super) fn announced(
         session: &'s mut Session,
         name: &str,
@@ -116,7 +114,7 @@ impl<'s> Ranges<'s> {
     /// # Errors
     /// A failure of another rank; a rank that is silent for longer than [`Config::join_limit`](crate::Config::join_limit). The calling
     /// thread communicates as well, so a rank is silent while it processes a range.
-    // Implements no `Iterator`, because a call can fail, and because a range must be processed before the next call.
+    // There is no implementation of `Iterator`, because a call can fail, and because a range must be processed before the next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
         if self.step(CallerRequest::Next)? {
@@ -125,7 +123,6 @@ impl<'s> Ranges<'s> {
         Ok(self.caller_block())
     }
 
-    /// Returns the last range that the program received, as indices of the loop.
     fn caller_block(&self) -> Option<Range<u64>> {
         let (block, _) = self.block.as_ref()?;
         Some(self.start + block.range.start..self.start + block.range.end)

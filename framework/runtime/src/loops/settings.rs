@@ -1,4 +1,4 @@
-//! Options of loops, and their checks.
+//! Options of parallel loops, and checks of their values.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
-/// Number of reports that are combined into a rank's first rate in loops over grids. Rows of a grid move only between sweeps, at some cost, so the
-/// first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units must get some at once.
+/// Number of reports of a rank from which its first computing rate is calculated in loops over grids. Rows of a grid move only between sweeps, at
+/// some cost, so the first rate must be reliable. Other loops use fewer reports, because a rank that has run out of units (rows or indices) must get
+/// some at once.
 const SETTLING: u32 = 4;
 /// Default number of columns in a panel: the columns of a table that are filled between two moments at which
 /// rows can move. Narrower panels need more messages, wider ones more memory: a thousand rows of 12-byte
@@ -18,7 +19,7 @@ const SETTLING: u32 = 4;
 /// strips.
 const PANEL: usize = 256;
 
-/// Options of a loop as a value. By default every option is measured or chosen.
+/// Options of a loop as a value. An option that is not set is chosen by the framework, often by measurement.
 ///
 /// An option that a loop does not have is an error when the loop runs: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop) and [`TableLoop`](super::TableLoop),
@@ -32,7 +33,6 @@ pub struct Settings {
     pub(super) block_size: Option<u64>,
     pub(super) strip_width: Option<u64>,
     pub(super) shares: Option<Vec<f64>>,
-    /// Expected speeds of the ranks of the current session, if they are known.
     pub(super) speeds: Option<Vec<f64>>,
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
@@ -41,7 +41,6 @@ pub struct Settings {
     pub(super) panel_width: Option<u64>,
 }
 
-/// Kinds of loops, which differ in their options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopKind {
     DoAll,
@@ -160,7 +159,7 @@ macro_rules! loop_options {
 pub(super) use loop_options;
 
 impl Settings {
-    /// Checks that all options that are set exist for this kind of loop.
+    /// Checks that this kind of loop has all options that are set.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] with the names of the option and of the kind of loop.
@@ -218,18 +217,15 @@ impl Settings {
         what.with("shares", shares).with("periodic", self.is_periodic)
     }
 
-    /// Returns the number of columns in a panel of a table with `columns` columns.
     pub(super) fn panel(&self, columns: usize) -> usize {
         self.panel_width.map_or(PANEL, |width| usize::try_from(width).unwrap_or(usize::MAX)).min(columns)
     }
 
-    /// Returns the setting for movements of units between ranks: never, at most once, or whenever that pays.
     pub(super) fn balance_of(&self, config: &Config) -> Balance {
         self.balance.or(config.balance).unwrap_or(Balance::Live)
     }
 
-    /// Returns the planner's options for a loop in which units can move between the pairs of ranks that `reach` allows: all pairs, or neighbours
-    /// only.
+    /// Returns the planner's options. `reach` tells between which pairs of ranks units (rows or indices) can move: all pairs, or neighbours only.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let enabled = balance != Balance::Off;
         let mut options = LoopOptions { reach, enabled, ..LoopOptions::default() };

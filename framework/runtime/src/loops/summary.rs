@@ -18,15 +18,15 @@ pub struct RankReport {
     pub held: u64,
     /// Number of blocks that the rank computed. A block is the work of one call of user code.
     pub blocks: u64,
-    /// Time that the rank spent on computing blocks.
+    /// Time that the rank spent on computing blocks (in calls of user code).
     pub busy: Duration,
     /// Part of the computing time (`busy`) in which other processes had the core.
     pub off_core: Duration,
     /// Time in which the rank waited for other ranks.
     pub waiting: Duration,
-    /// Time that the rank spent on sending and receiving units that moved between ranks.
+    /// Time that the rank spent on sending and receiving units (rows or indices) that moved between ranks.
     pub moving: Duration,
-    /// Time that the rank spent on its reports and on rank 0's instructions; on rank 0 also on decisions about movements of units.
+    /// Time that the rank spent on its reports and on rank 0's instructions; on rank 0 also on decisions about movements of units (rows or indices).
     pub interacting: Duration,
     /// Number of units (rows or indices) that the rank sent to other ranks.
     pub sent: u64,
@@ -46,11 +46,12 @@ pub struct Summary {
     pub passes: u64,
     /// Time from the start of the run to the end of its last pass.
     pub elapsed: Duration,
-    /// Number of interactions with the balancer. In each, all ranks report measurements, and rank 0 decides whether units move.
+    /// Number of interactions with the balancer. In each, all ranks report measurements, and rank 0 decides whether units (rows or indices) move.
     pub interactions: u64,
     /// Number of decisions of rank 0 by which units (rows or indices) moved between ranks.
     pub movements: u64,
-    /// Final size of a block, the work of one call of user code: number of units, or number of columns in a loop over a grid with strips of columns.
+    /// Final size of a block, the work of one call of user code: number of units (rows or indices), or number of columns in a loop over a grid with
+    /// strips of columns.
     pub block: u64,
     /// Initial number of units (rows or indices) of each rank.
     pub first: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Storage of the data of neighbouring units (rows or indices) of a loop, and their form in messages.
+//! Storage of the data of neighbouring units (rows or indices) of a loop, and its encoding in messages.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::wire::{Codec, Item, weigh_some};
 ///
 /// The trait is sealed: the table lists all implementations.
 pub trait Units: sealed::Storage {
-    /// View of the units that user code gets.
+    /// View of the units (rows or indices) that user code gets.
     type Slices<'u>;
 
     /// Returns a view of the units in `units`, which are numbered from the first unit in this storage.
@@ -32,25 +32,25 @@ pub(super) mod sealed {
 
     /// Operations by which the framework stores, moves and sends the data of neighbouring units (rows or indices).
     pub trait Storage: Sized + Send + 'static {
-        /// Creates storage without units.
+        /// Creates storage that contains no units (rows or indices).
         fn empty() -> Self;
-        /// Checks that this holds the data of `units` units. If it does not, the error describes its actual size.
+        /// Checks that this holds the data of `units` units (rows or indices). If it does not, the error describes its actual size.
         fn check(&self, units: usize) -> Result<(), String>;
-        /// Removes the data of the units from index `at` on and returns them.
+        /// Removes the data of the units (rows or indices) from position `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;
-        /// Appends the data of the units in `other`, which follow those in this storage.
+        /// Appends the data of the units (rows or indices) in `other`, which follow those in this storage.
         fn append(&mut self, other: Self);
-        /// Returns true if the data of `more` units can be appended without a copy of the existing data to new memory.
+        /// Returns true if the data of `more` units (rows or indices) can be appended without copying the existing data to new memory.
         fn has_room(&self, more: usize) -> bool;
-        /// Returns a copy of the data of all units in this storage, to send it.
+        /// Returns a copy of the data of all units (rows or indices) in this storage, to send it.
         fn copy(&self) -> Self;
-        /// Returns the approximate size of the units in bytes.
+        /// Returns the approximate size of the data of all units (rows or indices) in bytes.
         fn bytes(&self) -> usize;
-        /// Checks that the data of the units can be encoded for a message.
+        /// Checks that the data of the units (rows or indices) can be encoded in a message.
         fn check_travel(&self) -> Result<()>;
-        /// Writes the data of the units to a message.
+        /// Writes the data of the units (rows or indices) to a message.
         fn pack(self, into: &mut Packer) -> Result<()>;
-        /// Reads the data of `units` units from a message.
+        /// Reads the data of `units` units (rows or indices) from a message.
         fn unpack(from: &mut Unpacker, units: usize) -> Result<Self>;
     }
 }
@@ -79,13 +79,13 @@ impl<T: Pod> Rows<T> {
         Rows { width, values }
     }
 
-    /// Creates a row of zeros for each unit in `units`.
+    /// Creates a row of zeros for each unit of the loop in `units`.
     pub fn zeroed(units: Range<u64>, width: usize) -> Self {
         let rows = usize::try_from(units.end.saturating_sub(units.start)).unwrap_or(usize::MAX);
         Rows { width, values: vec![T::zeroed(); rows.saturating_mul(width)] }
     }
 
-    /// Creates a row for each unit in `units`; `fill` gets the number of the unit and a row of zeros.
+    /// Creates a row for each unit of the loop in `units`; `fill` gets the number of the unit and a row of zeros.
     pub fn from_fn(units: Range<u64>, width: usize, mut fill: impl FnMut(u64, &mut [T])) -> Self {
         let mut rows = Rows::zeroed(units.clone(), width);
         if width > 0 {
@@ -115,7 +115,6 @@ impl<T: Pod> Rows<T> {
     }
 }
 
-/// Returns true if `more` values can be appended without a copy of the existing ones to new memory.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }

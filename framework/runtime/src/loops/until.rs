@@ -1,4 +1,4 @@
-//! Loops until convergence: options, residuals, and rank 0's verdicts on whether the loop has converged.
+//! Loops until convergence: options, residuals, and rank 0's decisions whether the loop has converged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,15 +40,11 @@ impl Until {
     }
 
     /// Makes the residual of the loop the sum of the ranks' residuals, for example of squares. The rounding of the sum depends on the number of ranks
-    /// and on the movements of units, so that a loop may end one check earlier or later.
+    /// and on the movements of units (rows or indices) between ranks, so that a loop may end one check earlier or later.
     pub fn sum(self) -> Self {
         Until { sums: true, ..self }
     }
 
-    /// Checks that the options of a loop until convergence can be used.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] if the number of passes between two checks is 0.
     pub(super) fn check(&self) -> Result<()> {
         match self.every {
             0 => Err(Error::new(ErrorKind::Config, "the check interval is 0 passes, expected at least 1")),
@@ -64,7 +60,7 @@ impl Until {
             .with("Until::sum", if self.sums { "set" } else { "unset" })
     }
 
-    /// Returns the residual that changes nothing when it is [combined](Until::combine) with another.
+    /// Returns the neutral element of [`combine`](Until::combine), the initial value of a rank's residual.
     pub(super) fn nothing(&self) -> f64 {
         if self.sums { 0.0 } else { f64::NEG_INFINITY }
     }
@@ -93,7 +89,6 @@ pub struct Converged {
     pub summary: Option<Summary>,
 }
 
-/// Result of a convergence check, which rank 0 makes: number of passes, residual, and whether the loop has converged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct CheckResult {
     pub(super) passes: u64,
@@ -102,7 +97,7 @@ pub(super) struct CheckResult {
 }
 
 impl Converged {
-    /// Creates the result of the loop from the last verdict. `passes` is the number of passes if no verdict ended the loop.
+    /// Creates the result of the loop from rank 0's last convergence check. `passes` is the number of passes if no check ended the loop.
     pub(super) fn new(last: Option<CheckResult>, passes: u64, summary: Option<Summary>) -> Self {
         Converged {
             passes: last.filter(|last| last.is_converged).map_or(passes, |last| last.passes),
@@ -113,7 +108,7 @@ impl Converged {
     }
 }
 
-/// Residual of a rank since the last check. User code adds to it on its thread, and the thread that communicates takes it.
+/// Residual of a rank since the last convergence check. User code adds to it on its thread, and the thread that communicates takes it.
 #[derive(Clone)]
 pub(super) struct OwnResidual {
     until: Until,
@@ -125,8 +120,8 @@ impl OwnResidual {
         OwnResidual { until, bits: Arc::new(AtomicU64::new(until.nothing().to_bits())) }
     }
 
-    /// Adds the residual of the rows or units that user code has just computed. Only the thread that runs user code calls this function, and never
-    /// while the rank [takes](OwnResidual::take) the residual.
+    /// Adds the residual of the units (rows or indices) that user code has just computed. Only the thread that runs user code calls this function,
+    /// and never while the other thread [takes](OwnResidual::take) the residual.
     #[inline]
     pub(super) fn add(&self, residual: f64) {
         let before = f64::from_bits(self.bits.load(Ordering::Relaxed));

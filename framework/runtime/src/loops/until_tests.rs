@@ -1,5 +1,5 @@
-//! Tests of loops until convergence in which units move between ranks at random: they must end after the same pass as the serial loop, with the same
-//! values.
+//! Tests of loops until convergence in which units (rows or indices) move between ranks at random: they must end after the same pass as the serial
+//! loop, with the same values.
 
 use std::ops::Range;
 
@@ -12,7 +12,6 @@ use crate::session::{Config, Session, run};
 
 const SHAPE: Shape = Shape { rows: 17, columns: 9 };
 
-/// User code for the heat equation, for over-relaxation or for Newton's method, with the largest change since the last convergence check.
 struct Plate {
     change: f64,
 }
@@ -23,7 +22,6 @@ fn fill(row: u64, values: &mut [f64]) {
     }
 }
 
-/// Computes the rows of `new` from the rows of `old` around them; returns the largest change.
 fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
     let mut change = 0.0_f64;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -76,7 +74,6 @@ impl DoAcross for Plate {
     }
 }
 
-/// Computes square roots by Newton's method.
 impl DoAll for Plate {
     type Units = Vec<f64>;
 
@@ -101,7 +98,6 @@ fn take(plate: &mut Plate) -> f64 {
     std::mem::take(&mut plate.change)
 }
 
-/// Runs the serial loop until convergence and one more pass; returns how the loop ended, and the values.
 fn serial(
     until: Until,
     small: f64,
@@ -129,7 +125,6 @@ fn grid() -> Vec<f64> {
     values
 }
 
-/// Runs a loop until convergence on several ranks; returns how the loop ended, equally on all ranks, and the values on rank 0.
 fn on_ranks(
     ranks: usize,
     body: impl Fn(&mut Session) -> crate::error::Result<(Converged, Option<Vec<f64>>)> + Sync,

@@ -1,4 +1,4 @@
-//! Events that account for a rank's time, in the file `activity-<n>.jsonl` of rank n.
+//! Events that record how a rank spends its time, in the file `activity-<n>.jsonl` of rank n.
 
 use std::fmt;
 
@@ -37,31 +37,32 @@ pub struct RankStart {
     pub memory_limit: Option<u64>,
 }
 
-/// Account of one interval of a rank's time. The event is written at the end of the interval. Time that no field contains was not measured: see
-/// [`unknown_s`](Activity::unknown_s).
+/// Account of one interval of a rank's time: computing, waiting, communicating. The event is written at the end of the interval. Time that no field
+/// contains was not measured: see [`unknown_s`](Activity::unknown_s).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Activity {
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Time in user code for items, tasks and units, and in commands, in seconds. The busy time in the summary of the run is the same
-    /// measurement.
+    /// Time in user code for items, tasks and units (rows or indices of a loop), and in commands, in seconds. It is the same measurement as the busy
+    /// time in the summary of the run.
     pub work_s: f64,
     /// Time in which the rank waited for messages and had nothing to compute, in seconds.
     pub idle_s: f64,
     /// Time in which the rank sent, received and handled messages, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages_s: f64,
-    /// Time in work for no particular item, task or unit, in seconds: creating stages or units, planning, spilling and loading values.
+    /// Time in seconds of work that belongs to no single item, task or unit of a loop: creating stages or units, planning, spilling values to disk
+    /// and loading them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_up_s: f64,
     /// Time in which the rank was parked (without work until woken), in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parked_s: f64,
-    /// Part of the time in user code in which the thread was ready to run and had no core, in seconds.
+    /// Part of the time in user code in which the thread was ready to run but had no core, in seconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_s: f64,
-    /// Number of completed items, tasks or units, by kind of call of user code (see [`RankStart::kinds`]).
+    /// Number of completed items, tasks or units of a loop, by kind of call of user code (see [`RankStart::kinds`]).
     pub done: Vec<u64>,
     /// Longest call of user code that ended in this interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,10 +75,10 @@ pub struct Activity {
 pub struct Longest {
     /// Kind of the call of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of the first item, task or unit of the call of user code, if it is known.
+    /// Number of the first item, task or unit (row or index of a loop) in the call of user code, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Number of items, tasks or units in the call of user code.
+    /// Number of items, tasks or units of a loop in the call of user code.
     pub count: u64,
     /// Duration of this call of user code in seconds.
     pub seconds: f64,
@@ -89,13 +90,12 @@ pub struct Longest {
 pub struct Work {
     /// Kind of the calls of user code, as an index into [`RankStart::kinds`].
     pub of: usize,
-    /// Number of items, tasks or units that were completed in these calls of user code.
+    /// Number of items, tasks or units of a loop that were completed in these calls of user code.
     pub done: u64,
     /// Total time in seconds of these calls of user code.
     pub seconds: f64,
-    /// Histogram of the times of single items, tasks or units: pairs of the number of a bin and the count in
-    /// it. An even bin n begins at 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of
-    /// one call count with their mean time.
+    /// Histogram of the times of single items, tasks or units of a loop: pairs of the number of a bin and the count in it. An even bin n begins at
+    /// 2^(n/2) nanoseconds, an odd one at 3·2^((n-3)/2) nanoseconds. The items of one call count with their mean time.
     pub steps: Vec<(u32, u64)>,
 }
 
@@ -103,7 +103,7 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// For each rank that received messages: its number, the number of messages, and the number of bytes.
+    /// For each rank to which this rank sent messages: its number, the number of messages, and the number of bytes.
     pub to: Vec<(usize, u64, u64)>,
     /// Peak memory use of the process in bytes, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,12 +117,12 @@ pub struct Traffic {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reached {
-    /// Number of completed items, tasks or units, including those of earlier runs.
+    /// Number of completed items, tasks or units of a loop, including those of earlier runs.
     pub done: u64,
-    /// Number of items, tasks or units that an earlier run had completed.
+    /// Number of items, tasks or units of a loop that an earlier run had completed.
     #[serde(default, skip_serializing_if = "is_none")]
     pub before: u64,
-    /// Total number of items, tasks or units.
+    /// Total number of items, tasks or units of a loop.
     pub total: u64,
     /// Noun for the amounts of work in this event, in the plural: `items`, `sweeps`.
     pub what: String,
@@ -144,7 +144,6 @@ impl Work {
         1e-9 * if step.is_multiple_of(2) { half } else { 1.5 * half }
     }
 
-    /// Returns the number of the bin of the histogram [`Work::steps`] that contains a time in nanoseconds.
     pub(super) fn step_of(nanos: u64) -> u32 {
         match nanos.checked_ilog2() {
             None | Some(0) => 0,

@@ -1,4 +1,4 @@
-//! Progress of a run, which rank 0 shows as a bar on a terminal, and otherwise as a line in the log now and then.
+//! Display of a run's progress by rank 0: a bar on a terminal, otherwise an occasional line in the log.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,33 +9,28 @@ use super::progress::{PARTS, Pace, Progress};
 use crate::comm::waiting::FIRST_REMINDER;
 use crate::session::Progress as Choice;
 
-/// Time between two updates of the progress on a terminal. A person does not see more frequent updates.
+/// Time between two updates of the progress bar on a terminal. A person does not see more frequent updates.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Time between two log lines about the progress: half of the time after which a rank's wait for another rank is logged.
 const LINE: Duration = FIRST_REMINDER.checked_div(2).expect("2 is not 0");
 
 /// Minimum number of columns of a terminal for a progress bar, and assumed number of columns of a terminal that does not report it.
 const WIDE: usize = 80;
-/// Number of columns of the progress bar.
 const BAR: usize = 24;
 
-/// Returns the number of columns of the terminal.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(WIDE)
 }
 
-/// Display of the progress of one run of a pipeline, farm, loop or workflow.
 #[derive(Debug)]
 pub(crate) struct Display {
     choice: Choice,
     begin: Duration,
-    /// Time at which progress was last shown, possibly in an earlier run of the session.
+    /// Time at which progress was last shown, possibly in an earlier parallel operation of the session.
     last: Option<Duration>,
-    /// Time at which the display next checks whether progress must be shown.
     next: Duration,
     pace: Pace,
-    /// Form in which progress is shown (bar or log lines); `None` before the first call of `show`.
     form: Option<Form>,
 }
 
@@ -57,7 +52,6 @@ impl Form {
         }
     }
 
-    /// Returns the minimum time between two displays of the progress, on a terminal or in the log.
     fn every(&self) -> Duration {
         match self {
             Form::Lines => LINE,
@@ -70,8 +64,8 @@ impl Form {
             log::info!("{}", progress.text(elapsed, pace));
             return;
         };
-        // The line is truncated at the width of the terminal. The terminal would wrap a longer line, and parts of it would remain when its window
-        // becomes narrower.
+        // The progress line is truncated at the width of the terminal. The terminal would wrap a longer line, and parts of it would remain when its
+        // window becomes narrower.
         let columns = columns();
         let is_bar = progress.total().is_some() && columns >= WIDE;
         let (begin, taken) =
@@ -94,8 +88,8 @@ impl Form {
 }
 
 impl Display {
-    /// Creates the display of a run that begins now. `unreported_progress` is the total duration of the session's runs since progress was last
-    /// shown.
+    /// Creates the display of a run that begins now. `unreported_progress` is the total duration of the session's runs (parallel operations) since
+    /// progress was last shown.
     pub(crate) fn new(choice: Choice, now: Duration, unreported_progress: Duration) -> Self {
         let (last, next) = match choice {
             Choice::Off => (Some(now), Duration::MAX),
@@ -105,13 +99,11 @@ impl Display {
         Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
     }
 
-    /// Returns true if the time for the next call of [`show`](Display::show), which shows the progress, has come.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.next
     }
 
-    /// Shows the progress, if it is known and was last shown long enough ago.
     pub(crate) fn show(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let choice = self.choice;
         let form = self.form.get_or_insert_with(|| Form::of(choice));
@@ -136,7 +128,6 @@ impl Display {
 }
 
 impl Drop for Display {
-    /// Removes the progress line from the terminal.
     fn drop(&mut self) {
         if let Some(Form::Bar { line, .. }) = &self.form {
             line.finish_and_clear();

@@ -1,4 +1,4 @@
-//! Events of a run, as the log of events records them.
+//! Events of a run of a pipeline, farm, loop or workflow, as the event log records them.
 
 use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use crate::balance::probe::Probed;
 
 /// Event of a run. Its `Display` is one sentence.
 ///
-/// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is
-/// the production time, which is the time between two items that the source yields while the pipeline is full. An *epoch* is the period of one mapping.
+/// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is the
+/// time between two items that the source yields while the pipeline is full. An *epoch* is the period in which one mapping applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -96,9 +96,9 @@ pub enum Event {
         /// Subject of the balancing decision, such as the mapping or the number of workers.
         #[serde(default, skip_serializing_if = "Subject::is_mapping")]
         of: Subject,
-        /// Current arrangement of the work: a mapping in its text form, a number of workers, or the numbers of units on the ranks.
+        /// Current arrangement of the work: a mapping in its text form, a number of workers, or the numbers of units (rows or indices) on the ranks.
         current: String,
-        /// Best other arrangement of the work (mapping, number of workers, or distribution of units) that was considered, if there was one.
+        /// Best other arrangement of the work (mapping, number of workers, or distribution of a loop's units) that was considered, if there was one.
         candidate: Option<String>,
         /// Time of the current arrangement of the work, in seconds per item.
         #[serde(with = "figure")]
@@ -294,7 +294,7 @@ pub enum Event {
         units: u64,
         /// Number of units (rows or indices) on each rank at the start of the loop's run.
         held: Vec<u64>,
-        /// Mode of balancing, which moves units of the loop: `off`, `once` or `live`.
+        /// Mode of balancing, which moves units (rows or indices) of the loop: `off`, `once` or `live`.
         balance: String,
     },
     /// The run of a loop ended without an error.
@@ -307,7 +307,7 @@ pub enum Event {
     },
     /// Units (rows or indices) of a loop were moved between ranks.
     Moved {
-        /// Number of this movement of units between ranks in the run, from 1.
+        /// Number, from 1, of this movement of units (rows or indices) between ranks in the run.
         number: u64,
         /// Number of units that rank 0 decided to move; a unit that passed through several ranks counts for each of them. A rank of a DOALL loop
         /// that has computed some of the units meanwhile sends fewer units.
@@ -318,11 +318,12 @@ pub enum Event {
         #[serde(with = "figure")]
         seconds: f64,
     },
-    /// The block size of a loop, which sets how much a rank computes between two messages, changed.
+    /// The block size of a loop (work of a rank between two messages) changed.
     Grain {
-        /// New block size: number of units that a rank of a DOALL loop computes in one call, or columns of a strip in a loop over a grid.
+        /// New block size: number of units (rows or indices) that a rank of a DOALL loop computes in one call, or number of columns between two
+        /// messages in a loop over a grid.
         block: u64,
-        /// Reason for the new block size, as the end of a sentence.
+        /// Reason for the new block size (work of a rank between two messages), as the end of a sentence.
         reason: String,
     },
     /// The run of a workflow begins.
@@ -389,7 +390,7 @@ pub enum Event {
     },
     /// Totals of each rank in the summary of a run. The events in the activity log of the ranks add up to the same totals.
     Totals {
-        /// Number of items, tasks or units that each rank completed; includes fractions of a unit (row or index) of a loop.
+        /// Number of items, tasks or units of a loop (rows or indices) that each rank completed; includes fractions of a unit.
         #[serde(with = "figure::list")]
         done: Vec<f64>,
         /// Time of each rank in user code and commands, in seconds.
@@ -399,7 +400,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Creates the event that reports the totals of a run's summary.
     pub(crate) fn totals_of(summary: &impl RunSummary) -> Self {
         let ranks = summary.ranks();
         Event::Totals {
@@ -408,7 +408,6 @@ impl Event {
         }
     }
 
-    /// Creates the event about the measured speeds and links of the ranks; `sharing` holds the groups of ranks that share cores.
     pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
         let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
         Event::Probe {

@@ -1,10 +1,9 @@
-//! Tests of the text forms of each kind of event: as a sentence and as a line of the log.
+//! Tests of the two text forms of an event: a sentence for people, and a line of the event log.
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
-/// Returns one sample event of each kind that the framework logs.
 pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
@@ -129,7 +128,6 @@ pub(in super::super) fn samples() -> Vec<Event> {
     .collect()
 }
 
-/// Returns one sample event of each kind that only workflows have.
 fn of_a_workflow() -> Vec<Event> {
     let task = || "sort".to_string();
     let wait =
@@ -199,7 +197,6 @@ fn workflow_events_are_displayed_as_sentences() {
     assert_eq!(texts[12], "The rank holds 4 KiB for tasks (limit 1 MiB).");
 }
 
-/// Returns an event about a decision on the number of workers of a farm.
 fn workers() -> Event {
     Event::Decision {
         of: Subject::Workers,
@@ -224,7 +221,6 @@ fn workers() -> Event {
     }
 }
 
-/// Returns an event about the choice of a farm's chunk policy, which divides tasks into chunks.
 fn chunks(before_s: Option<f64>) -> Event {
     Event::Chunks {
         by: "fac2".to_string(),

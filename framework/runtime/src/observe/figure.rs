@@ -37,7 +37,6 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     Figure::deserialize(from)?.number()
 }
 
-/// Serialization of an optional number, as a string if JSON cannot represent it.
 pub(super) mod optional {
     use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
 
@@ -50,7 +49,6 @@ pub(super) mod optional {
     }
 }
 
-/// Serialization of a list of numbers, as strings if JSON cannot represent them.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Figure, Serializer};
 

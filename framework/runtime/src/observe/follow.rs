@@ -1,4 +1,4 @@
-//! Reads the event logs of all ranks while the ranks write them, each line once.
+//! Incremental reading of the event logs of all ranks while the ranks write them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,12 +50,11 @@ pub struct Follower {
     attempt: PathBuf,
     tails: BTreeMap<(Stem, usize), Tail>,
     starts: Starts,
-    /// Events about the use of a rank's time that were read before the start event of rank 0, without which their times cannot be converted to rank
-    /// 0's clock.
+    /// Events about a rank's use of its time that were read before the start event of rank 0. Without that event, their times cannot be converted to
+    /// rank 0's clock.
     held: Vec<Record>,
 }
 
-/// Log file of a rank, with the offset up to which it was read.
 #[derive(Debug)]
 struct Tail {
     path: PathBuf,
@@ -66,7 +65,7 @@ struct Tail {
     first_line: Vec<u8>,
 }
 
-/// Start time of each rank in each run (by run number and rank), on a clock that all ranks share.
+/// Start time of each rank in each run (by the run's number and the rank), on a clock that all ranks share.
 type Starts = BTreeMap<(u32, usize), f64>;
 
 impl Follower {
@@ -126,14 +125,12 @@ impl Follower {
         Ok(NewRecords { is_restarted: is_restarted || (has_new_attempt && had_files), records })
     }
 
-    /// Returns the names of the log files that are missing for a job of `ranks` ranks.
     pub(super) fn missing(&self, ranks: usize) -> Vec<String> {
         let expected = (0..ranks).map(|rank| (Stem::Activity, rank)).chain([(Stem::Decisions, 0)]);
         let missing = expected.filter(|key| !self.tails.contains_key(key));
         missing.map(|(stem, rank)| stem.file_name(rank)).collect()
     }
 
-    /// Returns true if no log file of any rank has been found.
     pub(super) fn is_empty(&self) -> bool {
         self.tails.is_empty()
     }
@@ -153,7 +150,7 @@ impl Follower {
         Ok((last, notes))
     }
 
-    /// Converts the times of events about a rank's use of its time, so that they count from rank 0's start instead of this rank's.
+    /// Converts the times of events about a rank's use of its time: they count from this rank's start, and afterwards from rank 0's start.
     fn align(&self, records: &mut [Record]) {
         for record in records {
             let start = |rank| self.starts.get(&(record.run, rank));
@@ -165,7 +162,7 @@ impl Follower {
     }
 }
 
-/// Returns the version of the log format that is stated in a line, if the line has one. Called for lines that are no known event.
+/// Returns the version of the log format that a line states, if any. Called for lines that are not a known event.
 fn schema_of(line: &[u8]) -> Option<u32> {
     let value: serde_json::Value = serde_json::from_slice(line).ok()?;
     value["event"]["schema"].as_u64().map(|schema| schema.try_into().unwrap_or(u32::MAX))
@@ -184,7 +181,6 @@ pub(super) fn sort(records: &mut [Record]) {
     records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
 }
 
-/// Returns the log files in a directory, in the order of their ranks.
 fn find(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
@@ -206,7 +202,7 @@ impl Tail {
         Tail { path, read: 0, lines: 0, first_line: Vec::new() }
     }
 
-    /// Returns true if the log file is the one that was read before: its first line is unchanged and the file has not become shorter.
+    /// Returns true if the log file is still the file that was read before: its first line is unchanged and the file has not become shorter.
     fn is_continued(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
         let mut begin = vec![0; self.first_line.len()];
         match file.read_exact(&mut begin) {
@@ -216,7 +212,6 @@ impl Tail {
         }
     }
 
-    /// Reads the complete lines that were added to the log file since the last call.
     fn take(&mut self, rank: usize, file: &mut BufReader<fs::File>, records: &mut Vec<Record>) -> Result<()> {
         file.seek(SeekFrom::Start(self.read)).map_err(unreadable(&self.path))?;
         let mut line = Vec::new();
@@ -321,7 +316,6 @@ pub(super) mod tests {
         assert_eq!(seen, [1.0, 2.0, 3.0]);
         write(1, &line(0.5, 1, 0, 9));
         assert_eq!(follower.poll().unwrap().records.len(), 1);
-        // The error message about an invalid line contains the number of the line in its file.
         write(0, &(whole + "x\n"));
         let error = follower.poll().unwrap_err().to_string();
         assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");

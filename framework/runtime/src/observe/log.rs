@@ -11,24 +11,24 @@ use super::event::Event;
 use super::record::Record;
 use crate::job_status::file_of_rank;
 
-/// Maximum time for which an event stays in memory before it is written to the log file, by the rank's clock.
+/// Maximum time for which a rank keeps an event in memory before it writes it to the log file.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
-/// Maximum size in bytes of the events that stay in memory before they are written to the log file.
+/// Maximum size in bytes of the events that a rank keeps in memory before it writes them to the log file.
 const FLUSH_ABOVE: usize = 64 << 10;
 
-/// Event log of a rank. Without a directory for events the log is disabled: logging then costs a test of a pointer, creates no event and allocates
-/// nothing.
+/// Event log of a rank. Without a directory for events the log is disabled: a logging call then only tests a pointer, and neither creates an event
+/// nor allocates memory.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     open: Option<Box<Open>>,
 }
 
-/// Origin of the events in a log: rank, number of the run, and difference between the rank's clock and rank 0's.
+/// Origin of the events in a log: the rank, the number of the run (parallel operation of the session), and the difference between the rank's clock
+/// and rank 0's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Rank that writes the log.
     pub(crate) rank: usize,
-    /// Number of the run within the session, from 0.
+    /// Number, from 0, of the parallel operation within the session.
     pub(crate) run: u32,
     /// Seconds to add to this rank's clock to get rank 0's clock.
     pub(crate) offset: f64,
@@ -39,14 +39,12 @@ struct Open {
     place: Place,
     file: File,
     path: PathBuf,
-    /// Complete lines of the log that are not in the file yet.
     lines: Vec<u8>,
-    /// Time, by the rank's clock, of the oldest event that is in memory only.
+    /// Time of the oldest event that is not in the log file yet.
     waiting_since: Duration,
 }
 
 impl EventLog {
-    /// Creates a disabled log, which drops all events.
     pub(crate) fn off() -> Self {
         EventLog { open: None }
     }
@@ -59,7 +57,6 @@ impl EventLog {
         EventLog::open_as(Stem::Decisions, dir, place)
     }
 
-    /// Opens the log of decisions or the activity log of a rank, like [`open`](EventLog::open).
     pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
         match Open::new(stem, dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
@@ -70,12 +67,10 @@ impl EventLog {
         }
     }
 
-    /// Returns true if events are logged.
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Logs an event that happens at time `now` on this rank's clock.
     #[inline]
     pub(crate) fn record(&mut self, now: Duration, event: impl FnOnce() -> Event) {
         if let Some(open) = &mut self.open {
@@ -84,7 +79,7 @@ impl EventLog {
         }
     }
 
-    /// Writes the lines to the log file if they have been in memory for a second. Has to be called repeatedly.
+    /// Writes the lines to the log file if they have been in memory for a second. The caller has to call this function repeatedly.
     #[inline]
     pub(crate) fn tick(&mut self, now: Duration) {
         if let Some(open) = &mut self.open {
@@ -93,7 +88,6 @@ impl EventLog {
         }
     }
 
-    /// Writes all lines in memory to the log file. Dropping the log does the same.
     #[cfg(test)]
     pub(crate) fn flush(&mut self) {
         if let Some(open) = &mut self.open {
@@ -102,7 +96,6 @@ impl EventLog {
         }
     }
 
-    /// If `result` is an error, disables the log and logs a warning.
     #[inline]
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result
@@ -162,12 +155,11 @@ fn complain(path: &Path, error: &io::Error) {
     log::warn!("event logging has stopped: cannot write {}: {error}", path.display());
 }
 
-/// Kind of a rank's log file: decisions and actions, or use of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stem {
-    /// Log of the rank's decisions and actions.
+    /// Log of the decisions and actions of a rank.
     Decisions,
-    /// Log of the rank's use of its time.
+    /// Log of the times that a rank spent on computing, waiting and communicating.
     Activity,
 }
 
@@ -179,12 +171,10 @@ impl Stem {
         }
     }
 
-    /// Returns the name of a rank's log file of this kind.
     pub(super) fn file_name(self, rank: usize) -> String {
         file_of_rank(self.text(), rank)
     }
 
-    /// Returns the kind and the rank of the log file with this name.
     pub(super) fn of(name: &str) -> Option<(Stem, usize)> {
         let (stem, rank) = name.strip_suffix(".jsonl")?.split_once('-')?;
         let stem = [Stem::Decisions, Stem::Activity].into_iter().find(|known| known.text() == stem)?;
@@ -288,7 +278,6 @@ mod tests {
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
-        // A symbolic link or FIFO in place of the log file is not opened.
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
         std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();

@@ -1,4 +1,4 @@
-//! Reading of the event logs of all ranks as one list.
+//! Reading of the event logs of all ranks of a job as one list.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::follow::{Follower, sort};
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of missing log files that the note about them names.
+/// Maximum number of missing log files that a warning about them names.
 const NAMED: usize = 8;
 
 /// Events of all ranks of a job, from their log files.
@@ -16,12 +16,12 @@ const NAMED: usize = 8;
 pub struct Log {
     /// Events, sorted by run, and by time within a run. Events of one rank at the same time are in the order in which they were written.
     pub records: Vec<Record>,
-    /// Notes about missing parts of the log: the last line of a rank that was killed while it wrote, or the file of a rank.
+    /// Warnings about missing parts of the log: the last line of a rank that was killed while it wrote, or the file of a rank.
     pub notes: Vec<String>,
 }
 
 impl Log {
-    /// Creates a log of `records`, without notes about missing parts.
+    /// Creates a log of `records`, without warnings about missing parts.
     pub fn new(records: Vec<Record>) -> Self {
         Log { records, notes: Vec::new() }
     }
@@ -29,7 +29,7 @@ impl Log {
 
 /// Reads the events that the ranks of a job have written to `dir`.
 ///
-/// An incomplete last line of a file is left out and mentioned in a note: the rank was killed while it wrote.
+/// An incomplete last line of a file is left out, and a warning in [`notes`](Log::notes) says so: the rank was killed while it wrote.
 ///
 /// # Errors
 /// [`ErrorKind::Io`] if the directory or a file cannot be read or there are no events. The error names file and line if a line is not an event, or an
@@ -54,7 +54,6 @@ pub fn read(dir: &Path) -> Result<Log> {
     Ok(Log { records, notes })
 }
 
-/// Returns a note that names the missing log files, if there are any.
 fn missing_note(missing: &[String], dir: &Path) -> Option<String> {
     let (first, rest) = missing.split_at(missing.len().min(NAMED));
     let more = match rest.len() {
@@ -75,7 +74,6 @@ mod tests {
     use super::super::log::Stem;
     use super::*;
 
-    /// Creates a directory with one event log for each rank, with the given content.
     fn logs(files: &[&[u8]]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (rank, text) in files.iter().enumerate() {
@@ -95,8 +93,8 @@ mod tests {
     #[test]
     fn events_are_merged_stably_by_run_and_time() {
         let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
-        // Rank 1's first run ends after rank 0's second run has begun, because rank 1's clock is slightly ahead. The events of each run must stay
-        // together.
+        // In this test, rank 1's first run ends after rank 0's second run has begun, because rank 1's clock is slightly ahead. The events of each run
+        // must stay together.
         let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
         let negative = line(-0.001, 2, 0, 0);
         let dir = logs(&[root.as_bytes(), other.as_bytes(), negative.as_bytes()]);

@@ -7,7 +7,7 @@
 //! {"at":2.25,"rank":0,"run":0,"event":{"kind":"switch","epoch":2,"mapping":"read@0 | scale@1,2 | write@0"}}
 //! ```
 //!
-//! Samples of each rank's use of its time are in `activity-<n>.jsonl` in the same directory: see [`activity`].
+//! Each rank's use of its time is in `activity-<n>.jsonl` in the same directory: see [`activity`].
 //!
 //! [`read`] merges the files of the [newest attempt](newest_attempt), and a [`Follower`] reads them while they grow; `armature explain DIR` explains
 //! the decisions in plain words. Without a directory no event is created or written.

@@ -1,11 +1,11 @@
-//! Formats numbers and times as text for people.
+//! Text forms of numbers and times for people.
 
 use std::time::Duration;
 
-/// Factor between two successive prefixes of units, such as m and µ.
+/// Factor between two successive metric prefixes, such as m and µ.
 const STEP: f64 = 1e3;
 
-/// Limit from which on a number is shown with the next larger prefix of its unit, so that two digits precede the point.
+/// Limit from which on a number is shown with the next larger metric prefix, so that two digits precede the point.
 const MANY: f64 = 10.0 * STEP;
 
 /// Returns a time, or a difference of times, as text in a suitable unit.
@@ -52,7 +52,6 @@ pub(crate) fn whole_percent(done: u64, total: u64) -> String {
     format!("{} %", percent.checked_div(total.into()).unwrap_or(WHOLE.into()))
 }
 
-/// Number of seconds in a minute, and of minutes in an hour.
 const SIXTY: u64 = 60;
 
 /// Returns a long time in the style of a clock: `17 s`, `2:05 min`, `1:00:00 h`.
@@ -81,7 +80,6 @@ pub fn count(n: u64, thing: &str) -> String {
     }
 }
 
-/// Returns the numbers as text, separated by blanks.
 pub(crate) fn figures(numbers: &[u64]) -> String {
     let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     list.join(" ")

@@ -1,4 +1,4 @@
-//! Event with the plan of a workflow. The size of the event is bounded for any number of tasks.
+//! Event that records the plan of a workflow. The size of the event is bounded for any number of tasks.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::number_format::{count, seconds};
 
 /// Maximum number of a plan's tasks that are logged. A task takes about 80 bytes in the log, and a chart cannot show more tasks distinctly.
 const TOLD: usize = 1000;
-/// Maximum number of changes of the planned memory that are logged, over all ranks. At least [`LEAST_STEPS`] changes of each rank are logged.
+/// Maximum number of changes of the planned memory use that are logged, over all ranks. At least [`LEAST_STEPS`] changes of each rank are logged.
 const STEPS: usize = 4000;
 const LEAST_STEPS: usize = 8;
 
@@ -20,8 +20,8 @@ pub struct PlanInForce {
     pub tasks: u64,
     /// Longest tasks of the plan, at most 1000, in order of their start.
     pub longest: Vec<PlannedTask>,
-    /// Planned memory of each rank as pairs of time and bytes; each pair holds until the next one. If there are too many changes, successive
-    /// changes are merged into their maximum. Empty for a plan that was computed during the run.
+    /// Planned memory use of each rank, as pairs of a time and a number of bytes; each pair holds until the next one. If there are too many changes,
+    /// successive changes are merged into their maximum. Empty for a plan that was computed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Vec<(f64, u64)>>,
 }
@@ -41,8 +41,7 @@ pub struct PlannedTask {
 }
 
 impl PlanInForce {
-    /// Creates the event from the planned rank, start and end of each task, of which only the longest tasks are kept, and the planned memory of
-    /// each rank.
+    /// Creates the event from the rank, start and end of each task in the plan, and the planned memory of each rank. Only the longest tasks are kept.
     pub(crate) fn new<'t>(
         mut tasks: Vec<(usize, (usize, f64, f64))>,
         name: impl Fn(usize) -> &'t str,

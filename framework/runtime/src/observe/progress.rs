@@ -9,7 +9,7 @@ use super::number_format::{hours, per_second, short, whole_percent};
 /// Number of steps of the progress bar: far more than the columns of a terminal, so that the bar also shows fractions of an item.
 pub(super) const PARTS: f64 = 1e4;
 
-/// Parts of the text about the progress of a run, the most important first. Less important parts are left out if space is short.
+/// Parts of the text about the progress of a run, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Count,
@@ -20,39 +20,34 @@ enum Part {
     Rest,
 }
 
-/// Progress of a run as known to rank 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
-    /// Name of the run, such as `farm "toil"`.
+    /// Kind and name of the run, such as `farm "toil"`.
     pub(crate) of: String,
     /// Amount of finished work, counted in items, tasks, sweeps or units.
     pub(crate) done: u64,
-    /// Amount of work in `done` that an earlier run had finished.
+    /// Amount of finished work, included in `done`, that an earlier start of the job had finished.
     pub(crate) before: u64,
     /// Finished fraction, less than 1, of the item, task or sweep in progress.
     pub(crate) part: f64,
-    /// Total amount of work, if it is certain.
     pub(crate) total: Option<u64>,
     /// Noun for the amounts of work, in the plural, such as `items`.
     pub(crate) what: &'static str,
-    /// Further text at the end of the line about the progress, such as `3 workers`.
     pub(crate) rest: String,
 }
 
 impl Progress {
-    /// Returns the total amount of work, if it is known. A size hint of a source, taken for the total, is ignored once more work is finished.
+    /// Returns the total amount of work, if it is known. The total may be a size hint of the source; it is ignored once more work is finished.
     pub(super) fn total(&self) -> Option<u64> {
         self.total.filter(|&total| total >= self.done)
     }
 
-    /// Returns the event for the log that reports the progress, if the total amount of work is known.
     pub(super) fn event(self) -> Option<Event> {
         let total = self.total()?;
         let Progress { done, before, what, .. } = self;
         Some(Event::Progress(Reached { done, before, total, what: what.to_string() }))
     }
 
-    /// Returns the finished fraction of the work, from 0 to 1, if the total amount of work is known.
     pub(super) fn share(&self) -> Option<f64> {
         let total = self.total()?;
         Some(if self.done < total { (self.done as f64 + self.part) / total as f64 } else { 1.0 })
@@ -63,7 +58,6 @@ impl Progress {
         self.done.saturating_sub(self.before) as f64 + self.part
     }
 
-    /// Returns the finished fraction of the work in whole per cent, rounded down.
     fn percent(&self, total: u64) -> String {
         match self.share() {
             Some(share) if self.part > 0.0 => whole_percent((share * PARTS).floor() as u64, PARTS as u64),
@@ -71,18 +65,17 @@ impl Progress {
         }
     }
 
-    /// Returns the remaining time of the run in seconds, at `pace` units of work per second.
     fn left(&self, pace: f64) -> Option<f64> {
         let left = self.total()? - self.done;
         (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
     }
 
-    /// Returns the text about the progress of a run that began `elapsed` ago; `pace` is the recent amount of finished work per second.
     pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
         joined(&self.parts(elapsed, pace))
     }
 
-    /// Returns the text about the progress, shortened to at most `letters` letters: less important parts are left out, and the rest is truncated.
+    /// Returns the text about the progress, shortened to at most `letters` characters: less important parts are left out, and the remaining text is
+    /// truncated.
     pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
         let mut parts = self.parts(elapsed, pace);
         while let [.., _, _] = &parts[..]
@@ -94,7 +87,6 @@ impl Progress {
         joined(&parts).chars().take(letters).collect()
     }
 
-    /// Returns the parts of the text about the progress, in their order in the text.
     fn parts(&self, elapsed: Duration, pace: Option<f64>) -> Vec<(Part, String)> {
         let Progress { of, done, what, rest, .. } = self;
         let mut parts =
@@ -113,28 +105,26 @@ impl Progress {
     }
 }
 
-/// Joins the parts of the text about the progress.
 fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Measures the recent rate of finished work per second, since the increase before the last recorded increase
-/// of the amount of finished work. There is thus a rate even if a task takes minutes.
+/// Measures the recent rate of finished work per second, from the increase before the last recorded increase of the amount of finished work. There is
+/// thus a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Minimum time between two recorded increases of the amount of finished work.
+    /// Minimum time between two increases of the amount of finished work that are recorded.
     span: Duration,
     older: (Duration, f64),
     newer: (Duration, f64),
 }
 
 impl Pace {
-    /// Creates the measurement of the rate of finished work, for a run that begins now.
     pub(super) fn new(span: Duration, now: Duration) -> Self {
         Pace { span, older: (now, 0.0), newer: (now, 0.0) }
     }
 
-    /// Records the amount of work that is finished at time `now`. Returns the recent amount of work per second, if any work is finished.
+    /// Records that the amount `done` of work is finished at time `now`. Returns the recent amount of work per second, if any work is finished.
     pub(super) fn see(&mut self, now: Duration, done: f64) -> Option<f64> {
         if done > self.newer.1 && now.saturating_sub(self.newer.0) >= self.span {
             self.older = std::mem::replace(&mut self.newer, (now, done));
@@ -187,7 +177,6 @@ mod tests {
         );
         assert_eq!((sweep(1, 0.25).share(), sweep(2, 0.0).share()), (Some(0.625), Some(1.0)));
         assert!(sweep(1, 0.9999).text(S, None).contains("(99 %)"), "not all is done");
-        // In this test, one sweep was done by an earlier job and does not count as work of this run.
         assert_eq!(Progress { before: 1, ..sweep(1, 0.25) }.done_now(), 0.25);
     }
 
@@ -208,7 +197,6 @@ mod tests {
     fn pace_is_measured_over_the_last_seconds() {
         let mut pace = Pace::new(S * 5, S * 100);
         assert_eq!(pace.see(S * 102, 0.0), None);
-        // In this test, the work proceeds at one unit per second, then at ten units per second.
         let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
@@ -221,7 +209,6 @@ mod tests {
     #[test]
     fn pace_window_extends_back_to_the_last_progress() {
         let mut pace = Pace::new(S * 5, Duration::ZERO);
-        // In this test, one item per minute is finished, and the rate of finished items is measured every second.
         let seen: Vec<Option<f64>> =
             (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));

@@ -1,4 +1,4 @@
-//! Text of the events that state reasons for a decision, such as a new mapping or chunk policy.
+//! Text of the events that state reasons for a balancing decision of rank 0, such as a new mapping of stages or another chunk policy of a farm.
 
 use std::fmt;
 
@@ -6,7 +6,6 @@ use super::event::Event;
 use super::number_format::{count, percent, seconds};
 
 impl Event {
-    /// Writes an event about a farm's new chunk policy, which divides tasks into chunks, as a sentence.
     pub(super) fn chunks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Chunks {
             by,
@@ -47,7 +46,6 @@ impl Event {
         )
     }
 
-    /// Writes an event about a balancing decision (another distribution of the work, or none) as a sentence.
     pub(super) fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Decision {
             of,
@@ -78,7 +76,8 @@ impl Event {
         )?;
         match candidate {
             None => f.write_str(", and no better one was found")?,
-            // If the best candidate is the current arrangement, only the reason is given, which says that there is no other candidate.
+            // If the best candidate is the current mapping or distribution of work, only the reason is given; it says that there is no other
+            // candidate.
             Some(candidate) if candidate == current => {}
             Some(candidate) => {
                 write!(f, ", `{candidate}` would take ")?;
@@ -95,7 +94,7 @@ impl Event {
                         of.gained(),
                         seconds(*benefit_s)
                     )?,
-                    // A negative gain is not shown: its value does not matter.
+                    // A negative gain (predicted saving of time) is not shown: its value does not matter.
                     false => write!(
                         f,
                         "; there is no gain (threshold {wanted}), and the change would cost {cost}"
@@ -121,7 +120,6 @@ impl Event {
     }
 }
 
-/// Returns the names of the stages in the text form of a pipeline's mapping, in order.
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()

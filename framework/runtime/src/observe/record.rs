@@ -1,4 +1,4 @@
-//! Record of an event in a log: the event with its time, rank and run.
+//! Record of an event in an event log: the event with its time, rank and run.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::Event;
 use super::figure;
 
-/// One line of an event log.
+/// One line of an event log: an event with its time, rank and run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {

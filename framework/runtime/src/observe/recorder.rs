@@ -1,7 +1,7 @@
-//! Accounts for the time of a rank while it runs, and writes the account to the log of events: see [`activity`](super::activity).
+//! Measures how a rank spends its time during a run, and writes the result to the event log: see [`activity`](super::activity).
 //!
-//! Without a log of events, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call of
-//! user code. The size of the log is bounded: the time of the rank is divided into intervals, one line each, which become longer during the run.
+//! Without an event log, the cost is one test of a pointer. With a log, it is one reading of the clock per wait and a few additions per call of user
+//! code. The size of the log is bounded: the time of the rank is divided into intervals, one line each, which become longer during the run.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,38 +16,34 @@ use crate::comm::endpoint::{Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
-/// Minimum length of an interval of a rank's time that gets a line in the log. A line has 150 bytes, so a rank writes at most 15 kB/s in the first
-/// seconds of a run.
+/// Minimum length of an interval of a rank's time that gets a line in the event log. A line has 150 bytes, so a rank writes at most 15 kB/s in the
+/// first seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
 /// Minimum length of an interval of a rank's time as a fraction of the run so far: with a 500th, a rank writes 3600 lines in a run of an hour.
 const PARTS: u32 = 500;
 /// Delay between the end of an interval of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is added
 /// to its interval within this delay. Work that is noticed later is added to later intervals, so that only the sum is right.
 const HELD: Duration = Duration::from_millis(500);
-/// Number of lines about the use of a rank's time between two lines about its calls of user code and the messages that it sent.
+/// Number of lines about intervals of a rank's time between two lines about its calls of user code and the messages that it sent.
 const PARTS_PER_TALLY: u32 = 50;
 /// Time between two lines about the progress of the run: `armature top` updates its display once a second.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Returns the minimum length of an interval of a rank's time that gets a line in the log, if the run has lasted for `run_so_far`.
 pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
     SHORTEST.max(run_so_far / PARTS)
 }
 
-/// Activity of a rank since the last reading of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// User code had a call to run on the compute thread.
+    /// A call of user code was running, or ready to run, on the compute thread.
     Computing,
     /// The rank processed messages. The time of user code on the same thread is measured separately.
     Communicating,
-    /// The rank waited and had nothing to compute.
     Waiting,
     /// The rank was parked: it had no work and waited to be woken.
     Parked,
 }
 
-/// Accounts for one rank's time in one run; does nothing if events are not logged.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     open: Option<Box<Open>>,
@@ -56,36 +52,32 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Open {
     log: EventLog,
-    /// Time up to which the use of the rank's time is accounted for.
+    /// End of the time that the recorded intervals cover.
     last: Duration,
     begin: Duration,
     part: Part,
-    /// Intervals of the rank's time that have ended and are not written to the log yet.
+    /// Intervals of the rank's time that have ended and are not in the event log yet.
     held: VecDeque<Part>,
     tally: SharedTally,
-    /// Time in user code in all intervals of the rank's time so far. The value follows the [measured time](Tally::time), some of which becomes known
-    /// late.
+    /// Time in user code that the intervals of the rank's time contain so far. It is adjusted to the [measured time](Tally::time), some of which
+    /// becomes known late.
     attributed: Duration,
-    /// Time of [set-up calls](Tally::set_up) (calls that process no items, tasks or units) in all intervals
-    /// of the rank's time so far.
     set_up: Duration,
-    /// Number of messages that the rank had [sent](Endpoint::messages) at the last call of `record_activity`.
     messages: u64,
     parts_since_tally: u32,
-    /// Time at which the next line about the progress of the run is due.
     progress_due: Duration,
-    /// Messages sent until the end of the last interval of the rank's time; `sent_written` are those that the log contains already.
+    /// Number and size of the messages to each rank until the end of the last interval; `sent_written` are those that the event log contains already.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
-    /// Time for which a CPU quota had [stopped](this_process::throttled) the rank when the log was last written.
+    /// Time for which a CPU quota had [stopped](this_process::throttled) the rank when the event log was last written.
     throttled: Duration,
-    /// Id of the thread that runs user code, and the time for which this thread waited for a core.
+    /// Id of the thread that runs user code, and a counter of the time for which this thread waited for a core.
     core: Option<(i32, RunDelay)>,
-    /// True in a simulator, where the ranks are threads and the memory use of the process is not that of a rank.
+    /// True in a simulation: all ranks are threads of one process, so its memory use is not that of a rank.
     simulated: bool,
 }
 
-/// Account of one interval of a rank's time, before it is written to the log.
+/// Times of one interval in a rank's run, by activity.
 #[derive(Debug, Default)]
 struct Part {
     since: Duration,
@@ -95,7 +87,7 @@ struct Part {
     parked: Duration,
     messages: Duration,
     set_up: Duration,
-    // The fields `lost`, `done` and `longest` are set when the interval ends.
+    // The event log gets `lost`, `done` and `longest` only at the end of the interval.
     lost: Duration,
     done: Vec<u64>,
     longest: Option<Longest>,
@@ -108,8 +100,8 @@ impl Part {
         let room = self.until.saturating_sub(self.since).saturating_sub(self.work + self.parked);
         let added = work.min(room);
         self.work += added;
-        // The added time was counted as other activities, which are shortened: the end of a call or the start
-        // of a command was noticed late.
+        // The added time had been counted as other activities, whose times are reduced: the end of a call of user code, or the start of a command,
+        // was noticed late.
         let rest = room - added;
         self.set_up = self.set_up.min(rest);
         self.idle = self.idle.min(rest - self.set_up);
@@ -128,9 +120,8 @@ impl Part {
 }
 
 impl Recorder {
-    /// Begins an account of the rank's time if `dir`, the directory of the log, is given. `what` is what
-    /// runs, such as `the farm`, `kinds` are the names of the kinds of calls of user code, and `tally` holds
-    /// the counts and times of these calls.
+    /// Begins to measure the rank's time if `dir`, the directory of the event log, is given. `what` names the run, such as `the farm`, `kinds` are
+    /// the names of the kinds of calls of user code, and `tally` holds the counts and times of these calls.
     pub(crate) fn begin(
         endpoint: &mut Endpoint,
         dir: Option<&Path>,
@@ -142,15 +133,13 @@ impl Recorder {
         Recorder { open }
     }
 
-    /// Returns true if the rank's time is accounted for, which is the case if events are logged.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Accounts for the time from the last call until `now`, in which the activity of the rank was `doing`.
-    /// `thread` is the id of the thread that runs user code. `measured` adds work that the farm, pipeline,
-    /// loop or workflow has measured itself to the tally (counts and times of user code).
+    /// Attributes the time from the last call until `now` to the activity `doing`. `thread` is the id of the thread that runs user code. `measured`
+    /// adds work that the farm, pipeline, loop or workflow has measured itself to the tally (counts and times of user code).
     pub(crate) fn record_activity(
         &mut self,
         now: Duration,
@@ -172,7 +161,6 @@ impl Recorder {
         }
     }
 
-    /// Writes a line about the progress of the run to the log, if the time for the next such line has come. Called on rank 0.
     pub(crate) fn record_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
         let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
         open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
@@ -181,16 +169,15 @@ impl Recorder {
         }
     }
 
-    /// Updates the counts of sent messages at the end of a run, so that
-    /// [`record_activity`](Recorder::record_activity) need not be called again.
+    /// Updates the counts of sent messages at the end of a run, when [`record_activity`](Recorder::record_activity) is not called any more.
     pub(crate) fn record_sent(&mut self, endpoint: &Endpoint) {
         if let Some(open) = &mut self.open {
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
-    /// Writes the rest of the account of the rank's time and its end event. The account ends at the last
-    /// reading of the rank's clock.
+    /// Writes the unwritten intervals of the rank's time and the end event to the event log. The end event has the time of the last reading of the
+    /// rank's clock.
     pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
             open.write_rest();
@@ -271,9 +258,9 @@ impl Open {
         }
     }
 
-    /// Adjusts the time in user code of all unwritten intervals, so that the sum of all intervals is the
-    /// measured time. Missing time is added first to `passed`, the time since the last call, then to the
-    /// intervals, the latest one first. Returns the part of `passed` in user code.
+    /// Adjusts the time in user code of all unwritten intervals, so that the sum over all intervals is the measured time. Missing time is added first
+    /// to `passed`, the time since the last call of this function, then to the intervals, the latest one first. Returns the part of `passed` in user
+    /// code.
     fn attribute_work(&mut self, now: Duration, passed: Duration) -> Duration {
         let measured = self.tally(|tally| tally.time(now));
         let parts = std::iter::once(&mut self.part).chain(self.held.iter_mut().rev());
@@ -295,7 +282,7 @@ impl Open {
         self.tally.with(f).unwrap_or_default()
     }
 
-    /// Returns the time since the last call in which the thread that runs user code was ready to run and had no core.
+    /// Returns the time, since the last call of this function, in which the thread that runs user code was ready to run but had no core.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
         match &mut self.core {
@@ -307,8 +294,8 @@ impl Open {
         }
     }
 
-    /// Writes all that was known at the last reading of the rank's clock to the log. A call of user code whose result has not been fetched is left
-    /// out, as in the summary of the run.
+    /// Writes all that was known at the last reading of the rank's clock to the event log. A call of user code whose result the rank has not received
+    /// is left out, as in the summary of the run.
     fn write_rest(&mut self) {
         self.tally(Tally::abandon);
         self.attribute_work(self.last, Duration::ZERO);
@@ -322,7 +309,6 @@ impl Open {
         }
     }
 
-    /// Ends the current interval of the rank's time. The log accounts for each interval in one line.
     fn end_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, until: now, ..Part::default() });
@@ -334,7 +320,6 @@ impl Open {
         self.held.push_back(Part { until: now, lost, done, longest, ..part });
     }
 
-    /// Writes the lines about intervals of the rank's time that ended at least [`HELD`] ago to the log.
     fn write_old(&mut self, now: Duration) {
         let is_old = |part: &Part| now.saturating_sub(part.until) >= HELD;
         while self.held.front().is_some_and(is_old)
@@ -378,13 +363,13 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// If the run has failed, writes the rest of the account of the rank's time to the log.
+    /// After a failed run, `end` was not called, so the unwritten intervals are written here.
     fn drop(&mut self) {
         self.write_rest();
     }
 }
 
-/// Rounds a number of seconds to a tenth of a microsecond, to keep lines of the log short.
+/// Rounds a number of seconds to a tenth of a microsecond, to keep lines of the event log short.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e7).round() / 1e7
 }

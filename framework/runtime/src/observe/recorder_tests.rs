@@ -1,4 +1,4 @@
-//! Tests of the recorded activity of ranks in runs of each skeleton, on ranks that are threads.
+//! Tests of the event log about the ranks' use of their time, in runs of pipelines, farms, loops and workflows on ranks that are threads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,6 @@ fn burn(n: u64) -> u64 {
     n + 1
 }
 
-/// Runs `body` on ranks that are threads, and returns the records in their event logs.
 fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
     let dir = tempfile::tempdir().unwrap();
     let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
@@ -26,8 +25,8 @@ fn records(body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) -> Vec<Re
     read(dir.path()).unwrap().records
 }
 
-/// Checks that the log of each rank has a start event, accounts for all its time without gaps, and has an end event. Returns the numbers of items,
-/// tasks or units by kind, from the `Activity` events and from the `Work` events.
+/// Checks that the event log of each rank has a start event, covers all time of the rank without gaps, and has an end event. Returns the numbers of
+/// completed items, tasks or units of a loop by kind, from the `Activity` events and from the `Work` events.
 #[track_caller]
 fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
     let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);
@@ -90,7 +89,7 @@ fn farm_records_all_iterations_on_every_rank() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
-    // Rank 0 must account for its time until the end of all three iterations of the farm, like the workers.
+    // The event log of rank 0 must cover its time until the end of all three iterations of the farm, like those of the workers.
     let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
     let whole = records.iter().find_map(|record| match record.event {
         Event::Finish { seconds, .. } => Some(seconds),
@@ -118,7 +117,6 @@ fn loop_records_its_units() {
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
 }
 
-/// Ranks whose user code runs on a separate thread must count a call while it runs, and not again when they wait after its end.
 #[test]
 fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,14 +136,12 @@ fn waiting_is_not_recorded_as_work_with_a_compute_thread() {
     assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&records), "{records} s are told of {took} s");
 }
 
-/// Rank 0 must log the progress of a run once a second if the amount of work is known.
 #[test]
 fn progress_is_recorded_if_the_total_is_known() {
     let doze = |n: u64| {
         std::thread::sleep(Duration::from_millis(50));
         n
     };
-    // On three ranks, 90 calls of 50 ms take about 1.5 s.
     const DOZES: u64 = 90;
     let farm = records(|session| {
         Farm::new("doze", doze).collect(session, 0..DOZES)?;
@@ -176,7 +172,7 @@ fn progress_is_recorded_if_the_total_is_known() {
     }
 }
 
-/// Returns two sums of seconds in user code, over all ranks: from the account of the ranks' time, and from the times of the calls.
+/// Returns the seconds in user code over all ranks twice: from the intervals of the ranks' time, and from the times of the calls.
 fn recorded_and_took(log: &Path) -> (f64, f64) {
     let (mut records, mut took) = (0.0, 0.0);
     for record in read(log).unwrap().records {
@@ -189,8 +185,7 @@ fn recorded_and_took(log: &Path) -> (f64, f64) {
     (records, took)
 }
 
-/// Each of a few calls of user code must be counted as work, including the last one, although its duration is
-/// known only when it has ended.
+/// Each call of user code must be counted as work, including the last one, although its duration is known only when it has ended.
 #[test]
 fn every_inline_job_is_recorded_as_work() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Text form of events: one sentence for each event.
+//! Text form of the events of a run: one sentence for each event.
 
 use std::fmt;
 
@@ -15,7 +15,6 @@ impl fmt::Display for Event {
     }
 }
 
-/// Formats an event as a sentence, without escaping control characters in names and messages.
 struct Sentence<'a>(&'a Event);
 
 impl fmt::Display for Sentence<'_> {
@@ -227,7 +226,6 @@ fn were(n: u64, what: &str) -> String {
     format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
 }
 
-/// Returns ranks with a verb as the beginning of a sentence: `Ranks 1, 2 are`.
 fn ranks_phrase(ranks: &[usize]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match ranks.len() {

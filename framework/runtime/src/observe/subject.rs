@@ -26,7 +26,6 @@ impl Subject {
         *self == Subject::Mapping
     }
 
-    /// Returns the subject of the decision as the beginning of a sentence.
     pub(super) fn arrangement(self) -> &'static str {
         match self {
             Subject::Mapping => "The mapping",
@@ -35,12 +34,11 @@ impl Subject {
         }
     }
 
-    /// Returns a phrase that follows the word "gain" in a sentence and says what the gain includes besides time; empty if it includes only time.
+    /// Returns a phrase that follows the word "gain" in a sentence and names what the gain includes besides time; empty if it includes only time.
     pub(super) fn gained(self) -> &'static str {
         if self == Subject::Workers { ", including released workers" } else { "" }
     }
 
-    /// Returns the unit of work to which the times of a decision refer.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Subject::Mapping => "an item",

@@ -7,12 +7,12 @@ use armature_text::shown;
 
 use super::number_format::{count, per_second, percent, seconds, short};
 
-/// Amount of work that one rank did in a run, and times of the rank.
+/// Amount of work that one rank did in a run, and the times that it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RankWork {
-    /// Number of completed items, tasks or units. In a pipeline, an item counts once for each stage; a unit
-    /// that was computed in parts counts with its parts.
+    /// Number of completed items, tasks or units of a loop. In a pipeline, an item counts once for each stage; a unit that was computed in parts
+    /// counts with its parts.
     pub done: f64,
     /// Time that the rank spent in user code.
     pub busy: Duration,
@@ -59,8 +59,8 @@ pub trait RunSummary: fmt::Display {
     /// Returns the amount of work and the times of each rank.
     fn ranks(&self) -> Vec<RankWork>;
 
-    /// Returns the reason, in one sentence, of the last change of the mapping, number of workers or
-    /// distribution of units; `None` if nothing was changed.
+    /// Returns the reason, in one sentence, of the last change of the mapping, the number of workers or the distribution of a loop's units; `None` if
+    /// nothing was changed.
     fn last_change(&self) -> Option<&str>;
 
     /// Returns the total time of all ranks in user code.
@@ -68,7 +68,7 @@ pub trait RunSummary: fmt::Display {
         self.ranks().iter().map(|rank| rank.busy).sum()
     }
 
-    /// Returns the number of items, tasks or units per second over the whole run.
+    /// Returns the number of items, tasks or units of a loop per second over the whole run.
     fn throughput(&self) -> f64 {
         per_second(self.work().0 as f64, self.elapsed())
     }
@@ -87,7 +87,6 @@ pub trait RunSummary: fmt::Display {
     }
 }
 
-/// Writes the first line of a summary: name of the run, amount of work, time, and the further text `more`.
 pub(crate) fn write_headline(
     f: &mut fmt::Formatter<'_>,
     kind: &str,
@@ -106,7 +105,6 @@ pub(crate) fn write_headline(
     )
 }
 
-/// Writes the table of a summary, with one row for each rank and aligned columns.
 pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Vec<String>]) -> fmt::Result {
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
@@ -115,14 +113,13 @@ pub(crate) fn write_table(f: &mut fmt::Formatter<'_>, heads: &[&str], rows: &[Ve
         |column: usize| lines.iter().filter_map(|line| line.get(column)).map(length).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     for line in lines {
-        // Cells are padded by hand, because the width of a name may exceed the maximum width of Rust's format strings.
+        // Cells are padded without Rust's format strings, because the width of a name may exceed their maximum width.
         let cells = line.iter().zip(&widths).map(|(cell, width)| " ".repeat(width - length(cell)) + cell);
         write!(f, "\n{}", cells.collect::<Vec<_>>().join("  "))?;
     }
     Ok(())
 }
 
-/// Formats a time for a cell of a summary's table.
 pub(crate) fn cell(time: Duration) -> String {
     seconds(time.as_secs_f64())
 }

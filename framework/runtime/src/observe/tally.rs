@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use super::activity::{Longest, Work};
 
-/// Times and counts of the calls of user code on one rank, shared between the rank's threads. Empty until
-/// [`begin`](SharedTally::begin) is called, which is the case if there is a log of events.
+/// Times and counts of the calls of user code on one rank, shared between the rank's threads. It stays empty unless [`begin`](SharedTally::begin) is
+/// called, which happens if there is an event log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedTally(Arc<OnceLock<Mutex<Tally>>>);
 
 impl SharedTally {
-    /// Begins to collect times and counts, for `kinds` kinds of calls of user code. A second call has no effect.
     pub(crate) fn begin(&self, kinds: usize) {
         self.0.get_or_init(|| Mutex::new(Tally::new(kinds)));
     }
 
-    /// Calls `f` with the tally (times and counts of the calls of user code), if [`begin`](SharedTally::begin) was called.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> Option<R> {
-        // A poisoned lock is ignored: the tally is consistent between any two of its operations, and none of these calls user code.
+        // A poisoned lock is ignored: the counts and times are consistent between any two operations of [`Tally`], and none of its operations calls
+        // user code.
         self.0.get().map(|tally| f(&mut tally.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
@@ -30,34 +29,31 @@ impl SharedTally {
 pub(crate) struct Tally {
     pub(super) kinds: Vec<Kind>,
     pub(super) longest: Option<Longest>,
-    /// Call of user code that is running now.
     job: Option<Job>,
-    /// Durations of the ended calls of user code whose results have not been fetched; zero for set-up calls.
+    /// Durations of the ended calls of user code whose results the rank has not received from the compute thread; zero for set-up calls.
     unfetched: VecDeque<Duration>,
-    /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units, such as creating a stage.
+    /// Total time of the ended set-up calls: calls of user code that process no items, tasks or units of a loop, such as creating a stage.
     set_up: Duration,
-    /// Time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are being
-    /// timed.
+    /// Time so far of running work that is no call of user code: commands of tasks, or the parts of a grid loop's sweep that are timed together.
     running: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
     since: Duration,
-    /// True if the call of user code processes items, tasks or units; false for set-up.
     is_work: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Kind {
-    /// Number of items, tasks or units that have been completed since the start of the current interval of the rank's time.
+    /// Number of items, tasks or units of a loop that have been completed since the start of the current interval of the rank's time.
     pub(super) done: u64,
-    /// Total time of the calls of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the log.
+    /// Total time of the calls of this kind since the start of the run; `unwritten` is their time since the last [`Work`] event in the event log.
     time: Duration,
     unwritten: Duration,
-    /// Number of items, tasks or units in each bin of the histogram of their times, since the last [`Work`] event in the log.
+    /// Number of items, tasks or units of a loop in each bin of the histogram of their times, since the last [`Work`] event in the event log.
     steps: Vec<u64>,
-    /// Fraction of a unit (row or index) of a loop that is computed and not counted yet.
+    /// Fraction of a unit (row or index) of a loop that has been computed; it is counted when the whole unit is computed.
     fraction: f64,
 }
 
@@ -66,7 +62,6 @@ impl Tally {
         Tally { kinds: (0..kinds).map(|_| Kind::default()).collect(), ..Tally::default() }
     }
 
-    /// Returns true if some counts or times of calls of user code are not written to the log yet.
     pub(super) fn is_new(&self) -> bool {
         let is_new = |kind: &Kind| {
             kind.done > 0 || !kind.unwritten.is_zero() || kind.steps.iter().any(|&count| count > 0)
@@ -74,12 +69,12 @@ impl Tally {
         self.kinds.iter().any(is_new)
     }
 
-    /// Returns the index of the last kind of calls of user code; for a pipeline, of its last stage.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
     }
 
-    /// Counts `count` items, tasks or units of the kind with index `of` that took `took` in total; `first` is the number of the first one.
+    /// Counts `count` items, tasks or units of a loop, which took `took` in total; `of` is the index of their kind, and `first` the number of the
+    /// first of them.
     #[inline]
     pub(crate) fn add(&mut self, of: usize, first: Option<u64>, count: u64, took: Duration) {
         let Some(kind) = self.kinds.get_mut(of) else { return };
@@ -99,14 +94,12 @@ impl Tally {
         }
     }
 
-    /// Records that a call of user code begins at `now`; `is_work` is true if the call processes items, tasks or units.
     #[inline]
     pub(crate) fn begin_job(&mut self, now: Duration, is_work: bool) {
         self.job = Some(Job { since: now, is_work });
     }
 
-    /// Records that the current call of user code ends at `now`. Its duration counts as work until its result
-    /// has been [fetched](Tally::fetched).
+    /// Records that the current call of user code ends at `now`. Its duration counts as work until [`fetched`](Tally::fetched) is called.
     #[inline]
     pub(crate) fn end_job(&mut self, now: Duration) {
         if let Some(Job { since, is_work }) = self.job.take() {
@@ -116,14 +109,13 @@ impl Tally {
         }
     }
 
-    /// Drops the duration of the ended call of user code whose result has just been fetched. The caller adds
-    /// the times that the result contains.
+    /// Drops the duration of the oldest ended call of user code, because the rank has just received its result. The caller adds the times that the
+    /// result contains.
     #[inline]
     pub(crate) fn fetched(&mut self) {
         self.unfetched.pop_front();
     }
 
-    /// Drops the durations of all calls of user code whose results have not been fetched.
     pub(super) fn abandon(&mut self) {
         self.job = None;
         self.unfetched.clear();
@@ -141,33 +133,29 @@ impl Tally {
         self.add(0, None, whole as u64, took);
     }
 
-    /// Sets the time so far of work that has not ended and is no call of its own: commands of tasks, or the pieces of a grid loop's sweep that are
-    /// being timed.
     pub(crate) fn set_running(&mut self, running: Duration) {
         self.running = running;
     }
 
-    /// Returns the time of all items, tasks, units and commands since the start of the run, up to `now`.
+    /// Returns the time spent on all items, tasks, units and commands since the start of the run, up to `now`.
     pub(crate) fn time(&self, now: Duration) -> Duration {
         let counted: Duration =
             self.kinds.iter().map(|kind| kind.time).chain(self.unfetched.iter().copied()).sum();
         counted + self.running + self.job_time(now, true)
     }
 
-    /// Returns the time of all set-up calls (calls that process no items, tasks or units) since the start of
-    /// the run, up to `now`.
     pub(super) fn set_up(&self, now: Duration) -> Duration {
         self.set_up + self.job_time(now, false)
     }
 
-    /// Returns the time of the current call of user code, if it processes items (`work` is true) or is set-up
-    /// (`work` is false); otherwise zero.
+    /// Returns the time of the current call of user code, if it processes items (`work` is true) or only sets something up (`work` is false);
+    /// otherwise zero.
     fn job_time(&self, now: Duration, work: bool) -> Duration {
         let job = self.job.filter(|job| job.is_work == work);
         job.map_or(Duration::ZERO, |job| now.saturating_sub(job.since))
     }
 
-    /// Returns the counts and times that are not written to the log, by kind of call, and resets them.
+    /// Returns the counts and times that are not in the event log, by kind of call of user code, and resets them.
     pub(super) fn take(&mut self) -> Vec<Work> {
         let mut all = Vec::new();
         for (of, kind) in self.kinds.iter_mut().enumerate() {
@@ -202,8 +190,8 @@ mod tests {
         assert_eq!(tally.time(9 * MS), 10 * MS);
     }
 
-    /// A running call of user code counts from its start. When its result is fetched, the duration in the
-    /// result replaces the time since the start.
+    /// A running call of user code counts from its start. When the rank receives its result, the duration in the result replaces the time since the
+    /// start.
     #[test]
     fn running_job_counts_as_work_or_set_up() {
         let mut tally = Tally::new(1);
@@ -214,7 +202,6 @@ mod tests {
         tally.begin_job(10 * MS, true);
         assert_eq!((tally.time(16 * MS), tally.set_up(16 * MS)), (6 * MS, 5 * MS));
         tally.end_job(16 * MS);
-        // In this test, the result of the set-up call is fetched before that of the call that processes items.
         tally.fetched();
         assert_eq!(tally.time(20 * MS), 6 * MS);
         tally.fetched();

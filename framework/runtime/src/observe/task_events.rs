@@ -1,4 +1,4 @@
-//! Events of workflows, and the waits of their tasks.
+//! Events of workflows, and the causes for which tasks of a workflow wait.
 
 use std::fmt;
 
@@ -250,7 +250,6 @@ impl fmt::Display for WorkflowEnd {
 }
 
 impl ValueOnDisk {
-    /// Writes a sentence: the value of the task was written to disk if `written` is true, otherwise read from disk.
     pub(super) fn fmt_sentence(&self, f: &mut fmt::Formatter<'_>, written: bool) -> fmt::Result {
         let done = if written { "written to disk, because memory is short" } else { "read from disk" };
         write!(f, "The output of task {} was {done}: {}.", quoted(&self.task), Size(self.bytes))

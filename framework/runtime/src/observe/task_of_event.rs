@@ -1,4 +1,4 @@
-//! Finds the workflow task that an event concerns.
+//! Names of the workflow tasks that events concern.
 
 use super::event::Event;
 use super::task_events::{TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk};

@@ -1,4 +1,4 @@
-//! Identity of a run: journals and checkpoints can be used only by runs with the same identity.
+//! Identity of a run. A run can use only journals (files of completed results) and checkpoints with the same identity.
 
 use serde::Serialize;
 
@@ -10,12 +10,13 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct RunIdentity(Result<Vec<u8>, String>);
 
 impl RunIdentity {
-    /// Encodes the identity of a run. An error is stored and returned later by the run, because the method that sets an option cannot fail.
+    /// Encodes the identity of a run. An error is stored and returned later, when the run starts, because the method that sets this option returns no
+    /// error.
     pub(crate) fn of(identity: &(impl Serialize + ?Sized)) -> Self {
         RunIdentity(serde_json::to_vec(identity).map_err(|error| error.to_string()))
     }
 
-    /// Returns the encoded identity.
+    /// Returns the identity of the run as JSON text.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the value could not be encoded.

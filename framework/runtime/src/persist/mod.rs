@@ -1,4 +1,4 @@
-//! Data that survives a crash: journals and checkpoints.
+//! Data that survives a crash of the job: journals (files of completed results) and checkpoints.
 
 pub(crate) mod identity;
 pub mod journal;

@@ -1,4 +1,4 @@
-//! Construction of a pipeline: a source and stages.
+//! Construction of a pipeline from a source and stages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -337,7 +337,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self
     }
 
-    /// Lets items overtake each other: serial stages and the sink get them in the order of their arrival.
+    /// Lets items overtake each other: serial stages and the sink process them in the order of their arrival.
     ///
     /// By default the sink gets the items in the order of the source, whatever the mapping is.
     pub fn unordered(mut self) -> Self {

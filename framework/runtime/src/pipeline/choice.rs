@@ -10,13 +10,13 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Choice of a pipeline's mapping.
 ///
-/// The text form of a mapping names blocks of stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`. In a file it may span several
-/// lines, and `#` begins a comment.
+/// The text form of a mapping names groups of consecutive stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`. In a file it may span
+/// several lines, and `#` begins a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingChoice {
-    /// Planned mapping: a short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner computes the mapping. The
-    /// items of the calibration run are part of the stream.
+    /// Planned mapping: rank 0 runs all stages for a short time to measure them, a probe measures the ranks, and the planner computes the mapping.
+    /// The items that rank 0 processes meanwhile are part of the stream.
     Auto,
     /// Mapping with all stages on rank 0.
     Serial,
@@ -41,7 +41,6 @@ impl MappingChoice {
         }
     }
 
-    /// Returns the chosen mapping; `None` if the planner must compute it from measurements.
     pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
         let spec = outline(stages);
         let mapping = match self {
@@ -77,12 +76,10 @@ pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
     PipelineSpec { input: 0.0, stages: stages.iter().map(stage).collect() }
 }
 
-/// Returns the mapping with all stages on rank 0.
 pub(crate) fn on_root(stages: usize) -> Mapping {
     Mapping::new(if stages == 0 { Vec::new() } else { vec![Block::new(0..stages, vec![0])] })
 }
 
-/// Maximum size of a mapping file in bytes.
 const LONGEST: u64 = 16 << 20;
 
 fn read(path: &Path, spec: &PipelineSpec) -> Result<Mapping> {

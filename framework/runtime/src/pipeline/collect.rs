@@ -1,4 +1,4 @@
-//! Collection of the items of a pipeline as its result.
+//! Sink that collects the items of a pipeline as the pipeline's result.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,10 +9,9 @@ use super::source_sink::{Durability, ErasedSink};
 use crate::error::Result;
 use crate::wire::Item;
 
-/// Batches with their sequence numbers, in the order of their arrival at the sink.
 type Batches<T> = Vec<(SequenceNumber, Vec<T>)>;
 
-/// Sink that keeps all batches, which may arrive in any order. The caller keeps a clone of the sink, from which it takes the items at the end.
+/// Sink that keeps all batches of items. The caller keeps a clone of the sink, from which it takes the items at the end.
 #[derive(Debug)]
 pub(super) struct Collect<T>(Arc<Mutex<Batches<T>>>);
 
@@ -27,7 +26,6 @@ impl<T> Collect<T> {
         Collect(Arc::default())
     }
 
-    /// Returns all items that have reached the sink, in the order of the source.
     pub(super) fn into_items(self) -> Vec<T> {
         let mut batches = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         batches.sort_by(|(a, _), (b, _)| a.cmp(b));

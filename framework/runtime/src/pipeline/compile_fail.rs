@@ -1,4 +1,4 @@
-//! Wrong programs that the compiler must reject: each `compile_fail` example fails to compile.
+//! Programs that the compiler must reject: each `compile_fail` example fails to compile.
 
 /// An item must implement the traits of serde.
 ///

@@ -1,4 +1,4 @@
-//! Controller of a pipeline on rank 0: decides from measurements and plans whether another mapping is adopted.
+//! Controller of a pipeline on rank 0: decides from measurements and plans whether the pipeline's mapping (assignment of stages to ranks) changes.
 //!
 //! The planner crate's [`Tuner`] makes the decision. This module computes its input and records the cost of each change of the mapping. An
 //! *evaluation* compares the current mapping with another one.
@@ -17,17 +17,17 @@ use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
 /// Minimum time between two evaluations (comparisons of the current mapping with another one), as a multiple of the duration of the last search for a
-/// mapping. Between searches, an evaluation uses a known candidate.
+/// mapping. An evaluation without a search uses the mapping that an earlier search has found.
 const SEARCHES_PER_COMPARISON: u32 = 5;
-/// Minimum number of items that must reach the sink between two decisions about the mapping. After the time `LONGEST_PERIOD` one item is enough.
+/// Minimum number of items that must reach the sink between two decisions about the mapping. After [`LONGEST_PERIOD`] one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Factor by which the time between searches for a mapping grows while conditions stay the same: similar speeds of the ranks and times of the stages
-/// as at the last search, and no slower predicted stream.
+/// Factor by which the time between searches for a mapping grows while conditions stay as at the last search: similar speeds of the ranks and times
+/// of the stages, and no longer predicted time per item.
 const QUIET: u32 = 5;
 /// Largest relative difference between two values of a rank's speed, or of a stage's time per item, that count as equal.
 const ALIKE: f64 = 0.1;
-/// Number of consecutive evaluations that must find a better mapping before it is adopted, if its predicted gain is only half of the
+/// Number of consecutive evaluations in which a mapping must be found better before it is adopted, if its predicted gain is at least half of the
 /// threshold for adopting a mapping at once. The evaluations take at least half a second.
 const PATIENCE: u32 = 10;
 /// Predicted gain with which two evaluations are enough to replace the first mapping of a stream: the new mapping makes the stream twice as fast.
@@ -46,25 +46,22 @@ pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
 
-/// Record of a search for a mapping.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
     at: Duration,
-    /// Processor time that the search for a mapping took.
     took: Duration,
-    /// Predicted time per item of the current mapping at the time of the search, in seconds.
+    /// Predicted time per item, in seconds, of the mapping that was current at the time of the search.
     current_time: f64,
 }
 
 impl Search {
-    /// Returns true if another search for a mapping may start at `now`: searches may take only a small fraction of the time. For this purpose, the
-    /// processor time of this search is multiplied by `times`.
+    /// Returns true if another search for a mapping may start at `now`: all searches together may take only a small fraction of the time. For this
+    /// check, the processor time of the last search is multiplied by `times`.
     fn is_paid_off(&self, now: Duration, times: u32) -> bool {
         is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
-    /// Returns true if the predicted time per item of the current mapping has grown by more than the fraction `worth` since this search for a
-    /// mapping.
+    /// Returns true if the predicted time per item of the current mapping has grown by more than the fraction `worth` since this search.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
     }
@@ -74,23 +71,24 @@ impl Search {
 pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
     once: bool,
-    /// Time of the last evaluation of the mapping, and number of items that had reached the sink.
+    /// Time of the last evaluation of the mapping, and number of items that had reached the sink by then.
     last: Option<(Duration, u64)>,
-    /// Last search for a mapping, quick or thorough. `thorough` is the last thorough search.
+    /// Last search for a mapping. `thorough` is the last thorough search.
     searched: Search,
     thorough: Option<Search>,
     /// Times of the stages and speeds of the ranks at the last search for a mapping.
     searched_with: Inputs,
-    /// Mapping that is predicted to be better than the current one. Evaluations between two searches compare this candidate with the current mapping.
+    /// Mapping that the last search predicted to be better than the current one. Evaluations between two searches compare it with the current
+    /// mapping.
     candidate: Option<Mapping>,
-    /// True if the predicted gain of the candidate mapping is large enough for a change, and the tuner waits until the gain has lasted long
-    /// enough. Meanwhile, no other mapping is searched for.
+    /// True if the predicted gain of the candidate mapping is large enough for a change, but the tuner waits until the gain has lasted long enough.
+    /// Meanwhile no other mapping is searched for.
     persisting: bool,
-    /// True if the last batch drawn from the source before the last change of the mapping has reached the sink.
+    /// True if a change of the mapping is complete: the last batch drawn from the source before the change has reached the sink.
     drained: bool,
-    /// True while a new mapping is current and batches that were drawn from the source before the change are in flight.
+    /// True during a change of the mapping: batches that were drawn from the source before the change are still in flight.
     draining: bool,
-    /// Seconds that the stream lost by the last change of the mapping, compared with the time per item before the change.
+    /// Seconds that the stream lost by the last change of the mapping: the excess over the time at the earlier rate.
     last_cost: f64,
     /// Times of the stages and speeds of the ranks at the last evaluation of the mapping; empty if they are unknown.
     inputs: Inputs,
@@ -126,7 +124,6 @@ impl Controller {
         }))
     }
 
-    /// Returns true if it is time to compare the current mapping with others.
     pub(crate) fn is_due(&self, s: Progress) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
@@ -141,8 +138,6 @@ impl Controller {
         PROMISING * self.tuner.options().threshold
     }
 
-    /// Returns true if another search for a mapping may start at time `now`; `current_time` is the predicted time per item of the current
-    /// mapping in seconds.
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let has_changed = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
@@ -151,8 +146,8 @@ impl Controller {
 
     /// Searches for a mapping, starting from the present one and `known`, a better mapping that was found before.
     ///
-    /// A quick search comes first. If it finds a promising gain, a thorough search follows, unless the last thorough one is too recent and the
-    /// present mapping has not become worse since then.
+    /// A quick search comes first. If it finds a promising gain, a thorough search follows, unless the last thorough search is too recent and the
+    /// current mapping has not become worse since then.
     fn search(
         &mut self,
         model: &Model,
@@ -214,7 +209,7 @@ impl Controller {
             // The cost of the next change of the mapping is at least the time of `FIRST_COST_ITEMS` items, because the measured loss is zero if the
             // last change sped the stream up at once.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            // Items that are in flight during a change of the mapping still take the time of the old mapping.
+            // Items that are in flight when the mapping changes still take the time per item of the old mapping.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
             let cost = performance_model.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
@@ -232,7 +227,7 @@ impl Controller {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        // Searches continue while the tuner waits whether a small predicted gain lasts: a search may find a better mapping.
+        // The tuner waits until a small predicted gain has lasted for some time. Searches continue meanwhile, because one may find a better mapping.
         self.persisting = matches!(decision.action, Action::Keep(Reason::NotPersistent { .. }))
             && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
@@ -241,12 +236,10 @@ impl Controller {
         Ok(Some(decision))
     }
 
-    /// Registers that a new mapping has taken effect.
     pub(crate) fn changed(&mut self) {
         self.draining = true;
     }
 
-    /// Registers an update of the measured cost of the last change of the mapping.
     pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
@@ -256,8 +249,8 @@ impl Controller {
         }
     }
 
-    /// Registers that the last batch drawn before the change of the mapping has reached the sink. Compared with the time per item before
-    /// the change, the stream has lost `loss` seconds.
+    /// Records that the last batch drawn before the change of the mapping has reached the sink. Compared with the time per item before the change,
+    /// the stream has lost `loss` seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;
@@ -272,7 +265,6 @@ impl Controller {
         self.once && self.drained
     }
 
-    /// Returns the times of the stages and the speeds of the ranks on which the last decision about the mapping depended.
     pub(crate) fn inputs(&self) -> &Inputs {
         &self.inputs
     }
@@ -284,7 +276,6 @@ impl Controller {
     }
 }
 
-/// Converts a decision about the mapping to an event for the event log. `text` formats a mapping.
 pub(crate) fn event(
     decision: &Decision<Mapping>,
     inputs: &Inputs,

@@ -1,4 +1,4 @@
-//! Tests of the controller, which decides about changes of the mapping, on streams in which the speeds of ranks and stages change.
+//! Tests of the controller that decides about changes of a pipeline's mapping, on streams in which the speeds of ranks and stages change.
 
 use std::cell::Cell;
 
@@ -21,7 +21,7 @@ fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     controller_of(balance, vec![false; 2])
 }
 
-/// Returns a controller like [`subject`], for a pipeline in which `expanding` is true for stages that produce several items from one.
+/// Returns a controller like [`subject`]; `expanding` is true for each stage that produces several items from one.
 fn controller_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
@@ -57,7 +57,7 @@ fn report(
     report_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
-/// Reports that stage `stage` computes for `ms` milliseconds per item on the rank, which gets `share` of its core.
+/// Reports to the model that stage `stage` computes for `ms` milliseconds per item on the rank, which gets `share` of its core.
 fn report_share(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -72,7 +72,6 @@ fn report_share(
     performance_model.measured(rank, measurements, now).unwrap();
 }
 
-/// Reports that both stages run on rank `rank`, which has its core for itself, and take `ms` milliseconds per item.
 fn report_both(
     performance_model: &mut PerformanceModel,
     rank: usize,
@@ -111,8 +110,8 @@ fn stages_are_weighted_by_the_items_that_reach_them() {
     report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
     report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
     let after = expected(&mut performance_model, &mapping);
-    // Stage a produces four items from one and takes 1 ms for each of its input and output items, so 5 ms per item of the source. Stage b takes 2 ms
-    // for each of the four items, so 8 ms per item of the source.
+    // Stage a produces four items from one source item. It takes 1 ms for each input and output item, hence 5 ms per source item. Stage b takes 2 ms
+    // for each of the four items, hence 8 ms per source item.
     assert_near(after, [5.0, 5.0, 8.0, 8.0]);
     let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
     assert_eq!(model.bytes(), [8.0, 80.0, 4.0], "for an item of the source");
@@ -130,13 +129,13 @@ fn external_load_slows_a_rank_and_phase_change_a_stage() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // From here on, rank 1 gets half of its core: stage b needs 8 ms per item there, in which it computes for 4 ms.
+    // Now rank 1 gets half of its core: stage b needs 8 ms per item there, in which it computes for 4 ms.
     report_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
-    // From here on, rank 1 has its whole core again, but the items have become harder: stage b computes for 8 ms per item.
+    // Now rank 1 has its whole core again, but the items need more work: stage b computes for 8 ms per item.
     report_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
-    // From here on, rank 1 gets half of its core, and stage b computes for 6 ms per item, which takes 12 ms.
+    // Now rank 1 gets half of its core, and stage b computes for 6 ms per item, which takes 12 ms.
     report_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
@@ -147,7 +146,7 @@ fn old_measurements_of_a_moved_stage_are_discarded() {
     report(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     report(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
     assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
-    // Stage b has moved from rank 1 to rank 0, and its items have become harder since. The time that rank 1 measured for easier items must not make
+    // Stage b has moved from rank 1 to rank 0, and its items need more work since then. The time that rank 1 measured for easier items must not make
     // rank 1 look faster than rank 0.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
     report_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
@@ -167,8 +166,8 @@ fn measured_speed_of_an_idle_rank_expires() {
     assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
-/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds per item on rank 1. Returns the time of the first remap and the
-/// new mapping.
+/// Simulates six seconds of a stream in which stage b takes `ms(second)` milliseconds per item on rank 1. Returns the time of the first change of the
+/// mapping, and the new mapping.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut items = 0;
@@ -204,7 +203,7 @@ fn slowed_rank_gets_less_work_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
-/// Returns the first three decisions of the controller for a stream whose two stages begin on rank 1, while rank 0 is `times` times as fast.
+/// Returns the first three decisions of the controller for a stream whose two stages run on rank 1 at first, while rank 0 is `times` times as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
@@ -240,7 +239,7 @@ fn bad_initial_mapping_is_replaced_at_second_evaluation() {
 }
 
 /// Simulates a controller whose search for a mapping takes 0.1 s. Stage b takes `ms` milliseconds per item on rank 1 in the first second of the
-/// stream and 12 ms after it. Returns the time of the first remap and the number of evaluations until then.
+/// stream and 12 ms after it. Returns the time of the first change of the mapping and the number of evaluations until then.
 fn slow_evaluations(ms: f64) -> (f64, usize) {
     let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
@@ -387,11 +386,11 @@ fn expected_cost_follows_the_last_change_and_items_in_flight() {
             .unwrap()
             .is_none()
     );
-    // Before a remap has been measured, its assumed cost is the time of eight items (8 × 12 ms), plus 4 ms for each of the ten items in flight, which
-    // take 12 ms with the old mapping instead of 8 ms.
+    // Before a change of the mapping has been measured, its assumed cost is the time of eight items (8 × 12 ms), plus 4 ms for each of the ten items
+    // in flight, which take 12 ms with the old mapping instead of 8 ms.
     let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
-    // The first remap makes the stream faster at once, so its measured loss is negative.
+    // The first change of the mapping makes the stream faster at once, so its measured loss of time is negative.
     controller.changed();
     controller.cost_known(progress(2), CostUpdate::Drained { loss: -0.5 });
     controller.cost_known(progress(2), CostUpdate::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
@@ -409,7 +408,8 @@ fn balance_once_reports_the_outcome_after_its_change() {
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
-        // Rank 1 is slow until the first remap, then rank 0: the controller would remap again, but `Balance::Once` permits only one remap.
+        // Rank 1 is slow until the first change of the mapping, then rank 0: the controller would change it again, but `Balance::Once` permits only
+        // one change.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
         report(&mut performance_model, 0, 0, a, items, now);

@@ -1,6 +1,6 @@
-//! Speeds that ranks can expect on shared cores, derived from the shares of their cores that they measured.
+//! Expected speeds of ranks that share cores, derived from the fractions of their cores that the ranks have measured.
 //!
-//! The speed of a rank that shares its core with no other rank is its speed on an idle core times the share that it measured; other programs take the
+//! If a rank shares its core with no other rank, its expected speed is its speed on an idle core times the measured fraction; other programs take the
 //! rest. Ranks that share cores also compete with each other, but only while they are active. The model therefore estimates, for each group of ranks
 //! that share cores, how many threads of other programs compete with them. Against n such threads on one core, a single rank gets 1/(1 + n) of the
 //! core, and k ranks that compute at the same time get k/(k + n) together. The planner gets the speed of a single active rank, and a number of cores
@@ -19,13 +19,13 @@ const HALF_LIFE: f64 = 0.3;
 /// Minimum sum of the activities (fractions of time in which a rank was ready to compute) of the ranks that share cores. Below it, the load by other
 /// programs on these cores is not estimated again.
 const LEAST_ACTIVITY: f64 = 0.05;
-/// If stages compute for more than this fraction of their time, they are assumed never to wait, for a disk or a server for example.
+/// If stages compute for more than this fraction of their time, the model assumes that they never wait, for example for a disk or a server.
 const COMPUTING: f64 = 0.9;
 /// Lower limit for the fraction of time in which stages compute. The number of cores in the planner's input is divided by this fraction, which must
 /// not be near zero.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// Last report of one rank: which part of its core it gets, and how much of its time it needs the core.
+/// Last report of one rank: the fraction of its core that it gets, and the fraction of its time in which it needs the core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
@@ -37,12 +37,11 @@ struct Reported {
     computed: (f64, f64),
 }
 
-/// Estimates how the ranks share cores with each other and with other programs; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
     reported: Vec<Reported>,
-    /// By group of ranks that share cores: last estimate of the number of threads of other programs that compete with the ranks.
+    /// For each group of ranks that share cores: last estimate of the number of threads of other programs that compete with the ranks.
     loads: Vec<f64>,
 }
 
@@ -56,8 +55,8 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the fractions of their cores (`shares`) that ranks measured in the probe (measurement of speeds and links) at the start, in which
-    /// all ranks compute at the same time.
+    /// Adopts the fractions of their cores (`shares`) that ranks measured at the start in the probe (measurement of speeds and links), in which all
+    /// ranks compute at the same time.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
         for (reported, &share) in self.reported.iter_mut().zip(shares) {
             reported.share = share;
@@ -68,10 +67,9 @@ impl CoreSharing {
         }
     }
 
-    /// Registers the measurements that rank `rank` reported at time `now`: the use of its core, and the computing time of its stages.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
-        // Checks the fraction of its core that the rank has reported, because a received message may contain any value.
+        // The reported fraction is checked, because a received message may contain any value.
         if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
             reported.share = share;
         }
@@ -92,14 +90,14 @@ impl CoreSharing {
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let reporting = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
-            // Counts ranks without stages as inactive, even if they reported activity when they last ran stages.
+            // A rank without stages counts as inactive, although it reported activity when it last ran stages.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 reporting().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // If no rank of a group with shared cores runs stages, each rank measured its fraction of the core while the others were idle.
+                // If no rank of a group runs stages, each rank measured its fraction of the shared core while the others were idle.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }
@@ -131,8 +129,7 @@ fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }
 
-/// Returns the fraction of the time of stage calls in which the stages computed. In the rest of the time, they waited for a disk or a server, for
-/// example.
+/// Returns the fraction of the run time of stages in which they computed. In the rest of the time they waited, for example for a disk or a server.
 fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
     let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
     let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);
@@ -143,15 +140,12 @@ fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns a model in which ranks 0 and 1 share a core and rank 2 shares no core.
     fn core_sharing() -> CoreSharing {
         let mut core_sharing = CoreSharing::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
         core_sharing.probed(&[0.5, 0.5, 1.0]);
         core_sharing
     }
 
-    /// Reports that `rank` was ready to run for the fraction `active` of the time until `seconds`, and got `share` of
-    /// its core.
     fn report(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
         let measurements =
             Measurements { share: Some(share), ready: active * seconds as f64, ..Measurements::default() };
@@ -174,7 +168,7 @@ mod tests {
         report(&mut core_sharing, 0, 1.0, 0.5, 9);
         report(&mut core_sharing, 1, 1.0, 0.5, 9);
         assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        // From here on, one process of another program runs on the core that ranks 0 and 1 share, and one on the core of rank 2.
+        // Now one process of another program runs on the core that ranks 0 and 1 share, and one on the core of rank 2.
         report(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
         report(&mut core_sharing, 2, 1.0, 0.5, 18);
@@ -190,7 +184,7 @@ mod tests {
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
         report(&mut core_sharing, 0, 1.0, 0.5, 18);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
-        // Neither rank 0 nor rank 1 has stages any more, and rank 1 has measured that it gets its whole core: the other program has ended.
+        // Now neither rank 0 nor rank 1 has stages, and rank 1 has measured that it gets its whole core: the other program has ended.
         report(&mut core_sharing, 0, 0.5, 1.0, 20);
         report(&mut core_sharing, 1, 0.0, 1.0, 20);
         assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);

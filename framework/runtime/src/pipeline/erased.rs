@@ -1,4 +1,4 @@
-//! Stages that process batches of a type that is not known at compile time ([erased](crate::wire::erased) batches).
+//! Stages that process batches whose type of items is not known at compile time ([erased](crate::wire::erased) batches).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,34 +15,33 @@ use crate::user_code;
 use crate::wire::Item;
 pub(crate) use crate::wire::erased::{Codec, Items, typed};
 
-/// Request to an expanding stage (one that makes several items from one) for the next piece of its output for a batch.
+/// Request to an expanding stage (one that makes several items from one) for the next part of its output for a batch.
 pub(crate) struct Expand<'a> {
     pub(crate) number: &'a SequenceNumber,
-    /// Input items of the batch; `None` if the stage has received them with the request for the first piece.
+    /// Input items of the batch; `None` if the stage has received them with the request for the first part of the output.
     pub(crate) items: Option<Items>,
     pub(crate) range: &'a Range,
     pub(crate) fill: Fill,
     pub(crate) clock: Clock,
 }
 
-/// Piece of the output of an expanding stage for one batch.
+/// Part of the output of an expanding stage (one that makes several items from one) for one batch.
 pub(crate) struct Expanded {
     pub(crate) items: Items,
     pub(crate) produced: ProducedCounts,
-    /// True if the stage has no further output for the batch.
     pub(crate) is_last: bool,
-    /// Number of input items that the stage started while it made this piece of its output.
+    /// Number of input items that the stage started while it made this part of its output.
     pub(crate) started: usize,
-    /// Number of input items that the stage finished without any output while it made this piece of its output.
+    /// Number of input items that the stage finished without any output while it made this part of its output.
     pub(crate) dropped: usize,
 }
 
 /// Stage that processes whole batches, whatever the type of its items.
 pub(crate) trait ErasedStage: Send {
-    /// Processes a batch, and registers in `range` which items the stage drops. An error names the item in which it occurred.
+    /// Processes a batch, and records in `range` which items the stage drops. An error names the item in which it occurred.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
-    /// Makes the next piece of the output for a batch. Called only for stages that [produce several items from
+    /// Makes the next part of the output for a batch. Called only for stages that [produce several items from
     /// one](super::stage_def::StageDef::expands).
     fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
         Err(Error::new(ErrorKind::Wire, "a stage that returns one item for each item cannot expand a batch"))
@@ -53,8 +52,8 @@ pub(crate) trait ErasedStage: Send {
         Ok(items)
     }
 
-    /// Returns the state of the stage, if the stage can continue on another rank; `None` for a stage that is a function, whose captured variables
-    /// cannot be sent.
+    /// Returns the state of the stage, so that the stage can continue on another rank; `None` for a stage that is a function, whose captured
+    /// variables cannot be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -110,8 +109,8 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counter of a loop over items. The loop owns the counter, which stores its value in a cell of the caller when it is dropped, even by a panic. A
-/// counter that the loop only borrows would be in memory at every item, which prevents vectorisation.
+/// Counter of the items that a loop has processed. The loop owns the counter, which stores its value in a cell of the caller when it is dropped, even
+/// by a panic. A counter that the loop only borrows would be written to memory at every item, which prevents vectorisation.
 struct Count<'a> {
     items: usize,
     count: &'a Cell<usize>,
@@ -130,8 +129,8 @@ impl Drop for Count<'_> {
     }
 }
 
-/// Stage with a function that returns one item for each item and cannot fail, so the loop over a batch is as tight as the function permits, and the
-/// memory of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
+/// Stage with a function that returns one item for each item and cannot fail. The loop over a batch is therefore as tight as the function permits,
+/// and the memory of the batch is reused if the types permit it. Created by [`map`](super::Pipeline::map).
 pub(crate) struct Function<F, I, O> {
     call: F,
     types: PhantomData<fn(I) -> O>,
@@ -269,7 +268,6 @@ mod tests {
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 
-    /// Stage that panics when its state is saved or restored.
     struct Stuck;
 
     impl Stage for Stuck {

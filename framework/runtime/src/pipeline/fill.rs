@@ -1,4 +1,4 @@
-//! Limits on the number of items and the time of a batch.
+//! Limits on the number of items in a batch and on the time in which the batch is filled.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// small items.
 pub(crate) const CLOCK_EVERY: usize = 256;
 
-/// Limits at which no more items are added to a batch of the source, or to a piece of a stage's output.
+/// Limits at which a batch of the source, or a part of a stage's output, is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) items: usize,

@@ -1,7 +1,7 @@
-//! Expanding stage: produces any number of items from one.
+//! Expanding stage of a pipeline: produces any number of items from one.
 //!
-//! The output for a batch leaves the stage in pieces that are about as large as batches. If the output does not fit into one piece, the next piece is
-//! made only when rank 0 permits another batch in flight, so a stage that produces a million items from one does not fill the memory.
+//! The output for a batch leaves the stage in pieces (parts) that are about as large as batches. If the output does not fit into one piece, the next
+//! piece is made only when rank 0 permits another batch in flight, so a stage that produces a million items from one does not fill the memory.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -17,11 +17,11 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
 
-/// Maximum size in bytes of the first piece of an expanding stage's output for a batch of several items: four times the maximum size of a batch of
-/// the source, so that output that is slightly larger than a batch stays in one piece.
+/// Maximum size in bytes of the first part of the output that a stage makes from a batch of several items: four times the maximum size of a batch of
+/// the source, so that output that is slightly larger than a batch need not be divided.
 const MOST_AT_FIRST: usize = 512 << 10;
-/// Maximum size in bytes of the later pieces of an expanding stage's output for a batch: the maximum size of a batch of the source. Larger pieces are
-/// not transferred faster.
+/// Maximum size in bytes of the later parts of the output that a stage makes from a batch: the maximum size of a batch of the source. Larger parts
+/// are not transferred faster.
 const MOST_BYTES: usize = 128 << 10;
 
 /// Stage with a function from an item to an iterator, both of which can fail. Created by [`flat_map`](super::Pipeline::flat_map) and
@@ -29,11 +29,11 @@ const MOST_BYTES: usize = 128 << 10;
 pub(crate) struct FlatMap<F, T, I: IntoIterator, K> {
     call: F,
     kind: PhantomData<fn() -> K>,
-    /// Batches that the stage has started and not finished.
+    /// Batches for which the stage has made some but not all of its output.
     started: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
 }
 
-/// Items of a batch that the expanding stage has not processed yet.
+/// Input items of a batch from which the stage has not made all output yet.
 struct Rest<T, I> {
     items: std::vec::IntoIter<T>,
     places: Box<dyn Iterator<Item = u32> + Send>,
@@ -41,14 +41,10 @@ struct Rest<T, I> {
     open: Option<(u32, I)>,
 }
 
-/// Kind of iterators that a user's function returns: iterators over items, or over results that contain items.
+/// Kind of iterator that a user's function returns: over items, or over results that contain items.
 pub(crate) trait Kind<X> {
     type Item: Item;
 
-    /// Moves at most `most` items from the iterator to `items`.
-    ///
-    /// # Errors
-    /// The first error of the iterator.
     fn take(
         iterator: &mut impl Iterator<Item = X>,
         most: usize,
@@ -132,15 +128,14 @@ impl<T, I: Iterator> Rest<T, I> {
         Rest { items: items.into_iter(), places, open: None }
     }
 
-    /// Returns true if it is certain that the stage makes no more items from this batch.
     fn is_finished(&self) -> bool {
         self.items.len() == 0
             && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
     }
 }
 
-/// Makes one piece of the stage's output: produces items from the rest of a batch until the piece has reached its limits or the batch is finished.
-/// Returns the first error of the user's function or of an iterator, if there is one.
+/// Makes one part of the stage's output: produces items from the rest of a batch until a limit of items, bytes or time is reached, or the batch is
+/// finished. Returns the first error of the user's function or of an iterator, if there is one.
 fn piece<F, T, I, K>(
     call: &mut F,
     rest: &mut Rest<T, I::IntoIter>,
@@ -155,10 +150,9 @@ where
     let (fill, clock) = (expand.fill, expand.clock);
     let mut items: Vec<K::Item> = Vec::new();
     let mut produced = ProducedCounts::default();
-    // Position in the batch of the last input item from which an item was made.
     let mut last: Option<u32> = None;
     let (mut started, mut dropped) = (0, 0);
-    // The time limit of a piece of output counts from its first item, because user code may take long until it produces that item.
+    // The time limit of this part of the output counts from its first item, because user code may take long until it produces that item.
     let mut start: Option<Duration> = None;
     let mut read_clock_at = 1;
     let is_last = loop {
@@ -178,8 +172,8 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // An input item counts as dropped until its first output item. An input item that was started in an earlier piece is not in
-                // the count of this piece.
+                // An input item counts as dropped until its first output item. An input item that was started in an earlier part of the output is not
+                // counted here.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);
@@ -209,8 +203,8 @@ mod tests {
     use super::*;
     use crate::comm::clock::Clock;
 
-    /// Piece of an expanding stage's output: items, number of items made from the input item at each position, true for the last piece, and numbers
-    /// of started and dropped input items.
+    /// Part of a stage's output: items, number of items made from the input item at each position, true for the last part, and numbers of started and
+    /// dropped input items.
     type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 
     fn plain<I>(mut f: impl FnMut(u64) -> I + Send) -> impl ErasedStage
@@ -220,7 +214,6 @@ mod tests {
         FlatMap::<_, _, _, Plain>::new(move |x: u64| Ok(f(x)))
     }
 
-    /// Returns the next piece of the stage's output for a batch, with at most `fill` items.
     fn next(
         stage: &mut dyn ErasedStage,
         items: Option<Vec<u64>>,

@@ -1,29 +1,26 @@
-//! Cost of a job: one call of the source, of consecutive stages, or of the sink for a batch.
+//! Times and sizes that are measured in one call of user code: of the source, of consecutive stages, or of the sink.
 
 use std::time::Duration;
 
-/// Processing times and sizes of batches in one job of user code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCost {
     /// Duration of the call of user code; an estimate if this call was not timed.
     pub(crate) took: Duration,
-    /// Time of each stage, if the stages were timed separately in this job (call of user code); otherwise empty. Only a sample of all calls is
-    /// timed in this way.
+    /// Time of each stage, if the stages were timed separately in this call of user code; otherwise empty. Only a sample of all calls is timed in
+    /// this way.
     pub(crate) stage_times: Vec<StageTime>,
-    /// Entries for the event log (stages, number of items, time) if the stages of this call of user code were not timed separately; empty without
-    /// an event log.
+    /// For the event log, if the stages of this call of user code were not timed separately: index of the stage, number of items, and time. Empty
+    /// without an event log.
     pub(crate) unsampled: Vec<(usize, usize, Duration)>,
-    /// Encoded sizes of batches that were measured in this call of user code, by edge between stages.
+    /// Encoded sizes of the batches between stages that were measured in this call of user code.
     pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 
-/// Time of one stage for one batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StageTime {
     pub(crate) stage: usize,
-    /// Number of input items of the stage; for an expanding stage, number of input items that were started.
+    /// Number of input items of the stage; for a stage that makes several items from one, number of input items that it started.
     pub(crate) items: usize,
-    /// Number of output items of the stage.
     pub(crate) produced: usize,
     pub(crate) took: Duration,
     /// Part of `took` in which the stage computed (processor time).
@@ -32,7 +29,6 @@ pub(crate) struct StageTime {
     pub(crate) lost: Duration,
 }
 
-/// Encoded size of a batch between two stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EdgeSize {
     pub(crate) edge: usize,

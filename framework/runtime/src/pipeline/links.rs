@@ -1,4 +1,4 @@
-//! Links as estimated from their traffic: every rank monitors its incoming batches, and rank 0 combines the results.
+//! Estimates of the links between ranks from their traffic: every rank measures its incoming batches, and rank 0 combines the results.
 //!
 //! A batch carries a reading of its sender's clock. The receiver measures the time until it has the batch, if it was polling: a rank that
 //! computed in the same thread meanwhile would measure its own lateness. (For the same reason, a sender that computes in the communicating
@@ -15,31 +15,28 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// Number of messages over which the throughput of a link is measured, and after which the link is reported to rank 0 again. With fewer messages,
-/// delays of single messages would distort the throughput.
+/// Number of messages over which the throughput of a link between two ranks is measured, and after which the link is reported to rank 0 again. With
+/// fewer messages, delays of single messages would distort the throughput.
 const SPAN: u64 = 64;
-/// Number of messages over a link before its first report to rank 0. Up to [`SPAN`] messages, the link is reported again whenever the number has
-/// doubled.
+/// Number of messages over a link before its first report to rank 0. Until there are [`SPAN`] messages, the link is reported again whenever the
+/// number has doubled.
 const LEAST: u64 = 8;
 /// Time after the last report of a link's traffic until the latency and bandwidth measured at the start are used again: without traffic, nothing
 /// shows that a slow link has recovered.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
-/// Monitor of the messages that one rank receives over its links from other ranks.
 #[derive(Debug)]
 pub(crate) struct LinkMonitor {
-    /// Traffic into this rank by sender.
     traffic: Vec<LinkTraffic>,
-    /// By sender: messages of the current measurement of throughput.
+    /// For each sender: messages over which the throughput is being measured.
     spans: Vec<Span>,
-    /// By sender: number of messages at the last report to rank 0.
+    /// For each sender: number of messages at the last report to rank 0.
     reported: Vec<u64>,
 }
 
-/// Consecutive messages over one link, from which the link's throughput is measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Arrival time of the last message before the measured ones.
+    /// Arrival time of the last message before the measured messages.
     since: Option<Duration>,
     bytes: u64,
     messages: u64,
@@ -51,14 +48,12 @@ pub(crate) struct Arrival {
     pub(crate) bytes: usize,
     /// Time at which the batch was sent, by the sender's clock; `None` if the batch carries no time.
     pub(crate) sent: Option<Duration>,
-    /// Time at which this rank received the batch in a poll.
     pub(crate) now: Duration,
     /// True if the rank ran user code before the poll that received the batch, which may have arrived some time earlier.
     pub(crate) computed_since_poll: bool,
 }
 
 impl LinkMonitor {
-    /// Creates the monitor of the links into this rank. `known` are these links, by sender, as measured at the start.
     pub(crate) fn new(known: &[Link]) -> Self {
         LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
@@ -94,7 +89,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Returns the links that are due for a report to rank 0: sender and traffic.
+    /// Returns the links that must be reported to rank 0 now: sender and traffic.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -108,13 +103,13 @@ impl LinkMonitor {
     }
 }
 
-/// Rank 0's table of the traffic over all links, as reported by the receiving ranks.
+/// Rank 0's table of the traffic over the links between ranks, as reported by the receivers.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     ranks: usize,
     /// Offset between the clocks of any two ranks, if it is known: zero in a simulation.
     offset: Option<f64>,
-    /// By sender and receiver: time of the last report about the link, and its traffic.
+    /// For each sender and receiver: time of the last report about the link, and its traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
@@ -124,7 +119,6 @@ impl LinkTable {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
-    /// Registers the traffic over the links into rank `to`, which rank `to` reported at time `now`.
     pub(crate) fn reported(
         &mut self,
         to: usize,
@@ -141,7 +135,6 @@ impl LinkTable {
         Ok(())
     }
 
-    /// Returns estimates of latency and bandwidth from the traffic reported until time `now`: sender, receiver, estimate.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
             let (reported, traffic) = self.links.get(&link)?;
@@ -155,8 +148,8 @@ impl LinkTable {
         self.links.keys().filter_map(estimate).collect()
     }
 
-    /// Replaces the links that were measured at the start by the estimates from traffic, where there are any at time `now`. A link between two ranks
-    /// that exchanged no messages gets the worse of their links to rank 0, as at the start.
+    /// Replaces the measurements of links made at the start by the estimates from traffic, where there are any at time `now`. A link between two
+    /// ranks that exchanged no messages gets the worse of their links to rank 0, as at the start.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {
@@ -183,7 +176,6 @@ impl LinkTable {
     }
 }
 
-/// Converts the estimate of a link to an event for the event log.
 pub(crate) fn event(from: usize, to: usize, estimate: &LinkEstimate) -> Event {
     let LinkEstimate { bandwidth, setup } = estimate;
     let by = match (bandwidth.source, setup.source) {

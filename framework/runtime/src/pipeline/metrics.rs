@@ -1,4 +1,4 @@
-//! Measurements of a rank for the decisions of rank 0: service times of the stages on the rank, sizes of items, and links into the rank.
+//! Measurements of a rank for the decisions of rank 0: service times of the rank's stages, sizes of items, and links into the rank.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::balance::probe::Speed;
 /// number of items.
 const MOST_FLOW: f64 = 65_536.0;
 
-/// Measurements of one rank since the start of the run.
+/// Measurements that one rank has made since the start of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measurements {
-    /// By stage: service time, if the stage has run on the rank.
+    /// For each stage: service time, if the stage has run on the rank.
     pub(crate) services: Vec<Option<Service>>,
-    /// By stage: recent numbers of input and output items.
+    /// For each stage: recent numbers of input and output items.
     pub(crate) flows: Vec<(f64, f64)>,
-    /// By edge between stages (the number of stages before it): total bytes and items of the batches that were sent, or whose encoded size was
+    /// For each edge between stages (the number of stages before it): total bytes and items of the batches that were sent, or whose encoded size was
     /// measured.
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Speed of the rank in operations per second with a whole core, if the rank measured it while it ran no stage.
@@ -34,7 +34,7 @@ pub(crate) struct Measurements {
     /// Processor time in seconds of the stages for which it was measured, and the time that these stages would take with a core of their
     /// own. The second value is larger if stages wait for a disk or a server, for example.
     pub(crate) computed: (f64, f64),
-    /// By sender: traffic over the link into this rank, for links that are due for a report to rank 0.
+    /// Traffic over links into this rank, by sender, for the links that must be reported to rank 0 now.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
@@ -42,35 +42,29 @@ pub(crate) struct Measurements {
 /// from one, the input and the output items, because the output of one input item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
-    /// Service time in seconds per item.
     pub(crate) seconds: Estimate,
-    /// Number of items of the stage that were timed so far.
     pub(crate) items: u64,
 }
 
-/// Collects the times and sizes measured in a rank's jobs (calls of user code), which the rank reports to rank 0.
+/// Collects the times and sizes measured in a rank's calls of user code, which the rank reports to rank 0.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
-    /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     flows: Vec<(f64, f64)>,
-    /// By edge between stages: total bytes and items of batches whose encoded size was measured.
+    /// For each edge between stages: total bytes and items of the batches whose encoded size was measured.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
     ready: f64,
     computed: (f64, f64),
-    /// Monitor of the links into this rank, if the traffic over links is monitored.
     links: Option<LinkMonitor>,
     /// Interval of reports to rank 0, and time of the next report.
     reporting: Option<(Duration, Duration)>,
-    /// True if there are measurements that have not been reported.
     is_changed: bool,
 }
 
 impl Metrics {
-    /// Creates the collector of measurements. `expanding` is true for stages that produce several items from one.
     pub(crate) fn new(expanding: Vec<bool>) -> Self {
         let stages = expanding.len();
         Metrics {
@@ -88,12 +82,10 @@ impl Metrics {
         }
     }
 
-    /// Schedules reports to rank 0 at the interval `every` from time `now` on; none if `every` is `None`.
     pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
         self.reporting = every.map(|every| (every, now + every));
     }
 
-    /// Adds the cost of a job (a call of user code) to the measurements.
     pub(crate) fn add_job(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
         for stage_time in
@@ -139,21 +131,18 @@ impl Metrics {
         self.links.is_some()
     }
 
-    /// Registers the arrival of a batch on this rank, if links are monitored.
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
         if let Some(links) = &mut self.links {
             links.arrived(arrival);
         }
     }
 
-    /// Registers a new measurement of the speed of this rank.
     pub(crate) fn probed(&mut self, probed: Speed) {
         self.speed = Some(probed.alone);
         self.share.restart(probed.took, probed.lost);
         self.is_changed = true;
     }
 
-    /// Returns true if new measurements must be reported to rank 0 now, and schedules the next report.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let Some((every, next)) = &mut self.reporting else { return false };
         if !self.is_changed || now < *next {
@@ -164,8 +153,8 @@ impl Metrics {
         true
     }
 
-    /// Returns all measurements of this rank for a report; of the links only those that are due. `sent` has the bytes and items sent over each edge
-    /// between stages.
+    /// Returns all measurements of this rank for a report; of the links only those that must be reported now. `sent` holds the bytes and items sent
+    /// over each edge between stages.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceTime, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })

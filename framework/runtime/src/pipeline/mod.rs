@@ -74,7 +74,6 @@ mod steal_time;
 mod summary;
 mod worker;
 
-/// Name of pipelines in the error message that a rank has waited too long for other ranks to start the same operation.
 const NAME: &str = "the pipeline";
 
 pub use crate::context::Context;

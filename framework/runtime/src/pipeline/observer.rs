@@ -1,5 +1,4 @@
-//! Measurements, idle times, heartbeats and event log of a rank that takes part in a pipeline. No other code of the pipeline depends on the
-//! observer's results.
+//! Measurements, idle times, heartbeats and event log of a rank that takes part in a pipeline. The protocol of the pipeline does not depend on them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Creates the observer of a rank in run number `run`. The thread that runs the stages records in `activity` what it does.
+    /// Creates the observer of a rank in run number `run`. The thread that runs the stages records its current call of user code in `activity`.
     pub(crate) fn new(
         (rank, run): (usize, u32),
         activity: Arc<Activity>,
@@ -56,14 +55,12 @@ impl Observer {
         self.events = EventLog::open(dir, place);
     }
 
-    /// Writes an event to the event log, if the log is open.
     pub(crate) fn log(&mut self, at: &Moment, event: impl FnOnce() -> Event) {
         if self.events.is_on() {
             self.events.record(at.now(), event);
         }
     }
 
-    /// Registers a batch that has arrived from rank `from`, if the latency and bandwidth of the links between ranks are monitored.
     pub(crate) fn arrived(&mut self, from: usize, message: &StreamMessage, at: &Moment) {
         if let StreamMessage::Batch(batch) = message
             && self.metrics.watches_links()
@@ -79,14 +76,13 @@ impl Observer {
         }
     }
 
-    /// Registers that the thread that runs the stages gets a job (a call of user code). A job that processes items ends the idle time of the rank.
+    /// Ends the idle time of the rank if a job (call of user code) processes items.
     pub(crate) fn begins(&mut self, job: &Job, at: &Moment) {
         if !matches!(job, Job::SetUp { .. } | Job::Measure { .. } | Job::Probe) {
             self.end_idle(at);
         }
     }
 
-    /// Registers that the rank has nothing to compute.
     pub(crate) fn on_idle(&mut self, machine: &Machine, at: &Moment) {
         if self.idle.is_none() {
             self.idle = Some((at.now(), machine.idle_reason()));
@@ -107,7 +103,6 @@ impl Observer {
         }
     }
 
-    /// Writes the events that the rank's state machine has collected to the event log.
     pub(crate) fn tick(&mut self, machine: &mut Machine, now: Duration, at: &Moment) {
         self.log_stream(machine, at);
         self.events.tick(now);
@@ -119,7 +114,6 @@ impl Observer {
         }
     }
 
-    /// Logs that this rank has created its stages for a mapping, and how long each took.
     pub(crate) fn ready(&mut self, ready: &Ready, at: &Moment) {
         for &(stage, took) in &ready.warm_up {
             let stage = self.stage_names[stage].clone();
@@ -128,7 +122,6 @@ impl Observer {
         self.log(at, || Event::Ready { epoch: ready.epoch });
     }
 
-    /// Returns the heartbeat of this rank for the other ranks.
     pub(crate) fn heartbeat_state(&self, machine: &Machine) -> HeartbeatState {
         let doing = self.activity.get();
         let text = match doing {
@@ -144,7 +137,6 @@ impl Observer {
         HeartbeatState::new(doing != Doing::Nothing, state).or_rests(self.rank > 0 && machine.is_parked())
     }
 
-    /// Returns the statistics of the rank for the summary of the run.
     pub(crate) fn finish(&mut self, machine: &mut Machine, host: &StageHost<'_>, at: &Moment) -> RankReport {
         self.end_idle(at);
         self.log_stream(machine, at);

@@ -1,4 +1,4 @@
-//! Performance model of a pipeline on rank 0: collects the measurements of all ranks and derives the input of the planner from them.
+//! Performance model of a pipeline on rank 0: collects the measurements of all ranks and derives the planner's input from them.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use crate::session::Balance;
 /// Interval at which ranks report measurements to rank 0, and minimum time between two decisions about the mapping. Rank 0 notices a change of load
 /// within a few intervals, and a report costs microseconds.
 pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
-/// Minimum number of timed items from which a service time is estimated, if a decision about the mapping is to use the estimate.
+/// Minimum number of timed items behind an estimate of a service time that may be used for a decision about the mapping.
 const ENOUGH_ITEMS: u64 = 3;
 /// Time for which the last measured speed of a rank is used after its stages have left the rank, or after an earlier run measured it. Loads of other
 /// programs last about as long.
 pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Number of mappings that a quick search evaluates. A thorough search uses the planner's default.
 const QUICK_BUDGET: usize = 8_000;
-/// Maximum weight, in timed items, of a measured service time when works of stages and speeds of ranks are fitted to the service times. More items do
-/// not make the measurement better.
+/// Maximum weight, in timed items, of a measured service time when the works of the stages and the speeds of the ranks are fitted to the service
+/// times. More items do not make the measurement better.
 const MOST_WEIGHT: f64 = 64.0;
 
 /// Speed of a rank that follows from the service times of its stages, as a fraction of the speed measured at the start.
@@ -41,7 +41,6 @@ struct Shown {
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
-    /// By stage: true if the stage produces several items from one.
     expanding: Vec<bool>,
     dispatch: Dispatch,
     balance: Balance,
@@ -51,26 +50,26 @@ pub(crate) struct PerformanceModel {
     platform: Platform,
     has_given_speeds: bool,
     core_sharing: CoreSharing,
-    /// True if a rank can measure the time that other threads take of its core. False in a simulation, in which the load of a rank makes its host
+    /// True if a rank can measure the time in which other threads have its core. False in a simulation, in which load on a rank makes its host
     /// slower.
     of_core_time: bool,
     links: LinkTable,
-    /// By rank: measurements that it reported last.
     reported: Vec<Measurements>,
-    /// By rank: speed that follows from its service times, if the rank has run stages.
+    /// For each rank that has run stages: speed that follows from their service times.
     shown: Vec<Option<Shown>>,
-    /// By stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. If a service time
-    /// changes, a load on the rank, which slows all its stages, is more likely than a change of the work of all its stages.
+    /// For each stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. The next fit
+    /// starts from it: if service times change, a load on the rank, which slows all its stages, is more likely than a change of the work of all its
+    /// stages.
     works: Vec<Option<f64>>,
-    /// By stage: true if the stage is serial and can migrate to another rank.
+    /// For each stage: true if it is serial and can migrate to another rank.
     movable: Vec<bool>,
-    /// By stage: longest observed time of a call of the stage's factory.
+    /// For each stage: longest measured time of a call of its factory.
     warm_up: Vec<Duration>,
-    /// By rank and stage: true if the stage has been created on the rank.
+    /// By rank and stage: true if the rank has created the stage.
     warm: Vec<Vec<bool>>,
 }
 
-/// Measured ranks, links and stages, as input of the planner.
+/// Input of the planner: measured ranks, links and stages.
 #[derive(Debug)]
 pub(crate) struct Model {
     platform: Platform,
@@ -126,7 +125,6 @@ impl PerformanceModel {
         })
     }
 
-    /// Returns true if the mapping may change while the stream runs.
     fn is_live(&self) -> bool {
         self.balance != Balance::Off
     }
@@ -145,21 +143,20 @@ impl PerformanceModel {
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
-    /// Returns the links whose latency and bandwidth are better estimated from the traffic up to time `now` than from the measurement at
-    /// the start: sender, receiver, estimate.
+    /// Returns the links for which there is an estimate of latency and bandwidth from the traffic up to time `now`: sender, receiver, estimate.
     pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         self.links.estimates(now)
     }
 
-    /// Registers the result of a probe of all ranks. If `are_given` is true, the speeds are not measured, and later probes of single ranks are ignored,
-    /// because given speeds may have another unit.
+    /// Adopts the result of a probe of all ranks (measurement of speeds and links). If `are_given` is true, the user has given the speeds, and later
+    /// probes of single ranks are ignored, because given speeds may have another unit.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed, are_given: bool) {
         self.core_sharing.probed(&shares);
         (self.platform, self.has_given_speeds) = (platform, are_given);
     }
 
-    /// Registers that a rank has created the stages in `warm_up`, each with the duration of the call of its factory, and that the stages in `movable`
-    /// can migrate.
+    /// Records that a rank has created the stages in `warm_up`, each with the duration of the call of its factory, and that the stages in `movable`
+    /// can migrate to another rank.
     pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
@@ -174,7 +171,6 @@ impl PerformanceModel {
         }
     }
 
-    /// Registers measurements that a rank reported at time `now`.
     pub(crate) fn measured(
         &mut self,
         rank: usize,
@@ -182,7 +178,7 @@ impl PerformanceModel {
         now: Duration,
     ) -> Result<()> {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
-        // The reported service times are cut to the stages of the pipeline, because a received message may name more stages.
+        // A received message may contain more stages than the pipeline has; their service times are dropped.
         measurements.services.truncate(self.outline.len());
         measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed.filter(|_| !self.has_given_speeds) {
@@ -222,7 +218,6 @@ impl PerformanceModel {
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Returns all measured service times: rank, stage and service time.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
         let on = |(rank, reported): (usize, &Measurements)| {
             let known = reported.services.iter().enumerate();
@@ -242,7 +237,7 @@ impl PerformanceModel {
         self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
     }
 
-    /// Returns true if every stage has been measured on one of its ranks under `mapping`, so that mappings can be evaluated.
+    /// Returns true if every stage has been measured on one of its ranks under `mapping`, so that the times of other mappings can be predicted.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
             let service = self.reported[rank].services.get(stage).copied().flatten();
@@ -251,8 +246,7 @@ impl PerformanceModel {
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
     }
 
-    /// Computes the works of stages and speeds of ranks that fit best to the measured service times on the ranks that run the stages under the
-    /// mapping `present`.
+    /// Fits works of stages and speeds of ranks to the measured service times on the ranks that run the stages under the current mapping `present`.
     ///
     /// Service times of a stage on ranks that no longer run it are left out: the data may have changed since then, and compared with new times on
     /// other ranks, the change would look like a difference between the ranks. Only the speed of a rank that ran the stage before is kept.
@@ -286,7 +280,7 @@ impl PerformanceModel {
         Ok(fit)
     }
 
-    /// Returns, by stage and with the sink last, the number of items that reach the stage for each item of the source.
+    /// Returns, for each stage and finally for the sink, the number of items that reach it per source item.
     fn items_at_stages(&self) -> Vec<f64> {
         let mut reach = vec![1.0];
         for stage in 0..self.outline.len() {
@@ -299,7 +293,7 @@ impl PerformanceModel {
         reach
     }
 
-    /// Returns the mean size in bytes of an item on `edge`, the connection between two stages.
+    /// Returns the mean size in bytes of an item on `edge` (the connection between two stages).
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
@@ -315,7 +309,6 @@ impl Model {
         self.search(PlanOptions::default().budget, starts)
     }
 
-    /// Returns the best mapping that a quick search finds.
     pub(crate) fn quick_plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(QUICK_BUDGET, starts)
     }
@@ -327,7 +320,7 @@ impl Model {
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping was found: {e}")))
     }
 
-    /// Returns the predicted production time of a mapping, in seconds per item of the source.
+    /// Returns the predicted time per source item under a mapping, in seconds.
     pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
@@ -342,14 +335,13 @@ impl Model {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
-    /// Returns, by edge between stages, the bytes that pass for each item of the source.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<f64> {
         std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
-    /// Returns the measurements on which the model depends: the seconds of each stage per item of the source on the fastest rank, and the speed of
-    /// each rank relative to the fastest one.
+    /// Returns the measurements on which the model depends: the seconds of each stage per source item on the fastest rank, and the speed of each rank
+    /// relative to the fastest one.
     pub(crate) fn inputs(&self) -> Inputs {
         let speeds = self.platform.speeds();
         let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
@@ -359,7 +351,6 @@ impl Model {
         }
     }
 
-    /// Describes the times of the stages and the speeds of the ranks, for the log.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
         let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));

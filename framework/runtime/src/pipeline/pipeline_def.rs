@@ -17,8 +17,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) source_name: String,
     pub(crate) source: Box<dyn ErasedSource + 'p>,
     pub(crate) stages: Vec<StageDef<'p>>,
-    /// Codecs (for encoding and decoding) of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage
-    /// n - 1.
+    /// Encodings of the items between the stages: `codecs[0]` for the items of the source, `codecs[n]` for those of stage n - 1.
     pub(crate) codecs: Vec<Arc<dyn Codec>>,
     pub(crate) ordered: bool,
     pub(crate) mapping: MappingChoice,
@@ -26,7 +25,7 @@ pub(crate) struct PipelineDef<'p> {
     pub(crate) dispatch: Dispatch,
     pub(crate) options: Options,
     pub(crate) snapshots: Option<Checkpoint>,
-    /// Name of an option for stages that was set before any stage was added, which makes the run fail.
+    /// Name of an option for stages that the program has set before it added a stage, which makes the run fail.
     pub(crate) misuse: Option<&'static str>,
 }
 
@@ -52,7 +51,7 @@ impl PipelineDef<'_> {
         self.options.name.as_ref().unwrap_or(&self.source_name)
     }
 
-    /// Returns the settings of the run with the options of this pipeline.
+    /// Returns the settings of the session with this pipeline's options in place of the session's.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a value that cannot be used, and for an option for stages that was set before any stage was added.

@@ -1,14 +1,15 @@
-//! Numbers of items that expanding stages have made from each source item of a batch. Most expanding stages make the same number of items from each
-//! item. The numbers are therefore stored in runs of source items with equal numbers, and a batch of thousands of items has one run or a few.
+//! Numbers of items that expanding stages (those that make several items from one) have made from each source item of a batch. Most such stages make
+//! the same number of items from each item. The numbers are therefore run-length encoded: a batch of thousands of items has one or a few runs of
+//! source items with equal numbers.
 
 /// Consecutive source items of a batch from which equal numbers of items were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Position in the batch of the first source item of this run (consecutive source items with equal counts).
+    /// Position in the batch of the first of these consecutive source items.
     pub(crate) place: u32,
-    /// Number of source items in the run (consecutive source items with equal counts), at least 1.
+    /// Number of consecutive source items with equal counts, at least 1.
     pub(crate) places: u32,
-    /// Number of items made from each source item of this run (consecutive source items with equal counts).
+    /// Number of items made from each of these consecutive source items.
     pub(crate) items: u32,
 }
 
@@ -25,7 +26,6 @@ pub(crate) struct ProducedCounts {
 }
 
 impl ProducedCounts {
-    /// Creates the counts from the runs (consecutive source items with equal counts) in a received message.
     pub(crate) fn of_runs(runs: impl Iterator<Item = Run>) -> Self {
         ProducedCounts { runs: runs.collect() }
     }
@@ -44,7 +44,7 @@ impl ProducedCounts {
         }
     }
 
-    /// Adds `items` items to the count of the last source item, by removing that source item from its run and adding it again.
+    /// Adds `items` items to the count of the last source item: removes that source item from its run and adds it again.
     fn add_to_last(&mut self, place: u32, items: u32) {
         let Some(last) = self.runs.last_mut() else { return };
         let more = last.items + items;
@@ -55,19 +55,17 @@ impl ProducedCounts {
         self.add(place, more);
     }
 
-    /// Returns true if the positions ascend and none exceeds `count`, the number of source items in the batch. Items emitted at the end of the stream
-    /// have position `count`.
+    /// Returns true if the positions of the source items ascend and none exceeds `count`, the number of source items in the batch. Items emitted at
+    /// the end of the stream have position `count`.
     pub(crate) fn is_in_order(&self, count: u32) -> bool {
         self.runs.is_sorted_by(|a, b| a.end() <= u64::from(b.place))
             && self.runs.last().is_none_or(|last| last.end() <= u64::from(count) + 1)
     }
 
-    /// Returns the total number of produced items.
     pub(crate) fn items(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize * run.items as usize).sum()
     }
 
-    /// Returns the number of source items from which items were produced.
     pub(crate) fn sources(&self) -> usize {
         self.runs.iter().map(|run| run.places as usize).sum()
     }
@@ -77,7 +75,6 @@ impl ProducedCounts {
         self.runs.iter().flat_map(|run| (0..run.places).map(|n| (run.place + n, run.items)))
     }
 
-    /// Returns, for each produced item, the position of the source item from which it was made.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }

@@ -1,14 +1,12 @@
-//! Consecutive items of the source from which the items of one batch were made.
+//! Consecutive source items from which the items of one batch were made.
 
 use super::produced_counts::ProducedCounts;
 use crate::error::Error;
 
-/// Consecutive items of the source from which the items of a batch were made, and those of them that stages have dropped.
+/// Consecutive source items from which the items of a batch were made, and those of them that stages have dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// Number of the first source item, counted from the start of the stream.
     pub(crate) first: u64,
-    /// Number of items that the source put into the batch.
     pub(crate) count: u32,
     /// Positions in the batch, from 0 and ascending, of the source items that stages have dropped.
     pub(crate) dropped: Vec<u32>,
@@ -18,12 +16,10 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Creates the range of `count` items from number `first` on, as drawn from the source.
     pub(crate) fn new(first: u64, count: u32) -> Self {
         Range { first, count, ..Range::default() }
     }
 
-    /// Returns the number of items in the batch.
     pub(crate) fn live(&self) -> usize {
         match &self.produced {
             Some(produced) => produced.items(),
@@ -31,7 +27,7 @@ impl Range {
         }
     }
 
-    /// Returns, for each item in the batch, the position in the batch of the source item from which it was made, in order.
+    /// Returns, for each item of the batch in order, the position in the batch of the source item from which it was made.
     pub(crate) fn places(&self) -> impl Iterator<Item = u32> {
         let mut removed = self.dropped.iter().copied().peekable();
         let count = if self.produced.is_some() { 0 } else { self.count };
@@ -44,7 +40,7 @@ impl Range {
         self.dropped.is_empty() && self.produced.is_none()
     }
 
-    /// Registers that stages have dropped the items at the ascending positions `removed` of the batch.
+    /// Records that stages have dropped the items at the ascending positions `removed` of the batch.
     pub(super) fn remove_places(&mut self, mut removed: Vec<u32>) {
         match &mut self.produced {
             Some(produced) => produced.remove_places(removed),

@@ -1,9 +1,9 @@
-//! Cost of a change of mapping, in seconds that the stream lost, computed from the times at which items reached the sink.
+//! Cost of a change of a pipeline's mapping, in seconds that the stream lost, computed from the times at which items reached the sink.
 //!
-//! A change of mapping disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time
-//! that the items arriving meanwhile would have taken undisturbed is no loss: until the change takes effect, at the pace before it (seconds per
-//! item); from then on, at the better of the paces before and after. (With the pace before alone, the disturbance would not show whenever the change
-//! makes the stream faster.) The cost of a change is therefore
+//! A change of the mapping disturbs the stream from the moment when it is ordered until the last batch drawn before it has reached the sink. The time
+//! that the items arriving meanwhile would have taken undisturbed is no loss. Until the change takes effect, this time follows from the pace before
+//! the change (seconds per item); from then on, from the better of the paces before and after. (With the pace before alone, the disturbance would not
+//! show whenever the change makes the stream faster.) The cost of a change is therefore
 //!
 //! > (T1 − n1 · before) + (T2 − n2 · min(before, after)),
 //!
@@ -21,7 +21,7 @@ const WINDOWS: u64 = 4;
 /// distort the pace.
 const LEAST_ITEMS: u64 = 32;
 
-/// Cost of a change of mapping.
+/// Cost of a change of a pipeline's mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
@@ -30,17 +30,17 @@ pub(crate) struct Cost {
     pub(crate) windows: Option<f64>,
 }
 
-/// Step in the measurement of the seconds that the stream lost by the last change of mapping.
+/// Result of measuring the seconds that the stream lost by the last change of the mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
     /// The last batch drawn from the source before the change of mapping has reached the sink. Compared with the pace before the change, the stream
     /// has lost `loss` seconds; the loss is negative if the stream is faster already.
     Drained { loss: f64 },
-    /// The pace (seconds per item) after the change of mapping has been measured, so the cost of the change is known.
+    /// The seconds per item after the change of the mapping have been measured, so the cost of the change is known.
     Settled(Cost),
 }
 
-/// Point in time, and the number of items that had arrived at the sink by then.
+/// Point in time with the number of items that had reached the sink by then.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,
@@ -77,16 +77,16 @@ impl Point {
 enum Phase {
     /// No change of mapping is in progress.
     Unchanged,
-    /// A change of mapping was ordered and has not taken effect.
+    /// Rank 0 has ordered a change of the mapping, which has not taken effect.
     Preparing { ordered: Point, before: Option<f64> },
-    /// The change of mapping has taken effect, and batches that were drawn from the source before it are in flight.
+    /// The change of the mapping has taken effect, but batches that were drawn from the source before it are in flight.
     Draining { ordered: Point, activated: Point, before: Option<f64>, first_batch: u64, window: u64 },
     /// All batches drawn from the source before the change of mapping have reached the sink, and the pace (seconds per item) after the change is
     /// being measured.
     Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
-/// Measurements from which the cost of a change of mapping follows, if the pace (seconds per item) before the change is known.
+/// Measurements from which the cost of a change of the mapping follows, if the pace (seconds per item) before the change is known.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     before: f64,
@@ -105,12 +105,12 @@ impl Account {
     }
 }
 
-/// Meter of the cost of changes of mapping; see the module documentation.
+/// Meter of the cost of changes of the mapping; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct RemapCostMeter {
     phase: Phase,
     /// Two points of the stream under the current mapping, from which its pace (seconds per item) is measured. If a measurement covers n items, the
-    /// newer point is at most about n items old, the older one at most 2n.
+    /// newer point is at most about n items old, and the older point at most 2n.
     points: Option<(Point, Point)>,
 }
 
@@ -130,7 +130,7 @@ impl RemapCostMeter {
         }
     }
 
-    /// Updates the meter with the progress of the stream. Returns the loss or cost of the last change of mapping, if it has just become known.
+    /// Updates the meter with the progress of the stream. Returns the loss or cost of the last change of the mapping, if it has just become known.
     pub(crate) fn see(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         match self.phase {
@@ -159,12 +159,12 @@ impl RemapCostMeter {
         }
     }
 
-    /// Registers that rank 0 has ordered another mapping. The pace after the previous change of mapping is computed from the items that have arrived
-    /// by now, or stays unknown.
+    /// Records that rank 0 has ordered another mapping. The pace after the previous change of the mapping is computed from the items that have
+    /// arrived by now, or stays unknown.
     pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
         let now = Point::of(s);
         let update = self.end(s);
-        // While batches drawn before the previous change of mapping are in flight, the pace belongs to no single mapping, so the pace before this
+        // While batches drawn before the previous change of the mapping are in flight, the pace belongs to no single mapping, so the pace before this
         // change stays unknown.
         let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
         let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
@@ -172,7 +172,6 @@ impl RemapCostMeter {
         update
     }
 
-    /// Registers that the new mapping has taken effect.
     pub(crate) fn activated(&mut self, s: Progress) {
         self.points = None;
         self.phase = match self.phase {
@@ -187,8 +186,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Registers the end of the stream. The cost of the last change of mapping is now computed, even if fewer items than usual have arrived
-    /// since: for the pace after the change, as many items suffice as were in flight.
+    /// Computes the cost of the last change of the mapping at the end of the stream, even if fewer items than usual have arrived since: for the pace
+    /// after the change, as many items suffice as were in flight.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
@@ -196,8 +195,8 @@ impl RemapCostMeter {
         }
     }
 
-    /// Computes the cost of the last change of mapping, if at least `least` items have reached the sink since the last batch of the old
-    /// mapping reached it.
+    /// Computes the cost of the last change of the mapping, if at least `least` items have reached the sink since the last batch of the old mapping
+    /// reached it.
     fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
         let Phase::Measuring { drained, account, window } = self.phase else { return None };
         let after = drained.pace_to(now, least)?;

@@ -1,10 +1,10 @@
-//! Tests of the measured cost of remaps (changes of the mapping), in streams with synthetic arrival times at the sink.
+//! Tests of the measured cost of changes of a pipeline's mapping, in streams with synthetic arrival times at the sink.
 
 use super::*;
 
 const WINDOW: u64 = 10;
 
-/// Stream of batches of one item, with a constant number of batches in flight.
+/// Simulated stream of batches of one item, with a constant number of batches in flight.
 struct Stream {
     metrics: RemapCostMeter,
     ms: f64,
@@ -23,7 +23,6 @@ impl Stream {
         Progress { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
     }
 
-    /// Simulates that `items` items reach the sink, one every `ms` milliseconds.
     fn flow(&mut self, items: u64, ms: f64) -> &mut Self {
         for _ in 0..items {
             self.ms += ms;
@@ -55,7 +54,7 @@ impl Stream {
         self
     }
 
-    /// Returns the measured costs of the remaps, in milliseconds and as a multiple of the time that the items in flight take.
+    /// Returns the measured costs of the changes of the mapping, in milliseconds and as a multiple of the time that the items in flight take.
     fn costs(&self) -> Vec<(f64, f64)> {
         let cost = |update: &CostUpdate| match update {
             CostUpdate::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
@@ -64,7 +63,7 @@ impl Stream {
         self.update.iter().filter_map(cost).collect()
     }
 
-    /// Returns, for each remap, the milliseconds that the stream lost until the last batch drawn before the remap reached the sink.
+    /// Returns, for each change of the mapping, the milliseconds that the stream lost until the last batch drawn before the change reached the sink.
     fn losses(&self) -> Vec<f64> {
         let loss = |update: &CostUpdate| match update {
             CostUpdate::Drained { loss } => Some(1e3 * loss),
@@ -106,7 +105,7 @@ fn stall_costs_its_duration_despite_a_faster_pace() {
 fn cost_includes_the_gain_missed_before_landing() {
     let mut stream = Stream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
-    // While the ranks prepare the remap, 50 items reach the sink at the usual pace; this time is not part of the cost.
+    // While the ranks prepare the change of the mapping, 50 items reach the sink at the usual pace; this time is not part of the cost.
     assert_costs(&stream, &[(20.0, 2.0)]);
 }
 
@@ -134,11 +133,11 @@ fn previous_pace_covers_only_the_last_items() {
 #[test]
 fn cost_of_overlapping_remaps_is_unknown() {
     let mut stream = Stream::new();
-    // Rank 0 orders the second remap while batches drawn before the first remap are in flight.
+    // Rank 0 orders the second change of the mapping while batches drawn before the first change are in flight.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
     assert_costs(&stream, &[]);
     assert_eq!(stream.losses(), [0.0], "one draining, of the second");
-    // The third remap does not overlap with the first two, so its cost is known.
+    // The third change of the mapping does not overlap with the first two, so its cost is known.
     stream.order().switch().stall(4.0).flow(80, 1.0);
     assert_costs(&stream, &[(4.0, 0.4)]);
 }

@@ -1,4 +1,4 @@
-//! Changes of the mapping in a run: those that the program requested before the run, and a record of each change.
+//! Changes of the mapping in a run of a pipeline: those that the program requested before the run, and a record of each change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,22 +56,18 @@ impl Remap {
         }
     }
 
-    /// Returns the record of the first mapping of a run.
     pub(crate) fn first() -> Self {
         Remap::because("the stream began with it".into(), None)
     }
 
-    /// Returns the record of the mapping that the planner computed after the calibration.
     pub(crate) fn planned(predicted: f64) -> Self {
         Remap::because("planned from the calibration".into(), Some(predicted))
     }
 
-    /// Returns the record of a mapping that the program requested before the run, to take effect after `after` items.
     pub(crate) fn scripted(after: u64) -> Self {
         Remap::because(format!("requested after {after} items"), None)
     }
 
-    /// Returns the record of a mapping that the controller chose during the run.
     pub(crate) fn decided(reason: String, predicted: Option<f64>) -> Self {
         Remap::because(reason, predicted)
     }
@@ -86,7 +82,6 @@ impl Remap {
 pub(crate) struct Script(VecDeque<(u64, Mapping)>);
 
 impl Script {
-    /// Checks the mappings that the program requested before the run, and sorts them by number of items.
     pub(crate) fn resolve(
         requested: Vec<(u64, MappingChoice)>,
         stages: &[StageDef<'_>],
@@ -108,7 +103,6 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// Removes and returns the next requested mapping, if it is due when `items` items have reached the sink.
     pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
         self.0.front().filter(|(after, _)| *after <= items)?;
         self.0.pop_front().map(|(_, mapping)| mapping)

@@ -67,12 +67,12 @@ pub(crate) struct Root<'c, 'p> {
     change: Option<Change>,
     remaps: Vec<Remap>,
     is_calibrating: bool,
-    /// Time at the end of the calibration run, which measures the stages before the mapping is planned, and number of items drawn by then.
+    /// Time at the end of the calibration, in which rank 0 runs all stages to measure them before the mapping is planned, and number of items drawn
+    /// by then.
     calibrated: Option<(Duration, u64)>,
     predicted: Option<f64>,
     /// Time of the next check whether a change of the mapping is due, while the stream runs.
     next_replan: Duration,
-    /// Time when the stream ended.
     ended: Duration,
     snapshots: Option<Snapshots>,
     /// True if the stream must end with the next snapshot that is due, because the job was asked to stop.
@@ -83,18 +83,16 @@ pub(crate) struct Root<'c, 'p> {
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
-/// State of the call of the sink's `finish`, which follows the last item.
+/// State of the call of the sink's `finish`, which is the last call of user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SinkEnd {
     /// The sink's `finish` must be called when all items have reached the sink.
     Open,
     Finishing,
-    /// The sink's `finish` has been called, or is not needed.
     Finished,
 }
 
 impl<'c, 'p> Root<'c, 'p> {
-    /// Creates the protocol of rank 0 for a run that starts at the present time.
     pub(crate) fn new(
         (machine, observer): (Machine, Observer),
         run_spec: RunSpec<'c>,
@@ -104,7 +102,7 @@ impl<'c, 'p> Root<'c, 'p> {
         let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = match config.balance {
-            // Turns changes of the mapping off for a pipeline without stages.
+            // The mapping of a pipeline without stages cannot change.
             _ if run_spec.expanding.is_empty() => Balance::Off,
             Some(balance) => balance,
             None if planned => Balance::Live,
@@ -149,7 +147,7 @@ impl<'c, 'p> Root<'c, 'p> {
         })
     }
 
-    /// Starts a probe, in which the ranks measure their speeds and links, unless there are recent measurements.
+    /// Starts a probe, in which the ranks measure their speeds and links, unless recent measurements can be used.
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.clone();
         if let Some((when, probed)) = last
@@ -157,7 +155,7 @@ impl<'c, 'p> Root<'c, 'p> {
         {
             return self.probed(probed, at, out);
         }
-        // If speeds and bandwidths are given, nothing has to be measured.
+        // The user has given the speeds and bandwidths, so nothing has to be measured.
         if let Some(given) = self.config.platform.as_ref().filter(|given| given.is_complete()) {
             return self.probed(Probed::given(given, FASTEST)?, at, out);
         }
@@ -170,7 +168,7 @@ impl<'c, 'p> Root<'c, 'p> {
     }
 
     /// Handles the answer of a rank (which may be rank 0) to the probe: the measured speed, or, if `speed` is `None`, the echo of a message that
-    /// measures the link.
+    /// measures the link to the rank.
     fn on_answer(
         &mut self,
         from: usize,
@@ -200,7 +198,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Starts the stream, because the speeds and links of the ranks are known.
+    /// Starts the stream when the speeds and links of the ranks are known.
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
@@ -217,7 +215,6 @@ impl<'c, 'p> Root<'c, 'p> {
         self.machine.source().map_or(0, |s| s.items_drawn())
     }
 
-    /// Handles a report of another rank: of measurements, of stages that are ready, or of the end of the run.
     fn on_report(&mut self, from: usize, report: Report, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match (report, &mut self.phase) {
             (Report::Speed(speed), _) => self.on_answer(from, Some(speed), at, out),
@@ -242,16 +239,16 @@ impl<'c, 'p> Root<'c, 'p> {
         Some(Progress { now, elapsed, items, drawn, left, batches: source.window.batches() })
     }
 
-    /// Returns true if the source has ended and everything drawn from it has reached the sink.
+    /// Returns true if the source has ended, all output made from its items has reached the sink, and no snapshot is being written.
     fn is_finished(&self) -> bool {
-        // While no mapping is in effect, the source is not read and cannot be finished.
+        // Before the first mapping, the source is not read and cannot be finished.
         let snapshots = self.snapshots.as_ref();
         self.machine.epoch() > 0
             && self.machine.source().is_none_or(|s| s.is_finished())
             && !snapshots.is_some_and(Snapshots::is_writing)
     }
 
-    /// Sends the marker of a snapshot (an empty batch) into the stream if a snapshot is due, and completes a snapshot whose files have been
+    /// Sends the marker of a snapshot (a batch without items) into the stream if a snapshot is due, and completes a snapshot whose files have been
     /// written.
     fn advance_snapshots(&mut self, now: Duration, at: &Moment) -> Result<()> {
         let (Some(snapshots), Some(source)) = (&mut self.snapshots, self.machine.source_mut()) else {
@@ -277,7 +274,7 @@ impl<'c, 'p> Root<'c, 'p> {
         snapshots.write(committed, source.marker_arrived(), at.now())
     }
 
-    /// Calls the sink's `finish` if that is needed. Returns true if the sink is finished.
+    /// Calls the sink's `finish` if it is needed and has not been called. Returns true if the sink is finished.
     fn finish_sink(&mut self) -> bool {
         let is_cut = self.machine.source().is_some_and(Source::is_cut);
         match self.sink {
@@ -291,7 +288,7 @@ impl<'c, 'p> Root<'c, 'p> {
         }
     }
 
-    /// Sends the other ranks the directive that the stream has ended, and begins to collect their last reports.
+    /// Directs the other ranks to end the run, because the stream has ended, and begins to collect their last reports.
     fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(progress) = self.progress_at(at) {
             let update = self.cost.end(progress);
@@ -316,7 +313,6 @@ impl<'c, 'p> Root<'c, 'p> {
         Ok(())
     }
 
-    /// Returns the summary of the pipeline's run.
     pub(crate) fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
         let items = self.drawn();
         let delivered = self.machine.source().map_or(0, |source| source.items_delivered());

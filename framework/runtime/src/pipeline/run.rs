@@ -183,7 +183,7 @@ impl<'p> PipelineDef<'p> {
         kinds.extend(names.iter().cloned());
         kinds.push(sink.name.clone());
         let expanding: Vec<bool> = self.stages.iter().map(|stage| stage.expands).collect();
-        // Given speeds are those of ranks while all ranks compute, and include the sharing of cores.
+        // Speeds given by the user are those of ranks while all ranks compute, so they already include the sharing of cores.
         let sharing = if config.speeds().is_some() { &Vec::new() } else { sharing };
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, sharing, probed)?) } else { None };
         let commits = sink.sink.durability() == Durability::Committed;
@@ -236,8 +236,8 @@ impl<'p> PipelineDef<'p> {
         .and_then(|summary| endpoint.check_run_stopped().map(|()| summary))
     }
 
-    /// Returns the description of the run that must be equal on all ranks. It omits the mapping and the kind of dispatch, because rank 0 sends them
-    /// to the other ranks.
+    /// Returns the description of the run, by which ranks check that they run the same pipeline. It omits the mapping and the kind of dispatch,
+    /// because rank 0 sends them to the other ranks.
     fn announcement(&self, sink: &str, method: &str) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

@@ -18,7 +18,7 @@ use crate::session::{BatchMode, Config, Probed};
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
-    /// By stage: true if the stage produces several items from one.
+    /// For each stage: true if it produces several items from one.
     pub(crate) expanding: Vec<bool>,
     /// True if a stage may emit an additional item at the end of the stream.
     pub(crate) may_finish: bool,
@@ -32,7 +32,7 @@ pub(crate) struct RunSpec<'s> {
 }
 
 impl<'s> RunSpec<'s> {
-    /// Creates the description of the run from the pipeline. Determines the mapping, unless the planner must compute it from measurements.
+    /// Creates the description of a run from the pipeline. Determines the mapping, unless the planner must compute it from measurements.
     pub(crate) fn of(
         pipeline: &mut PipelineDef<'_>,
         ranks: usize,
@@ -54,11 +54,10 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// Returns the settings of the source's window (limit of the batches in flight) under `mapping`.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
-            // The calibration run, which measures the stages, ignores a batch size that the user has fixed: it might measure only a single large
-            // batch.
+            // The calibration, in which rank 0 runs all stages to measure them, ignores a batch size that the user has fixed: it might measure only a
+            // single large batch.
             batch: if calibrating { BatchMode::Auto } else { config.batch },
             batch_time: config.batch_time,
             fixed: config.window,
@@ -69,12 +68,11 @@ impl<'s> RunSpec<'s> {
         }
     }
 
-    /// Returns the mapping with which the stream starts: the given one, or else all stages on rank 0.
+    /// Returns the mapping with which the stream starts: the given one, or all stages on rank 0.
     pub(crate) fn first(&self) -> Mapping {
         self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
     }
 
-    /// Returns the settings of the source's window (limit of the batches in flight) at the start of the stream.
     pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
         self.window(&self.first(), config, self.mapping.is_none())
     }

@@ -1,4 +1,4 @@
-//! Sinks whose output survives a restart: the trait, and the output file.
+//! Sinks of a pipeline whose output survives a restart of the job: the trait, and the output file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub trait Sink: Send {
     /// An error ends the job.
     fn take(&mut self, item: Self::In) -> Result<(), BoxError>;
 
-    /// Makes all output durable that the sink has taken, which is everything that the pipeline has made of the first `items` items of its source.
+    /// Makes all output durable that the sink has taken, which is everything that the pipeline has made from the first `items` items of its source.
     /// Returns the state from which the sink can resume, such as the length of a file.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ pub trait Sink: Send {
     }
 }
 
-/// Output file as a sink. The function `F` writes an item to it.
+/// Output file as a sink of a pipeline. The function `F` writes an item to the file.
 pub(crate) struct FileSink<T, F> {
     path: PathBuf,
     /// The output file; `None` when the output has ended.

@@ -1,16 +1,16 @@
-//! Selection of batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages of one rank need it, because
-//! they are not encoded as messages.
+//! Selection of the batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages on the same rank need it,
+//! because they are not sent as messages.
 
 use std::time::Duration;
 
-/// Number of batches whose encoded size may be measured on each edge between two stages, after those whose size must be measured. Items differ in
-/// size; with these measurements the mean size is as accurate as the mean service time.
+/// Maximum number of further batches between any two stages whose encoded size is measured, after the required number. Items differ in size; with
+/// these measurements the mean size is as accurate as the mean service time.
 const MORE: usize = 61;
-/// Optional size measurements take at most one part in 200 of the computing time: half a per cent is not noticeable.
+/// Maximum cost of these further measurements: one part in 200 of the computing time, half a per cent, is not noticeable.
 const PARTS: u32 = 200;
 
-/// Number of required and of optional size measurements that remain on each edge between two stages, and the time that they have taken so
-/// far.
+/// Numbers of required and of optional size measurements that remain for each edge between two stages, and the time that such measurements have
+/// taken.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     must: Vec<usize>,
@@ -20,8 +20,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches while the
-    /// measurements take little time.
+    /// Requests size measurements of the next `batches` batches on each of `edges` edges between stages, and of [`MORE`] further batches as long as
+    /// the measurements take little time.
     pub(crate) fn take(&mut self, batches: usize, edges: usize) {
         self.must = vec![batches; edges];
         self.may = vec![MORE; edges];
@@ -37,12 +37,10 @@ impl Sizes {
         true
     }
 
-    /// Adds the computing time of a batch; size measurements may take a small part of the total.
     pub(crate) fn computed(&mut self, took: Duration) {
         self.computing += took;
     }
 
-    /// Adds the time that a size measurement has taken.
     pub(crate) fn weighed(&mut self, took: Duration) {
         self.weighing += took;
     }
@@ -54,7 +52,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of batches, of `batches`, whose size is measured if each computes for 10 ms and one measurement takes `weighing`.
+    /// Returns the number of batches, of `batches`, whose size is measured if each batch takes 10 ms of computing and one measurement takes
+    /// `weighing`.
     fn weighed(weighing: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");

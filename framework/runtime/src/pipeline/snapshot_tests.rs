@@ -1,4 +1,4 @@
-//! Tests of pipeline snapshots in complete runs, with threads as ranks.
+//! Tests of snapshots of a pipeline in complete runs, with threads as ranks.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ fn config(ranks: usize) -> Config {
 }
 
 /// Runs a pipeline that writes its output to the file `out` in `dir`, and fails at item `fails_at`. Returns the number of items that reached the
-/// first stage, and the number of items that the job had processed before it was restarted.
+/// first stage, and the number of items that earlier starts of the job had processed.
 fn job(dir: &Path, ranks: usize, mapping: &str, fails_at: Option<u64>) -> Result<(u64, u64), Error> {
     let seen = AtomicU64::new(0);
     let summary = run(&config(ranks), |session| {
@@ -100,12 +100,10 @@ fn restarted_jobs_write_each_item_once_on_any_ranks_and_mappings() {
     assert!(before > 0, "the job continues from a snapshot");
     assert_eq!(seen, ITEMS - before, "what is before the snapshot is not computed again");
     assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), expected());
-    // A job that is started again after its stream has ended computes nothing and keeps the output.
     assert_eq!(job(dir, 2, "square+twice+some+number+line+fail@1", None).unwrap(), (0, ITEMS));
     assert_eq!(std::fs::read_to_string(dir.join("out")).unwrap(), expected());
 }
 
-/// Sink that records the calls of its methods, and keeps the items that it has committed.
 struct Calls<'a>(&'a std::sync::Mutex<Vec<String>>);
 
 impl Sink for Calls<'_> {
@@ -216,7 +214,7 @@ fn shorter_source_is_an_error_after_a_restart() {
     assert!(error.message().contains("but the source has fewer"), "{error}");
 }
 
-/// A byte of the last snapshot is changed after the job has died, so the next start of the job must use the snapshot before it.
+/// A byte of the last snapshot is changed after the job has died, so the next start of the job must use the preceding snapshot.
 #[test]
 fn torn_snapshot_falls_back_to_the_one_before() {
     let dir = tempfile::tempdir().unwrap();

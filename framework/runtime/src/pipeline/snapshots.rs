@@ -1,9 +1,9 @@
-//! Rank 0's snapshots of a stream: when one is due, its files, and the snapshot from which a job continues.
+//! Rank 0's snapshots of a pipeline: their schedule, their files, and the snapshot from which a restarted job continues.
 //!
-//! A snapshot is a consistent cut of the stream: a number n of source items, the state of each serial stage after exactly these items, and the
-//! state of the sink that has committed everything made of them. Rank 0 draws a marker behind item n (`machine/source.rs`). The marker passes
-//! all stages in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. So no
-//! state of messages or queues belongs to a snapshot, and only rank 0 writes files.
+//! A snapshot is a consistent cut of the stream: a number n of source items, the state of each serial stage after exactly these items, and the state
+//! of the sink that has committed everything made from them. Rank 0 draws a marker behind item n (`machine/source.rs`). The marker passes all stages
+//! in order, like a batch, collects the states of the serial stages, and reaches the sink behind the last item before it. Therefore no messages or
+//! queues belong to a snapshot, and only rank 0 writes files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,22 +25,21 @@ use crate::wire;
 /// State from which a restarted job continues, as read from the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Resumed {
-    /// Position of the snapshot in the stream; `None` if there is no snapshot yet.
+    /// Point of the stream at which the snapshot was taken; `None` if there is no snapshot yet.
     pub(crate) position: Option<Position>,
     pub(crate) stages: Vec<SavedStage>,
     /// True if the job that wrote the snapshot has processed the whole stream.
     pub(crate) is_finished: bool,
 }
 
-/// Position of a snapshot in the stream, and whether the stream has ended there. Stored as the last byte string of a snapshot, after the states of
-/// the serial stages.
+/// Point of the stream at which a snapshot was taken, and whether the stream has ended there. It is the last byte string of a snapshot, after the
+/// states of the serial stages.
 #[derive(Serialize, Deserialize)]
 struct Record {
     position: Position,
     is_finished: bool,
 }
 
-/// Directory and schedule of the snapshots of a run, on rank 0.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     store: SnapshotStore,
@@ -52,17 +51,17 @@ pub(crate) struct Snapshots {
     /// Number of source items before the last complete snapshot, counted from the first start of the job; `None` if there is no snapshot.
     items: Option<u64>,
     progress: Progress,
-    /// Content of the snapshot at the end of the stream, while the files of the snapshot before it are being written.
+    /// Content of the snapshot at the end of the stream, while the files of the preceding snapshot are being written.
     last: Option<(Committed, bool)>,
     costs: SnapshotCosts,
 }
 
-/// Progress of the next snapshot of a stream.
+/// State of the next snapshot of a pipeline.
 #[derive(Debug)]
 enum Progress {
     /// No snapshot is due or being taken.
     Idle,
-    /// The marker of a snapshot (an empty batch) has still to be sent by the source, or to reach the sink.
+    /// The marker of a snapshot (a batch without items) has still to be sent by the source, or to reach the sink.
     Marked,
     /// The files of a snapshot are being written.
     Writing { items: u64, bytes: u64, took: Duration, since: Duration, is_finished: bool },
@@ -126,13 +125,12 @@ impl Snapshots {
         Ok((snapshots, resumed))
     }
 
-    /// Returns the number of source items before the last complete snapshot, and the path of the directory of the snapshots; `None` if there is no
-    /// snapshot.
+    /// Returns the number of source items before the last complete snapshot, and the directory of the snapshots; `None` if there is no snapshot.
     pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
         self.items.map(|items| (items, self.store.dir()))
     }
 
-    /// Returns true if the source must send the marker of a snapshot (an empty batch) into the stream at time `now`.
+    /// Returns true if a snapshot is due: the source must send its marker (a batch without items) into the stream.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
         let is_due = matches!(self.progress, Progress::Idle) && self.schedule.is_due(now);
         if is_due {
@@ -149,7 +147,7 @@ impl Snapshots {
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started.
     pub(crate) fn write(&mut self, committed: Committed, is_finished: bool, now: Duration) -> Result<()> {
         if self.is_writing() {
-            // The snapshot at the end of the stream is written when the files of the snapshot before it are complete. Until then the source sends no
+            // The snapshot at the end of the stream is written when the files of the preceding snapshot are complete. Until then the source sends no
             // other marker.
             self.last = Some((committed, is_finished));
             return Ok(());
@@ -168,9 +166,9 @@ impl Snapshots {
         self.writer.save(self.number, pieces)
     }
 
-    /// Completes a snapshot whose files have been written. Returns the event for the event log. If the files cannot be written, the snapshot before
-    /// it stays valid, and the run continues with a warning. If the snapshot was that of the whole stream, all snapshots are removed, because the sink
-    /// is finished next, and no job can continue a finished output from an earlier snapshot.
+    /// Completes a snapshot whose files have been written. Returns the event for the event log. If the files cannot be written, the preceding
+    /// snapshot stays valid, and the run continues with a warning. If the snapshot was that of the whole stream, all snapshots are removed, because
+    /// the sink is finished next, and no job can continue a finished output from an earlier snapshot.
     ///
     /// # Errors
     /// If the marker names a stage that the pipeline does not have ([`ErrorKind::Wire`]), or the thread that writes cannot be started; errors of the
@@ -226,7 +224,6 @@ impl Snapshots {
     }
 }
 
-/// Reads the snapshot that `manifest` describes, for a pipeline that has `stages` stages.
 fn read(checkpoint: &Checkpoint, manifest: &Manifest, stages: usize) -> Result<Resumed> {
     let wrong = || checkpoint.refused("it does not hold the snapshot of a pipeline");
     let units = stages as u64 + 1;
@@ -255,8 +252,8 @@ fn by_stage(saved: Vec<SavedStage>, stages: usize) -> Result<Vec<Vec<u8>>> {
 }
 
 impl PipelineDef<'_> {
-    /// Returns the text that identifies the pipeline in its snapshots: the names and item types of its source and its stages, behind the name of the
-    /// pipeline.
+    /// Returns the text that identifies the pipeline in its snapshots: the name of the pipeline, and the names and item types of its source and
+    /// stages.
     fn description(&self) -> String {
         let mut text = format!("{}: {} {}", self.name(), self.source_name, self.codecs[0].item());
         for (stage, codec) in self.stages.iter().zip(&self.codecs[1..]) {
@@ -266,7 +263,7 @@ impl PipelineDef<'_> {
         text
     }
 
-    /// Checks that the snapshots of the pipeline, if they are set, fit its sink.
+    /// Returns an error if snapshots are set and the sink cannot use them.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if a restart would lose items of the sink.

@@ -1,4 +1,4 @@
-//! Ends of a pipeline: the user's iterator as a source, and the user's function as a sink.
+//! Ends of a pipeline: the user's iterator as its source, and the user's function as its sink.
 
 use std::marker::PhantomData;
 
@@ -13,33 +13,31 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::Item;
 
-/// Batch drawn from the source, and the number of items left in the source.
+/// Batch drawn from the user's iterator.
 pub(crate) struct Drawn {
     pub(crate) items: Items,
     pub(crate) count: usize,
-    /// True if the batch is the last one of the stream.
     pub(crate) ended: bool,
-    /// Number of items that the source has not yielded yet, if the iterator knows it.
+    /// Number of items that the iterator has not yielded yet, if it knows the number.
     pub(crate) left: Option<u64>,
 }
 
-/// Source that draws batches from the user's iterator.
+/// Source of a pipeline that draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// Draws the next batch, whose first item has number `first`. The first call skips the items before number `first`, which an earlier job has
-    /// processed.
+    /// Draws the next batch, whose first item has number `first`. The first call skips the items before number `first`, which an earlier start of the
+    /// job has processed.
     fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 
-    /// Returns a batch without items, without drawing from the iterator.
+    /// Returns a batch without items; the iterator is not used.
     fn empty(&self) -> Drawn;
 }
 
-/// Leaves out the first `count` items of an iterator, which an earlier job has processed.
+/// Skips the first `count` items of an iterator, which an earlier start of the job has processed.
 pub(crate) fn skipped<I: Iterator>(mut iter: I, count: u64) -> Result<I> {
     let is_too_short = count > 0 && iter.nth(count as usize - 1).is_none();
     if is_too_short { Err(too_short(count)) } else { Ok(iter) }
 }
 
-/// Leaves out the first `count` items of an iterator that can fail.
 pub(crate) fn try_skipped<T, I: Iterator<Item = Result<T, BoxError>>>(mut iter: I, count: u64) -> Result<I> {
     for number in 0..count {
         match iter.next() {
@@ -58,12 +56,11 @@ fn too_short(count: u64) -> Error {
     Error::new(ErrorKind::Config, text)
 }
 
-/// Iterator as the source of a pipeline. `make` creates it at the first draw, on the thread that draws, and receives the number of items to leave
-/// out.
+/// User's iterator as the source of a pipeline. `make` creates it at the first draw, on the thread that draws, and receives the number of items to
+/// skip.
 pub(crate) struct SourceOf<M, I> {
     make: Option<M>,
     iter: Option<I>,
-    /// True if the iterator has yielded its last item.
     ended: bool,
 }
 
@@ -73,7 +70,6 @@ impl<M, I> SourceOf<M, I> {
     }
 }
 
-/// Iterator over results as the source of a pipeline. The first error ends the job.
 pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
 
 impl<M, I> TrySourceOf<M, I> {
@@ -143,7 +139,7 @@ where
         }
         let Some(iter) = &mut source.iter else { return Ok(true) };
         let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
-        // The time limit of a batch counts from its first item, because an iterator may wait long for it.
+        // The time limit of a batch counts from its first item, because the iterator may wait long for that item.
         let mut start = None;
         while items.len() < fill.items {
             let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
@@ -180,7 +176,6 @@ fn empty<T: Item, M, I: Iterator>(source: &SourceOf<M, I>) -> Drawn {
     Drawn { items: Box::new(Vec::<T>::new()), count: 0, ended: source.ended, left: source.left() }
 }
 
-/// Sink of a pipeline, with its name for error messages and summaries.
 pub(super) struct NamedSink<'p> {
     pub(super) name: String,
     pub(super) sink: Box<dyn ErasedSink + 'p>,
@@ -193,36 +188,32 @@ pub(crate) enum Durability {
     Committed,
     /// After a restart of the job, the sink receives the items since the last snapshot again.
     None,
-    /// The sink keeps its items in memory, so a restart loses the items before the snapshot.
+    /// The sink keeps its items in memory, so a restart loses the items before the last snapshot.
     InMemory,
 }
 
-/// Sink that takes batches at the end of the pipeline.
 pub(crate) trait ErasedSink: Send {
     fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 
-    /// Returns what a restart of the job does to the items that the sink has taken.
     fn durability(&self) -> Durability {
         Durability::None
     }
 
-    /// Makes all output of the sink durable: everything that was made of the first `items` items of the source. Returns the state of the sink.
+    /// Makes all output of the sink durable, which is everything made from the first `items` source items. Returns the state of the sink.
     fn commit(&mut self, _items: u64) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
-    /// Restores the sink to the state that it committed in an earlier job.
     fn resume(&mut self, _: &Position) -> Result<()> {
         Ok(())
     }
 
-    /// Ends the output of the sink, which has received all items.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Implementation of [`Sink`] by the user, which is created on rank 0 when it is first used.
+/// User's implementation of [`Sink`], which is created on rank 0 when it is first used.
 pub(crate) struct CommittingSink<M, S> {
     make: Option<M>,
     sink: Option<S>,
@@ -277,7 +268,6 @@ impl<M: FnOnce() -> Result<S, BoxError> + Send, S: Sink> ErasedSink for Committi
     }
 }
 
-/// Function as the sink of a pipeline.
 pub(crate) struct SinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> SinkOf<F, T> {
@@ -286,7 +276,6 @@ impl<F, T> SinkOf<F, T> {
     }
 }
 
-/// Function that can fail, as the sink of a pipeline. The first error ends the job.
 pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
 
 impl<F, T> TrySinkOf<F, T> {

@@ -1,4 +1,4 @@
-//! Stages, which users write as trait implementations or closures.
+//! Stages of a pipeline, which users write as implementations of a trait or as closures.
 
 use std::fmt;
 
@@ -154,7 +154,6 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::session::{Config, run};
 
-    /// Stage that emits a zero at the end of the stream; if its field is true, it fails instead.
     struct Zero(bool);
 
     impl Stage for Zero {

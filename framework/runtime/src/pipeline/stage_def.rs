@@ -1,9 +1,8 @@
-//! Definition of a stage: its name, where it may run, and its factory.
+//! Definition of a pipeline's stage: its name, the ranks that may run it, and its factory.
 
 use super::erased::ErasedStage;
 use crate::error::{BoxError, Result};
 
-/// Factory that creates an instance of a stage, called on each rank that hosts the stage.
 pub(crate) type Factory<'p> = Box<dyn FnMut() -> Result<Box<dyn ErasedStage + 'p>, BoxError> + Send + 'p>;
 
 pub(crate) struct StageDef<'p> {
@@ -12,7 +11,6 @@ pub(crate) struct StageDef<'p> {
     pub(crate) at_root: bool,
     /// True if the stage is declared to have no state between items, so that it can continue on another rank.
     pub(crate) stateless: bool,
-    /// True if the stage produces several items from one.
     pub(crate) expands: bool,
     /// True if the stage may emit an additional item at the end of the stream, because it is a user's implementation of
     /// [`Stage`](super::stage::Stage).

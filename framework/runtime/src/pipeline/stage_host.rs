@@ -1,7 +1,7 @@
-//! Part of a rank that runs user code: the stages that the rank hosts, and on rank 0 the source and the sink.
+//! Host of a rank's user code in a pipeline: the stages that the rank runs, and on rank 0 the source and the sink.
 //!
-//! A stage host runs one job (a call of the source, of stages or of the sink) after another on the calling thread. It does not communicate with
-//! other ranks.
+//! A stage host runs one call of user code (of the source, of stages or of the sink) after another on the calling thread. It does not communicate
+//! with other ranks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,6 @@ pub(crate) struct StageHost<'p> {
     /// True if serial stages must be able to save their states for snapshots.
     has_snapshots: bool,
     rank: usize,
-    /// By stage: context argument of the stage's function.
     contexts: Vec<Context>,
     defs: Vec<StageDef<'p>>,
     live: Vec<Option<Box<dyn ErasedStage + 'p>>>,
@@ -45,11 +44,10 @@ pub(crate) struct StageHost<'p> {
     source: Box<dyn ErasedSource + 'p>,
     source_name: String,
     sink: NamedSink<'p>,
-    /// By index of the first stage of a sequence of stages that run in one call of user code: timing of this sequence.
+    /// Timing of a sequence of stages that run in one call of user code, by index of the first stage of the sequence.
     stage_runs: Vec<Times>,
     /// Counters of the source, of each stage, and of the sink, in this order.
     stats: Vec<StageStats>,
-    /// True if the rank writes an event log.
     logs: bool,
     sizes: Sizes,
     activity: Arc<Activity>,
@@ -98,14 +96,12 @@ impl<'p> StageHost<'p> {
         self.activity.clone()
     }
 
-    /// Returns the counters of all stages, and the time in the source and in the sink.
     pub(crate) fn stats(&self) -> (&[StageStats], Duration) {
         let last = self.stats.len() - 1;
         (&self.stats[1..last], self.stats[0].busy() + self.stats[last].busy())
     }
 
-    /// Returns the cost of a call of the source or the sink, which is its duration since `begin`, and adds the duration and `items` items to the
-    /// counters.
+    /// Returns the cost of a call of the source or the sink that began at `begin`, and adds its duration and `items` items to the counters.
     fn end(&mut self, kind: usize, begin: Duration, items: u64) -> JobCost {
         let took = self.clock.now().saturating_sub(begin);
         let stats = &mut self.stats[kind];
@@ -115,7 +111,7 @@ impl<'p> StageHost<'p> {
         JobCost { took, ..JobCost::default() }
     }
 
-    /// Measures the encoded size of the items of a batch on `edge` (connection between two stages), if a measurement is due there. Returns the
+    /// Measures the encoded size of the items of a batch on `edge` (the connection between two stages), if a measurement is due there. Returns the
     /// items.
     fn weigh(
         &mut self,
@@ -139,19 +135,18 @@ impl<'p> StageHost<'p> {
         items
     }
 
-    /// Checks that a sample of the items that a stage has produced can be encoded for sending. Returns true if any item was checked.
+    /// Checks that a sample of the items that a stage has produced can be encoded. Returns true if any item was checked.
     fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
         self.codecs[edge].check(items).map_err(|error| self.produced_by(edge, range, error))
     }
 
-    /// Adds the name of the stage that produced the items to an encoding error.
     fn produced_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
-    /// Creates the stages in `hosted` that do not exist on this rank yet. Stages that are not in `hosted` are kept: they may have batches to finish,
-    /// and need not be created again if a later mapping assigns them to this rank.
+    /// Creates the stages in `hosted` that do not exist on this rank yet. Other existing stages are kept: they may have batches to finish, and need
+    /// not be created again if a later mapping assigns them to this rank.
     fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
         let mut done = SetUp::default();
         for &stage in hosted {
@@ -173,7 +168,6 @@ impl<'p> StageHost<'p> {
         Ok(done)
     }
 
-    /// Creates an instance of a stage. Returns the duration of the call of its factory.
     fn make(&mut self, stage: usize) -> Result<Duration> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
@@ -186,14 +180,12 @@ impl<'p> StageHost<'p> {
         Ok(took)
     }
 
-    /// Returns the state of a stage, if the stage can continue on another rank.
     fn save(&self, stage: usize) -> Result<Option<Vec<u8>>> {
         let live = self.live[stage].as_ref();
         let saved = live.map_or(Ok(None), |live| state_of(&self.defs[stage], &**live));
         saved.map_err(|e| self.in_stage(stage, e))
     }
 
-    /// Saves the state of a serial stage and drops the stage, which continues on another rank in a new instance.
     fn release(&mut self, stage: usize) -> Result<Vec<u8>> {
         let saved = self.save(stage)?;
         self.live[stage] = None;
@@ -204,7 +196,6 @@ impl<'p> StageHost<'p> {
         })
     }
 
-    /// Restores a serial stage on this rank from the state that was saved on another rank.
     fn restore(&mut self, stage: usize, state: &[u8]) -> Result<()> {
         if self.live[stage].is_none() {
             self.make(stage)?;
@@ -218,8 +209,8 @@ impl<'p> StageHost<'p> {
         error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
-    /// Runs one stage on the items of a batch. A batch without items is one for which an expanding stage has made `produced` pieces of its output;
-    /// that stage makes the next piece.
+    /// Runs one stage on the items of a batch. If the stage makes several items from one and has made `produced` parts of its output for the batch,
+    /// the items are `None`, and the stage makes the next part.
     fn call(
         &mut self,
         stage: usize,
@@ -326,14 +317,13 @@ impl<'p> StageHost<'p> {
             let weighed = cost.edge_sizes.len();
             items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
-                // The measured time of the next stage starts after its input items have been checked for encoding and their size has been
-                // measured.
+                // The time of the next stage starts after its input items have been checked for encoding and their size has been measured.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
             }
             if is_cut {
-                // This call of user code ends behind an expanding stage that has made only a piece of its output, because other ranks may be free
-                // to process the pieces.
+                // The stage has made only a part of its output. This call of user code ends here, because other ranks may be free to process the
+                // parts.
                 end = stage + 1;
                 break;
             }
@@ -366,7 +356,6 @@ fn state_of(def: &StageDef<'_>, live: &dyn ErasedStage) -> Result<Option<Vec<u8>
     if def.stateless { Ok(Some(Vec::new())) } else { live.save() }
 }
 
-/// Returns the error for a pipeline with snapshots in which a serial stage cannot save its state.
 fn no_state(def: &StageDef<'_>) -> Error {
     let text = format!(
         "snapshots are set, but the serial stage {} cannot save its state: implement `Stage::save` and `Stage::restore`, or \
@@ -379,15 +368,14 @@ fn no_state(def: &StageDef<'_>) -> Error {
 /// Output of a stage for a batch.
 pub(super) struct Ran {
     pub(super) items: Items,
-    /// Number of input items; for an expanding stage, number of input items that were started.
+    /// Number of input items; for a stage that makes several items from one, number of input items that it started.
     pub(super) input_items: usize,
     /// Number of the input items in `input_items` that produced no output.
     pub(super) dropped: usize,
-    /// True if `items` is only a piece of the stage's output for the batch.
+    /// True if `items` is only a part of the stage's output for the batch.
     pub(super) is_cut: bool,
 }
 
-/// Returns the items of a batch; they are decoded if they came from another rank.
 fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
@@ -403,8 +391,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &Range) -> Result<
     }
 }
 
-/// Makes the next piece of an expanding stage's output for a batch, after `produced` pieces. If `items` is `None`, the stage holds the input items of
-/// the batch already.
+/// Makes the next part of the output of a stage that makes several items from one, after `produced` parts. If `items` is `None`, the stage already
+/// has the input items of the batch.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, produced): (Option<Items>, u64),
@@ -442,7 +430,7 @@ impl UserCode for StageHost<'_> {
                 let cost = self.end(0, begin, drawn.count as u64);
                 let mut range = Range::new(first, drawn.count as u32);
                 if kind == BatchKind::End {
-                    // An item that a stage emits at the end of the stream was made from no source item.
+                    // An item that a stage emits at the end of the stream is made from no source item.
                     range.produced = Some(ProducedCounts::default());
                 }
                 self.check(0, &drawn.items, &range)?;
@@ -519,7 +507,7 @@ impl UserCode for StageHost<'_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        // Creating a stage may block for long even if all earlier calls of user code were short, because the stage's factory may load data.
+        // Creating a stage may take long even if all earlier calls of user code were short, because the stage's factory may load data.
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
@@ -528,7 +516,7 @@ impl UserCode for StageHost<'_> {
             .then_some(cost.took)
     }
 
-    /// Adds the items and times of a call of user code to the counts of the source, the stages and the sink for the event log.
+    /// Adds the items and times of a call of user code to `tally`, the counts of the source, the stages and the sink for the event log.
     fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {
@@ -544,7 +532,7 @@ impl UserCode for StageHost<'_> {
                     tally.add(stage + 1, Some(batch.range.first), items as u64, took);
                 }
             }
-            // The event log counts source items at the sink, so that a reader can derive the number of items in flight.
+            // The event log counts source items when they reach the sink, so that a reader can derive the number of items in flight.
             Done::Consumed(consumed) => {
                 tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
             }
@@ -583,7 +571,7 @@ mod tests {
             let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
-                // Submits calls of user code until the executor returns the error of the source, with which the compute thread has ended.
+                // Submits calls of user code until the executor returns the error of the source, after which the compute thread has ended.
                 if let Err(error) = executor.submit(draw()) {
                     break error;
                 }

@@ -1,4 +1,4 @@
-//! Tests of tables on ranks that are threads, against a serial program.
+//! Tests of table loops (dynamic programming over a two-dimensional table) on ranks that are threads, against a serial program.
 
 use std::ops::Range;
 
@@ -9,7 +9,6 @@ use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::Settings;
 use crate::session::{Balance, Config, run};
 
-/// Hashes three neighbouring values and a position to a value that depends on each bit of them.
 pub(super) fn mix(before: u64, above: u64, left: u64, row: u64, column: u64) -> u64 {
     (before ^ above.rotate_left(9) ^ left.rotate_left(23))
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -22,12 +21,10 @@ pub(super) fn edge(row: Option<u64>, column: Option<u64>) -> u64 {
     mix(7, row.map_or(3, |row| row + 11), column.map_or(5, |column| column + 13), 0, 0)
 }
 
-/// Table of test values, which also counts and sums the values that this rank has filled.
+/// User code of a table loop in the tests. It also counts and sums the table's values that this rank has computed.
 pub(super) struct Mixed {
     pub(super) shape: Shape,
-    /// Number of values that were filled.
     pub(super) count: u64,
-    /// Sum of the values, each combined with its position.
     pub(super) sum: u64,
     pub(super) fails: Option<(u64, u64)>,
 }
@@ -70,7 +67,6 @@ impl Table for Mixed {
     }
 }
 
-/// Returns the values of the test table, computed serially, row by row.
 pub(super) fn serial(shape: Shape) -> Vec<u64> {
     let columns = shape.columns as u64;
     let mut table: Vec<u64> = Vec::new();
@@ -154,7 +150,6 @@ fn table_rows_migrate_between_panels() {
     assert!(movements > 40, "{movements} movements");
 }
 
-/// Returns the error of a job on two ranks that misuses a table.
 fn refused(work: impl Fn(&mut crate::Session) -> crate::Result<()> + Sync) -> Error {
     run(&Config::new().ranks(2), |session| Ok(work(session)?)).unwrap_err()
 }
@@ -209,7 +204,6 @@ fn invalid_tables_are_refused() {
 
 #[test]
 fn cells_follow_strip_and_panel_widths() {
-    /// Table that records which cells it gets and fills nothing.
     struct Watching(Vec<(Range<u64>, Range<u64>)>);
     impl Table for Watching {
         type Value = u8;

@@ -8,9 +8,8 @@ use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
-/// User code of a loop for successive over-relaxation, which can fail on purpose.
+/// User code of a test loop for successive over-relaxation, which can fail on purpose.
 pub(super) struct Sor {
-    /// Sweep and row in which user code fails; the last value is true if it panics.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
@@ -73,7 +72,6 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Runs the loop once for each number of sweeps in `runs`, and compares the grid with the serial loop.
 fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone());
@@ -109,7 +107,6 @@ fn any_rank_count_gives_the_serial_result() {
     }
 }
 
-/// Over-relaxation that records the largest number of rows that user code received in one call.
 struct Watched<'w> {
     sor: Sor,
     most: &'w AtomicUsize,
@@ -174,7 +171,6 @@ fn random_migrations_keep_the_serial_result() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
-/// User code of a loop that takes long for the rows in the lower half of the grid.
 struct Slow;
 
 impl DoAcross for Slow {
@@ -192,7 +188,7 @@ impl DoAcross for Slow {
     }
 }
 
-/// Runs two sweeps of [`Slow`], with `limit` as the time without a message after which a rank counts as dead.
+/// Runs two sweeps over a slow test grid; a rank that sends nothing for the time `limit` counts as dead.
 fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<()> {
     let config = Config { peer_limit: limit, join_limit: limit, driver, ..Config::new().ranks(2) };
     run(&config, |session| {
@@ -252,7 +248,6 @@ fn errors_and_panics_name_rows_and_columns() {
     }
 }
 
-/// User code of a loop that fails to create row 7.
 struct Holey;
 
 impl DoAcross for Holey {
@@ -277,7 +272,6 @@ fn row_initialisation_error_ends_the_job() {
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
 
-/// User code of a stencil for the heat equation.
 pub(super) struct Heat;
 
 pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {
@@ -306,7 +300,6 @@ impl Stencil for Heat {
     }
 }
 
-/// Runs the loop once for each number of steps in `runs`, and compares the grid with the serial loop.
 fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());

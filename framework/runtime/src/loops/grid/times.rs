@@ -1,4 +1,4 @@
-//! Measured times of a rank with rows: computing pieces of sweeps, waiting, and moving rows.
+//! Time measurement on a rank that computes rows of a grid: times for computing, for waiting, and for moving rows between ranks.
 
 use std::time::Duration;
 
@@ -7,45 +7,43 @@ use crate::loops::POLL_INTERVAL;
 use crate::loops::metrics::{BlockTime, Metrics, StartTimes};
 use crate::observe::Tally;
 
-/// Maximum number of pieces of a sweep that are computed between two polls for messages, even if they take almost no time.
+/// Maximum number of pieces (calls of user code) that a rank computes between two polls for messages, even if they take almost no time.
 const MOST: u32 = 1 << 14;
 
-/// This rank's part in a movement of rows that is in progress: start and waiting times.
 struct Moving {
     since: Duration,
-    /// Time in which this rank waited for ranks that had not begun to send rows.
+    /// Time in which this rank waited for ranks that had not begun to send their rows. This time does not count as cost of moving rows.
     waited: Duration,
 }
 
-/// Stretch: consecutive pieces of a sweep on the thread that communicates, without a wait or a poll in between. They are timed together, because
-/// reading the clock for each would be slow.
+/// Consecutive calls of user code on the thread that communicates, without a poll for messages in between. They are timed together, because reading
+/// the clock for each call would be slow.
 struct Stretch {
     start: StartTimes,
     units: f64,
     pieces: u32,
 }
 
-/// Wait of this rank for a message of another rank, which has not ended.
 struct Wait {
     since: Duration,
-    /// True if the rank waits for moved rows that are being sent to it, which counts as cost of the movement. Any other wait counts as waiting for
-    /// other ranks.
+    /// True if the rank waits for moved rows that another rank is sending to it, which counts as cost of the movement. Any other wait counts as
+    /// waiting for other ranks.
     is_transfer: bool,
 }
 
-/// Measured times of a rank with rows.
 pub(super) struct Times {
     clock: Clock,
     pub(super) metrics: Metrics,
     stretch: Option<Stretch>,
-    /// Number of pieces of a sweep that are computed and timed together, between two polls for messages.
+    /// Number of calls of user code that are timed together, between two polls for messages.
     pieces: u32,
-    /// Last measured duration of a piece of a sweep. `is_new_time` is true until it has been passed to the executor of user code.
+    /// Last measured duration of a call of user code. `is_new_time` is true until the duration has been passed to the code that schedules these
+    /// calls.
     piece_time: Option<Duration>,
     is_new_time: bool,
     wait: Option<Wait>,
     moving: Option<Moving>,
-    /// Number of units (rows) computed since the last call of [`tally`](Times::tally), and the time that they took, for the event log.
+    /// Number of rows computed since the last call of [`tally`](Times::tally), and the time that they took, for the event log.
     untallied: (f64, Duration),
 }
 
@@ -64,7 +62,8 @@ impl Times {
         }
     }
 
-    /// Adds to `tally`, for the event log, the rows computed since the last call, and the time of the pieces of a sweep that are being timed now.
+    /// Adds the rows computed since the last call to `tally` (counters of the event log), and the time of the calls of user code that are being timed
+    /// now.
     pub(super) fn tally(&mut self, tally: &mut Tally) {
         let (units, took) = std::mem::take(&mut self.untallied);
         if !took.is_zero() {
@@ -83,8 +82,8 @@ impl Times {
         self.piece_time
     }
 
-    /// Begins a piece of a sweep, on this thread (`is_inline`) or on a compute thread. Returns how long a piece takes, if that was measured since the
-    /// last call.
+    /// Begins a call of user code, on this thread (`is_inline`) or on a compute thread. Returns the duration of an earlier call, if one was measured
+    /// since `begin_piece` was last called.
     #[inline]
     pub(super) fn begin_piece(&mut self, is_inline: bool) -> Option<Duration> {
         if !is_inline {
@@ -95,7 +94,6 @@ impl Times {
         self.piece_time.filter(|_| std::mem::take(&mut self.is_new_time))
     }
 
-    /// Ends a piece of a sweep that is equivalent to `units` whole rows; `time` is its duration if a compute thread computed it.
     #[inline]
     pub(super) fn end_piece(&mut self, units: f64, time: Option<BlockTime>) {
         if let Some(time) = time {
@@ -109,13 +107,11 @@ impl Times {
         }
     }
 
-    /// Returns true if the next piece of a sweep is to be computed and timed together with the last one, without a poll for messages in between.
     #[inline]
     pub(super) fn is_within_stretch(&self) -> bool {
         self.stretch.as_ref().is_some_and(|stretch| stretch.pieces + 1 < self.pieces)
     }
 
-    /// Ends the joint measurement of pieces of a sweep, if as many pieces as planned have been computed.
     #[inline]
     pub(super) fn end_full_stretch(&mut self) {
         if self.stretch.as_ref().is_some_and(|stretch| stretch.pieces >= self.pieces) {
@@ -123,7 +119,7 @@ impl Times {
         }
     }
 
-    /// Ends the measurement of the pieces of a sweep that are timed together. The number of pieces timed together next is chosen so that they take
+    /// Ends the measurement of the calls of user code that are timed together. The number of calls timed together next is chosen so that they take
     /// about the time between two polls for messages.
     pub(super) fn end_stretch(&mut self) {
         let Some(Stretch { start, units, pieces }) = self.stretch.take().filter(|stretch| stretch.pieces > 0)
@@ -137,8 +133,8 @@ impl Times {
         (self.piece_time, self.is_new_time) = (Some(took / pieces), true);
     }
 
-    /// Begins a wait of the rank. During a movement of rows, `rows_are_sent` is true if the wait is for rows that are being sent to this rank, and
-    /// false if it is for a rank that has not begun to send.
+    /// Begins a wait of the rank. While rows move between ranks, `rows_are_sent` is true if the wait is for rows that are being sent to this rank,
+    /// and false if it is for a rank that has not begun to send.
     pub(super) fn wait(&mut self, rows_are_sent: bool) {
         let is_transfer = self.moving.is_some() && rows_are_sent;
         if self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer) {
@@ -150,7 +146,6 @@ impl Times {
         }
     }
 
-    /// Returns true while this rank waits for messages of other ranks, with rows or without.
     pub(super) fn waits(&self) -> bool {
         self.wait.is_some()
     }
@@ -165,7 +160,7 @@ impl Times {
         }
     }
 
-    /// Adds the time `took` in which the rank has polled until the rows that it had sent were transferred. During a movement of rows, that time
+    /// Adds the time `took` in which this rank polled until the rows that it had sent were transferred. While rows move between ranks, that time
     /// already counts as cost of the movement.
     pub(super) fn waited_for_sends(&mut self, took: Duration) {
         if self.moving.is_none() {
@@ -179,7 +174,6 @@ impl Times {
         self.moving = Some(Moving { since: self.clock.now(), waited: Duration::ZERO });
     }
 
-    /// Ends the rank's part of a movement of rows; `sent` and `received` are numbers of rows.
     pub(super) fn end_movement(&mut self, sent: u64, received: u64) {
         self.end_wait();
         if let Some(Moving { since, waited }) = self.moving.take() {

@@ -1,9 +1,9 @@
-//! Views of a rank's rows for user code.
+//! Views of a rank's rows of a grid, as user code gets them.
 
 use std::fmt;
 
-/// Neighbouring rows of a grid that are computed in place, in one piece of memory. The first and the last row belong to neighbours or are fixed
-/// edges, and are only read.
+/// Neighbouring rows of a grid, contiguous in memory, that user code computes in place. The first and the last row belong to neighbour ranks or are
+/// fixed edges, and are only read.
 ///
 /// The view has the form of a smaller grid with edges like those of the whole grid, so that the serial loop can be called with it.
 pub struct Grid<'g, T> {
@@ -11,7 +11,7 @@ pub struct Grid<'g, T> {
     pub values: &'g mut [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](Grid::row_of).
+    /// Row number, in the whole grid, of the first row in `values`, which is above the rows to compute; see [`row_of`](Grid::row_of).
     pub first: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct OldGrid<'g, T> {
     pub values: &'g [T],
     /// Number of columns, which is also the distance between a value and the value below it.
     pub width: usize,
-    /// Number in the whole grid of the first row in `values`, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
+    /// Row number, in the whole grid, of the first row in `values`, which is above the rows to compute; see [`row_of`](OldGrid::row_of).
     pub first: u64,
     /// Number of rows of the whole grid, if its rows are periodic (a ring).
     pub(super) ring: Option<u64>,

@@ -1,4 +1,4 @@
-//! Worker of a DOACROSS loop on one rank: a state machine without clock and transport. `README.md` describes the protocol.
+//! State machine of one rank in a DOACROSS loop (a wavefront over a grid), without clock and transport. `README.md` describes the protocol.
 
 mod reports;
 
@@ -18,37 +18,34 @@ use super::worker::{Carrier, Phase, Step, Storage, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Number of messages in which a rank sends its first row to the rank above. After the first of them that rank can begin its next sweep, but each
-/// message has a cost.
+/// Number of messages in which a rank sends its first row to the rank above. The rank above can begin its next sweep after the first of these
+/// messages, but each message has a cost.
 const SEGMENTS: usize = 4;
-/// Strip widths are tried again when the largest number of rows of a rank has changed by this factor, because another width may then be best.
+/// Rank 0 tries other strip widths (columns between two messages) when the largest number of rows of a rank has changed by this factor, because
+/// another width may then be best.
 const MUCH: f64 = 1.5;
 
-/// One rank's part of a DOACROSS loop: its rows, and its state within a sweep.
 #[derive(Debug)]
 pub(super) struct Wavefront<T> {
     position: Position,
     pub(super) local: LocalRows<T>,
-    /// Columns that a sweep computes.
     inner: Range<usize>,
     sweeps: u64,
     sweep: u64,
     phase: Phase<()>,
-    /// Choice of the strip width (columns of a strip), which only rank 0 makes.
     pub(super) strip_width: StripWidth,
-    /// Largest number of rows of any rank when the strip width was last chosen; 0 before the first sweep.
+    /// Largest number of rows of any rank when the strip width (columns between two messages) was last chosen; 0 before the first sweep.
     most: u64,
-    /// True if rows have moved between ranks since the strip width was last adapted.
+    /// True if rows have moved between ranks since the strip width (columns between two messages) was last adapted.
     has_new_rows: bool,
-    /// Number of strips of columns that are done in this sweep.
     done: u64,
     /// First column that this rank has not yet computed in this sweep.
     column: usize,
-    /// Column at which the strip ends that this rank computes now.
+    /// End (exclusive) of the range of columns that this rank computes now.
     end: usize,
     /// First column of the upper halo row whose value for this sweep has not been received.
     above_until: usize,
-    /// First column of the lower halo row whose value for this sweep (that after the previous sweep) has not been received.
+    /// First column of the lower halo row whose value after the previous sweep has not been received.
     below_until: usize,
     /// First column of this rank's first row whose value has not been sent to the rank above in this sweep.
     sent_until: usize,
@@ -60,7 +57,7 @@ pub(super) struct Wavefront<T> {
 }
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Creates the worker. Both halo rows of `local` must have the values from before the first sweep of the run.
+    /// Creates the state of a rank. Both halo rows of `local` must have the values from before the first sweep of the run.
     pub(super) fn new(
         position: Position,
         local: LocalRows<T>,
@@ -108,8 +105,8 @@ impl<T: Pod + Send> Wavefront<T> {
         self.phase = Phase::Sweeping(());
     }
 
-    /// Determines which halo rows are valid after a movement of rows, and sends the first row to the rank above if that rank has received rows from
-    /// this one.
+    /// Determines which halo rows are valid after rows have moved, and sends the first row to the rank above if that rank has received rows from this
+    /// one.
     fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
         self.has_new_rows = true;
@@ -139,8 +136,8 @@ impl<T: Pod + Send> Wavefront<T> {
         })
     }
 
-    /// Receives a message with columns of the upper halo row; returns false if none has arrived. Directives that arrive before it are processed and
-    /// forwarded to the rank below.
+    /// Receives a message with columns of the upper halo row; returns false if none has arrived. Directives of rank 0 that arrive before it are
+    /// processed and forwarded to the rank below.
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
         loop {
@@ -157,7 +154,8 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Receives columns of the lower halo row, as they are after the previous sweep, until column `until`; returns false if they have not arrived.
+    /// Receives columns of the lower halo row, with their values after the previous sweep, up to column `until`; returns false if they have not
+    /// arrived.
     #[inline]
     fn take_below(&mut self, until: usize) -> Result<bool> {
         let Some(from) = self.position.below() else { return Ok(true) };
@@ -174,8 +172,8 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(true)
     }
 
-    /// Returns the end of the strip that begins at `self.column`. Rank 0 chooses it; any other rank computes the columns that it has received from
-    /// the rank above.
+    /// Returns the end of the range of columns to compute next. Rank 0 chooses it; any other rank computes the columns that it has received from the
+    /// rank above.
     fn strip_end(&self) -> usize {
         let end = match self.position.above() {
             Some(_) => self.above_until,
@@ -184,7 +182,7 @@ impl<T: Pod + Send> Wavefront<T> {
         end.min(self.inner.end)
     }
 
-    /// Begins the movement of rows that is ordered before the present sweep, or, if there is none, the sweep itself.
+    /// Begins the movement of rows that rank 0 has ordered before the present sweep, or, if there is none, the sweep itself.
     fn between(&mut self) -> Step {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
@@ -242,7 +240,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 Ok(Step::Boundary(self.sweep))
             }
             Phase::Closing => {
-                // Waits for the whole lower halo row of the last sweep, because the next run begins with it.
+                // Waits for the whole lower halo row of the last sweep, because the next run of the loop begins with it.
                 let width = self.local.width();
                 Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
             }

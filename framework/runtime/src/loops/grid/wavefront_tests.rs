@@ -1,4 +1,4 @@
-//! Tests of chains of wavefront workers against the serial loop.
+//! Tests of DOACROSS loops (wavefronts over a grid) on simulated ranks, against the serial loop.
 
 use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
@@ -6,13 +6,11 @@ use super::super::shape::Shape;
 use super::super::view::Grid;
 use super::*;
 
-/// Fills a row with pseudo-random values that depend only on the number of the row.
 fn fill(row: u64, values: &mut [f64]) {
     let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
-/// Computes a sweep of successive over-relaxation in Gauss-Seidel order.
 fn relax(grid: &mut Grid<'_, f64>, columns: &Range<usize>) {
     let width = grid.width;
     for row in 1..grid.rows() - 1 {
@@ -65,7 +63,6 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);
             if rank == 0 && is_last {
-                // Sets another strip width (columns of a strip) for the next sweep.
                 worker.strip_width = strip_width(1 + widths.below(shape.inner().len()));
             }
         });
@@ -121,7 +118,7 @@ fn rank_is_less_than_one_sweep_ahead_of_its_neighbour() {
     for seed in 0..40 {
         skew = skew.max(check(shape, 2, &Plan { sweeps: 20, delay: 1, movements: 0 }, seed).skew);
     }
-    // Sweeps are counted when they begin. Rank 0 therefore counts as two sweeps ahead of the last rank, although it is ahead by less than one sweep.
+    // A sweep is counted when it begins. Rank 0 therefore counts as two sweeps ahead of the last rank, although it is ahead by less than one sweep.
     assert_eq!(skew, 2);
 }
 

@@ -1,4 +1,4 @@
-//! Interface between the protocol of a rank and its worker, for all loops over grids.
+//! Interface between the communication of a rank and the state machine of a loop over a grid (in-place, table or stencil loop).
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,47 +11,43 @@ use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
-/// Next step of a rank in a loop over a grid, as its worker determines it.
+/// Next step of a rank in a loop over a grid, as the state machine of the loop determines it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// User code computes this piece of a sweep in the rows that [`Worker::lend`] returns. The rows are then returned by [`Worker::take_back`], and
-    /// [`Worker::computed`] is called.
+    /// User code computes this range of rows or columns, in the rows that [`Worker::lend`] returns. The rows are then returned by
+    /// [`Worker::take_back`], and [`Worker::computed`] is called.
     Compute(Range<usize>),
-    /// The sweep with this number is about to begin. The rank reports its measurements if that is due, and rank 0 may issue a directive.
+    /// The sweep with this number is about to begin. If a report is due, the rank sends its measurements to rank 0; rank 0 may order a movement of
+    /// rows.
     Boundary(u64),
     /// The rank begins to send and receive the rows that move between ranks.
     Moving,
-    /// The rank has sent and received all its rows in a movement; the fields are the numbers of these rows.
+    /// The rank has sent and received the given numbers of rows in a movement of rows between ranks.
     MovementDone { sent: u64, received: u64 },
     /// The rank can do nothing before a message arrives.
     Wait,
-    /// The rank has done all sweeps.
+    /// The rank has computed all sweeps.
     Done,
 }
 
-/// Phase of the worker of a rank with rows. `S` is the worker's state within a sweep.
+/// Phase of a rank in a loop over a grid. `S` is the rank's state within a sweep.
 #[derive(Debug)]
 pub(super) enum Phase<S> {
-    /// The rank is between two sweeps, and may receive a directive of rank 0 that moves rows before the next one.
+    /// The rank is between two sweeps, and may receive a directive of rank 0 that moves rows between ranks before the next one.
     Between,
-    /// The rank sends and receives the rows that move before the next sweep.
     Moving(RowMigration),
-    /// The rank has sent and received its rows in a movement of rows, and begins a sweep next.
     MovementDone,
-    /// The rank computes a sweep.
     Sweeping(S),
-    /// The rank has done all sweeps, and may still wait for a halo row of the last one.
+    /// The rank has computed all sweeps, and may still wait for a halo row of the last one.
     Closing,
 }
 
-/// Rows in which user code computes, as a trait object without the type of their values. Only user code, the worker and the gathering of the grid
-/// know the type.
+/// Rows of a grid that are lent to user code, as a trait object without the type of their values, so that the code that communicates needs no type
+/// parameter.
 pub(super) trait Storage: Any + Send {
-    /// Describes rows and columns of piece `piece` of sweep `sweep`, for error messages.
     fn whereabouts(&self, sweep: u64, piece: &Range<usize>) -> String;
 }
 
-/// Returns `storage` as rows of the type `S`, for user code.
 #[inline]
 pub(super) fn typed<S: Storage>(storage: &mut dyn Storage) -> Result<&mut S> {
     let storage: &mut dyn Any = storage;
@@ -78,7 +74,7 @@ impl<S: Storage> Carrier<S> {
         carrier
     }
 
-    /// Returns the rows that come back from user code. The caller moves them out of their `Box`, which stays here.
+    /// Returns the rows that come back from user code. The caller moves them out of their `Box`, which stays here for the next call.
     #[inline]
     pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
         let storage: Box<dyn Any> = storage;
@@ -87,33 +83,30 @@ impl<S: Storage> Carrier<S> {
     }
 }
 
-/// Worker: a rank's part in a loop over a grid, without clock and transport. It receives messages, and returns steps and sends messages. A *piece* is
-/// the part of a sweep that user code computes in one call: a range of rows or of columns.
+/// One rank's part in a loop over a grid, as a state machine without clock and transport: it gets received messages, sends messages, and returns the
+/// next step. A *piece* is the part of a sweep that user code computes in one call: a range of rows or of columns.
 pub(super) trait Worker {
     /// Returns the next step of the rank, after the worker has done all work that needs no user code, such as receiving halo rows.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
 
-    /// Lends the rows to user code, which computes a piece of a sweep in them. The worker keeps the numbers of the rows, but not their values.
+    /// Lends the rows to user code, which computes a part of a sweep in them. The state machine keeps the rows' numbers in the grid, but not their
+    /// values.
     fn lend(&mut self) -> Box<dyn Storage>;
 
-    /// Takes back the rows that were lent to user code, and keeps their `Box` for the next piece of a sweep.
     fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
-    /// Continues after user code has computed a piece of a sweep: sends halo rows and advances to the next piece or sweep.
+    /// Continues after a call of user code has returned: sends halo rows and advances to the next part of the sweep or to the next sweep.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
     /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// Carries out a directive before a sweep begins: on rank 0 one that it issues, on other ranks one that has arrived. Either way it is sent to the
-    /// rank below.
+    /// Carries out a directive of rank 0 before a sweep begins, and forwards it to the rank below.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// Returns true if the rank waits for rows that are to move to it and that the neighbour has not begun to send. This wait is no cost of the
-    /// movement.
+    /// Returns true if the rank waits for moved rows that the neighbour has not begun to send. This wait does not count as cost of moving rows.
     fn awaits_sender(&self) -> bool;
 
-    /// Returns the number of the sweep after which the rank reports its measurements to rank 0.
     fn report_after(&self) -> u64;
 
     /// Returns the size of the longest message to a neighbour in bytes, if the costs of messages are to be measured.
@@ -124,52 +117,48 @@ pub(super) trait Worker {
     /// Sets the measured costs in seconds of an empty message, and of a message of the size that `probed_neighbour` has returned.
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
-    /// On rank 0 before a sweep, adapts the block size (columns of a strip). `seconds` is the duration of the previous sweep, if there was one, and
-    /// `most` the largest number of rows of a rank. Returns the new block size and the reason when a size is finally chosen.
+    /// Adapts the strip width (columns between two messages), on rank 0 before a sweep. `seconds` is the duration of the previous sweep, if there was
+    /// one, and `most` the largest number of rows of a rank. Returns the new width and the reason when a width is finally chosen.
     fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
         None
     }
 
-    /// Ends the loop before the present sweep.
     fn stop(&mut self);
 
-    /// On rank 0, returns the block size (columns of a strip) of the sweep that begins; 0 if the loop has no blocks.
+    /// On rank 0, returns the strip width (columns between two messages) of the sweep that begins; 0 if the loop has no strips.
     fn grain(&self) -> u64 {
         0
     }
 
-    /// Returns the size of a block for the summary: columns of a strip, or rows.
+    /// Returns the size of a block (work of one call of user code) for the summary of the loop: a number of columns or of rows.
     fn block_size(&self) -> u64;
 
-    /// Returns the number of sweeps between a directive and the movement of rows that it orders. In that time the directive reaches every rank.
+    /// Returns the number of sweeps between a directive of rank 0 and the movement of rows that it orders. In that time the directive reaches every
+    /// rank.
     fn delay(&self) -> u64;
 
-    /// Returns the sweep before which the rows must be written to a checkpoint, if a checkpoint is due.
     fn save_before(&self) -> Option<u64>;
 
-    /// Returns true if a directive of rank 0 ends the loop before sweep `sweep`.
     fn is_stopped_before(&self, sweep: u64) -> bool {
         self.report_after() == NEVER && self.save_before() == Some(sweep)
     }
 
-    /// Returns the rows of this rank as pieces of a checkpoint.
+    /// Returns the rows of this rank in the form in which a checkpoint stores them.
     fn pieces(&self) -> Vec<Piece>;
 
-    /// Returns the number of rows that this rank holds.
     fn held(&self) -> u64;
 
-    /// Returns the number of units that a piece of a sweep is equivalent to: the fraction of a row's computed values that the piece contains, times
-    /// the number of its rows.
+    /// Returns the work of a piece (part of a sweep that user code computes in one call) in whole rows: the number of its rows, times the fraction of
+    /// each row's computed values that the piece contains.
     fn units(&self, piece: &Range<usize>) -> f64;
 
-    /// Returns the number of the present sweep.
     fn sweep(&self) -> u64;
 
-    /// Returns the fraction of the present sweep that this rank has done, less than 1; 0 if the worker does not measure this fraction.
+    /// Returns the fraction of the present sweep that this rank has computed, less than 1; 0 if the loop does not measure it.
     fn part_done(&self) -> f64 {
         0.0
     }
 
-    /// Describes which message the rank waits for, and from which rank; the text follows the word "waits".
+    /// Describes the message for which the rank waits and its sender; the text follows the word "waits" in an error message.
     fn waiting_for(&self) -> String;
 }

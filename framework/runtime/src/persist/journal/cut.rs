@@ -1,4 +1,4 @@
-//! Copies of damaged data that is cut off the end of a journal, in the directory of the journal.
+//! Copies of damaged data that is cut off the end of a journal (file of completed results), in the journal's directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::holes;
 
-/// Maximum number of copies of damaged data for one journal, so that the copies do not fill the disk.
+/// Maximum number of copies of damaged data for one journal (file of completed results), so that the copies do not fill the disk.
 const MOST: u32 = 100;
 
 /// Copies the damaged end of the journal `file`, between the offsets `at` and `size`, to a new file, whose name is that of the journal with the
-/// suffix `.cut-1`, or with the next unused number. Holes are preserved. Returns `None` if the bytes are all zero and therefore contain no data.
+/// suffix `.cut-1`, or with the next unused number. Holes (ranges that were never written) are preserved. Returns `None` if the bytes are all zero.
 ///
 /// # Errors
 /// If the copy cannot be written, in which case it is removed, or if there are too many copies.
@@ -28,7 +28,6 @@ pub(super) fn keep(file: &File, path: &Path, at: u64, size: u64) -> io::Result<O
     match write() {
         Ok(()) => Ok(Some(name)),
         Err(error) => {
-            // A copy of the damaged data is removed if it could not be written completely.
             let _ = fs::remove_file(&name);
             Err(error)
         }
@@ -49,7 +48,7 @@ fn is_zero(file: &File, at: u64, size: u64) -> io::Result<bool> {
     }
 }
 
-/// Creates a new file for a copy of damaged data, in the journal's directory. An existing file or link with the same name is not changed.
+/// Creates a new file for a copy of the damaged end of a journal. An existing file or link with the same name is not changed.
 fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     for number in 1..=MOST {
         let mut name = path.as_os_str().to_owned();

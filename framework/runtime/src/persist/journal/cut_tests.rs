@@ -1,4 +1,4 @@
-//! Tests that the damaged end of a journal is copied before it is cut off, and that memory is allocated only for intact
+//! Tests that the damaged end of a journal (file of completed results) is copied before it is cut off, and that memory is allocated only for intact
 //! records.
 
 use std::fs;
@@ -17,7 +17,7 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     written(&path, &some());
     let bytes = fs::read(&path).unwrap();
     let name = |number| dir.path().join(format!("j.cut-{number}"));
-    // The name of the first copy of a damaged end is taken by a link to a file that must not change.
+    // In this test, the name of the first copy of the journal's damaged end is taken by a link to a file that must not change.
     let precious = dir.path().join("precious");
     fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(&precious, name(1)).unwrap();
@@ -29,7 +29,6 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     }
     assert_eq!(fs::read(name(2)).unwrap(), [2; 5]);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    // If there are 100 copies of damaged ends already, opening the damaged journal fails, and the journal stays unchanged.
     let torn = [&bytes[..], b"torn"].concat();
     fs::write(&path, &torn).unwrap();
     let error = open(&path).unwrap_err();
@@ -41,10 +40,9 @@ fn existing_copies_of_cut_data_are_not_overwritten() {
     assert_eq!(open(&path).unwrap().1.cut.unwrap().copy, Some(name(50)));
 }
 
-/// Environment variable with the path of the journal, for the child process that [`sparse_journal_needs_little_memory`] starts.
 const SPARSE: &str = "ARMATURE_TEST_SPARSE_JOURNAL";
 
-/// Child process of another test: opens a journal and prints the virtual memory in kilobytes that this took.
+/// Opens a journal in a child process of another test, and prints the virtual memory in kilobytes that this took.
 #[test]
 #[ignore = "is started by another test"]
 fn child_opens_a_journal_and_prints_its_memory() {
@@ -60,7 +58,7 @@ fn child_opens_a_journal_and_prints_its_memory() {
     println!("found {}, cut {} with {}, took {taken}", found.len(), cut.bytes, cut.records);
 }
 
-/// The journal's last record claims to have four gigabytes, which are a hole in the file. Two intact records follow the hole.
+/// The journal's last record claims to have four gigabytes, which are a hole (a range that was never written). Two intact records follow the hole.
 #[test]
 fn sparse_journal_needs_little_memory() {
     let dir = directory();
@@ -103,7 +101,6 @@ fn sparse_journal_needs_little_memory() {
     let mut kept = vec![0; behind.len()];
     copy.read_exact_at(&mut kept, far - end).unwrap();
     assert_eq!(kept, behind);
-    // A large intact record is read like any other record.
     let large = vec![3; 5 << 20];
     let (mut journal, ..) = open(&path).unwrap();
     journal.append(NOW, 9, &large).unwrap();

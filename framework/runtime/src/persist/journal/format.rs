@@ -3,25 +3,20 @@
 use super::Identity;
 use crate::wire::header::header;
 
-/// First bytes of every journal.
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
-/// Version of the journal's format that this program reads and writes.
 pub(super) const VERSION: u32 = 1;
-/// Size in bytes of a checksum in a journal.
 pub(super) const SUM: usize = size_of::<u32>();
-/// Maximum size in bytes of the encoded identity of a journal.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
 
 header! {
     /// First fields of a journal file: magic number, version of the format, and size of the identity that follows.
     pub(super) struct Start {
         magic: u64, version: u32,
-        /// Size of the encoded identity of the job in bytes.
         length: u32,
     }
 }
 
-/// Returns the header of the journal of a job with `identity`, or an error message with the part of the identity that is too long.
+/// Returns the header of the journal of a job with `identity`, or an error message that names the field of the identity that is too long.
 pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     let Identity { name, version, fingerprint } = identity;
     let mut body = Vec::new();
@@ -43,7 +38,7 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
     Ok(header)
 }
 
-/// Parses the identity of the job in `bytes`, which are the part of a journal's header between its [`Start`] and its checksum.
+/// Parses the identity of a job from `bytes`, the part of a journal's header between its [`Start`] and its checksum.
 pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     let mut field = || {
         let (length, rest) = bytes.split_first_chunk()?;
@@ -58,13 +53,10 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 }
 
 header! {
-    /// Head (first fields) of a record in a journal. The payload follows it.
     pub(super) struct Head {
-        /// Size of the record's payload in bytes.
         length: u32,
         /// Checksum of the record and of its position in the journal, see [`Head::hasher`].
         sum: u32,
-        /// Number of the task whose result is the payload of the record.
         task: u64,
     }
 }
@@ -79,8 +71,8 @@ impl Head {
         head
     }
 
-    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the
-    /// payload. Because of `before`, an intact record that was moved to another position does not match its checksum.
+    /// Returns a hasher for the checksum of a record with this head that follows a record with the checksum `before`. The caller adds the payload.
+    /// Because of `before`, an intact record that was moved to another position in the journal does not match its checksum.
     pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&before.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Tests that the bytes of a journal file do not change from version to version.
+//! Test that the bytes of a journal file (completed results of a job) do not change from version to version of the program.
 
 use super::{Identity, Journal};
 use crate::golden::{check_file, place};

@@ -10,10 +10,9 @@ use crc32fast::Hasher;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Number of bytes that are read from the file at once.
 const PIECE: usize = 1 << 20;
 
-/// Passes the data of `range` of a file to `each`, in blocks of bytes with their offsets; holes are skipped. Changes the position of the file.
+/// Passes the data of `range` of a file to `each`, in blocks of bytes with their offsets in the file; holes are skipped. Changes the file position.
 pub(super) fn data(
     file: &File,
     range: Range<u64>,
@@ -40,7 +39,7 @@ pub(super) fn data(
     Ok(())
 }
 
-/// Adds the bytes of `range` of a file, including holes as zeros, to a checksum. Changes the position of the file.
+/// Adds the bytes of `range` of a file, including holes as zeros, to a checksum. Changes the file position.
 pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::Result<()> {
     let mut at = range.start;
     data(file, range.clone(), |place, piece| {

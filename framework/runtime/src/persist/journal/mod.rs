@@ -50,7 +50,8 @@ use armature_text::shown;
 
 use crate::error::{Error, ErrorKind};
 
-/// Lowest number of the records that are notes about deaths of ranks. Records with results of tasks have lower numbers.
+/// Lowest record number in a journal that stands for a note about the death of a rank. Records with results have the number of their task, which is
+/// lower.
 pub(crate) const FIRST_NOTE: u64 = 1 << 63;
 
 /// Identity of the job whose results a journal holds.
@@ -70,7 +71,6 @@ impl Identity {
     }
 }
 
-/// Maximum size in bytes of a fingerprint that error messages show as text.
 const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {
@@ -132,12 +132,10 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// Creates the error for a failed file operation on a journal.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
 }
 
-/// Creates the error which states that a journal must not be used, or that a job cannot have one.
 fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
 }

@@ -1,4 +1,5 @@
-//! Opening of a journal: checks its identity, reads its records, and finds the end at which records are appended.
+//! Opening of a journal (file of completed results): checks that it belongs to this job, reads its records, and finds the end at which records are
+//! appended.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
@@ -13,7 +14,7 @@ use super::scan::{Scan, Stop, scan};
 use super::{Identity, cut, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Opens and locks the journal at `path`, so that records can be appended after the last whole record. Makes `tries` attempts to lock the file.
+/// Opens and locks the journal at `path`, so that records can be appended after the last whole record. Tries `tries` times to lock the file.
 pub(super) fn open(
     path: &Path,
     identity: &Identity,
@@ -51,7 +52,7 @@ pub(super) fn open(
     Ok((file, scan))
 }
 
-/// Passes the whole records of the journal at `path` to `each`. This process has the journal open for writing.
+/// Passes the whole records of the journal at `path` to `each`. This process already has the journal open for writing.
 pub(super) fn read(
     path: &Path,
     identity: &Identity,
@@ -71,7 +72,7 @@ fn stopped(stop: Stop, path: &Path) -> Error {
     }
 }
 
-/// Returns true if the file is empty or contains an incomplete write of `header`: a part of the header, or zeros in place of bytes that did not
+/// Returns true if the file is empty or contains an incomplete write of the journal's header: a part of it, or zeros in place of bytes that did not
 /// reach the disk.
 fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<bool> {
     if size > header.len() as u64 {
@@ -84,7 +85,6 @@ fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<b
     Ok(same < header.len() && found[same..].iter().all(|&byte| byte == 0))
 }
 
-/// Writes the header of a new journal and syncs the file and its directory.
 pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
     let io = |error| io_error("begin", path, &error);
     if size > 0 {
@@ -100,7 +100,6 @@ pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> R
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
 }
 
-/// Checks that the file begins with the header of a journal of this job, and not of another.
 fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()> {
     let io = |error| io_error("read", path, &error);
     file.seek(SeekFrom::Start(0)).map_err(io)?;
@@ -118,7 +117,6 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
     Err(Error::new(ErrorKind::Config, format!("the journal {}: {text}", path.display())))
 }
 
-/// Parses the identity of the job in the header at the start of `bytes`.
 fn read_header(bytes: &[u8]) -> Result<Identity, String> {
     let Some(Start { magic, version, length }) = Start::read(bytes) else {
         return Err("the file is not a journal: it is shorter than a header".into());

@@ -1,4 +1,4 @@
-//! Schedule of the syncs (`fsync`) of a journal. Pure: the caller passes the time.
+//! Schedule of the syncs (`fsync`) of a journal (file of completed results), without a clock: the caller passes the time.
 
 use std::time::Duration;
 
@@ -24,7 +24,6 @@ impl Pace {
         self.running = false;
     }
 
-    /// Returns true if a sync (`fsync`) of the journal is due at time `now`, and then records that it starts.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let rested = self.last.is_none_or(|last| now.saturating_sub(last) >= self.period);
         let begin = self.unsynced && !self.running && rested;
@@ -34,7 +33,7 @@ impl Pace {
         begin
     }
 
-    /// Returns true if data was written to the journal's file after the last sync (`fsync`) had started.
+    /// Returns true if data was written to the journal's file after the start of the last sync (`fsync`).
     pub(super) fn unsynced(&self) -> bool {
         self.unsynced
     }

@@ -1,4 +1,4 @@
-//! Sequential reading of a journal's records, up to the first record that is not whole.
+//! Sequential reading of the records of a journal (file of completed results), up to the first record that is not whole.
 //!
 //! A record is read in blocks, and accepted only if its checksum is correct. Memory for its payload is allocated only after this check, so that a
 //! damaged length, or a file that is mostly a hole, costs no more than a record of moderate size.
@@ -15,16 +15,14 @@ use super::{Cut, Recovery};
 
 /// Number of bytes that are read from the journal at once. A longer payload may contain holes (ranges that were never written), which are not read.
 const PIECE: usize = 1 << 20;
-/// After damage in a journal, whole records are counted until this number of records in a row are not whole. Only the message to the user states the
-/// count. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
+/// After damage in a journal, whole records are counted until this number of records in a row are not whole. The count is used only in the message to
+/// the user. The limit bounds the time in which zeros at the end of a file are parsed as empty records.
 const STRANGE: u32 = 16;
 
 /// Reason for which the reading of a journal ends before its last record.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The file could not be read.
     Io(io::Error),
-    /// The function that receives the records returned an error.
     Caller(crate::error::Error),
 }
 
@@ -71,10 +69,8 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-/// Reader of a journal, record by record.
 struct Records<'f> {
     file: BufReader<&'f File>,
-    /// Offset up to which the journal was read, in bytes from the start of the file.
     at: u64,
     size: u64,
 }
@@ -86,7 +82,7 @@ impl<'f> Records<'f> {
         Ok(Records { file, at, size })
     }
 
-    /// Reads past the next record; `before` is the checksum of the record before it. Returns its head, and true if the record is whole;
+    /// Reads past the next record; `before` is the checksum of the record before it. Returns the record's head, and true if the record is whole;
     /// `None` if the record would extend beyond the end of the file.
     fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
         match self.rescan(before) {
@@ -130,7 +126,6 @@ impl<'f> Records<'f> {
         Ok(Some((head, hasher.finalize() == head.sum)))
     }
 
-    /// Returns the payload of the last record that was read, which must be whole.
     fn payload(&mut self, head: Head) -> io::Result<Vec<u8>> {
         self.file.seek_relative(-i64::from(head.length))?;
         let mut payload = vec![0; head.length as usize];
@@ -138,7 +133,7 @@ impl<'f> Records<'f> {
         Ok(payload)
     }
 
-    /// Returns the number of whole records after a damaged record, as far as the lengths in the heads of the records are plausible.
+    /// Returns the number of whole records after a damaged record, as far as the record lengths are plausible.
     fn further(&mut self, mut damaged: Option<Head>) -> io::Result<u64> {
         let (mut count, mut strange) = (0, 0);
         while let Some(before) = damaged.filter(|_| strange < STRANGE) {

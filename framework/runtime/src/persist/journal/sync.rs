@@ -1,11 +1,11 @@
-//! Syncs (`fsync`) of a file on a separate thread, because a disk may take seconds and the rank must answer other ranks meanwhile.
+//! Syncs (`fsync`) of a journal on a separate thread, because a disk may take seconds and the rank must answer other ranks meanwhile.
 
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// A thread that syncs a file on request.
+/// Thread that syncs (`fsync`) a file on request.
 ///
 /// Dropping a `Syncer` does not wait: the thread completes a sync that is running, and ends.
 #[derive(Debug)]
@@ -36,7 +36,6 @@ impl Syncer {
         let _ = self.request_sender.try_send(());
     }
 
-    /// Returns the result of the sync (`fsync`) of the file that was started last, if it has ended.
     pub(super) fn answer(&self) -> Option<io::Result<()>> {
         match self.answers.try_recv() {
             Ok(result) => Some(result),
@@ -45,7 +44,6 @@ impl Syncer {
         }
     }
 
-    /// Waits until the sync (`fsync`) of the file that was started last ends, for at most `limit`.
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self.answers.recv_timeout(limit) {
             Ok(result) => result,

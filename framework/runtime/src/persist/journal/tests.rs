@@ -1,4 +1,4 @@
-//! Tests that a damaged journal never yields a wrong result, and that no intact result before the damage is lost.
+//! Tests that a damaged journal (file of completed results) never yields a wrong result, and that no intact result before the damage is lost.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -24,7 +24,6 @@ pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Opens a journal of the tests' [`job`], and collects the results in it.
 pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     let mut found = Vec::new();
     let (journal, recovery) = Journal::open_within(path, &job(), 1, |task, payload| {
@@ -52,7 +51,7 @@ pub(super) fn some() -> Results {
     vec![(4, b"four".to_vec()), (0, vec![]), (u64::MAX, vec![0; 30]), (2, b"two".to_vec())]
 }
 
-/// Removes the copy of the journal's damaged end, if one was made, and checks that the copy equals the bytes of `bytes` that were cut off.
+/// Checks that the copy of the journal's damaged end equals the bytes that were cut off, and removes the copy.
 #[track_caller]
 fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -66,7 +65,6 @@ fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
     }
 }
 
-/// Returns the results whose records in the journal end at or before the offset `byte`.
 fn before(results: &Results, ends: &[usize], byte: usize) -> Results {
     results.iter().zip(&ends[1..]).filter(|(_, end)| **end <= byte).map(|(r, _)| r.clone()).collect()
 }
@@ -117,7 +115,6 @@ fn truncation_at_any_byte_keeps_complete_records() {
         let torn = whole.map_or(0, |end| length - end) as u64;
         remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
-        // After the damaged end has been cut off, new results can be appended to the journal.
         journal.append(NOW, 99, b"more").unwrap();
         journal.close().unwrap();
         let (_, recovery, found) = open(&path).unwrap();
@@ -237,7 +234,6 @@ fn journal_of_another_job_is_refused_and_unchanged() {
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
     let parts = [theirs, "fingerprint 0808080808 (the same program with other input or parameters)"];
     refused(&path, &other("squares", "1", [8; 5]), config, &parts);
-    // If the job's fingerprint is valid text, the error message shows it as text.
     let text = Identity::new("squares", "1", "0 to 99");
     refused(&path, &text, config, &[theirs, "fingerprint `0 to 99` (the same program"]);
 }
@@ -350,7 +346,6 @@ proptest! {
         let ends = written(&path, &unique);
         let bytes = fs::read(&path).unwrap();
         let mut damaged = bytes.clone();
-        // Only journals with records are damaged in this test; damaged headers are tested separately.
         for (at, byte) in damage.iter().filter(|_| bytes.len() > ends[0]) {
             damaged[ends[0] + at.index(bytes.len() - ends[0])] = *byte;
         }
@@ -369,14 +364,13 @@ proptest! {
     }
 }
 
-/// Environment variable with the path of the journal, for the child process that [`killed_writer_loses_no_written_results`] starts.
 const CHILD: &str = "ARMATURE_TEST_JOURNAL";
 
 fn payload(task: u64) -> Vec<u8> {
     task.to_le_bytes().repeat(1 + (task % 40) as usize)
 }
 
-/// Child process of another test: appends results until it is killed, and prints the number of each written result.
+/// Runs as a child process of another test: appends results to a journal until it is killed, and prints the number of each written result.
 #[test]
 #[ignore = "is started by another test"]
 fn child_appends_until_killed() {
@@ -418,7 +412,7 @@ fn killed_writer_loses_no_written_results() {
         child.wait().unwrap();
         let mut rest = String::new();
         lines.read_to_string(&mut rest).unwrap();
-        // The last line that the killed process printed may be incomplete.
+        // The last line that the killed child process printed may be incomplete.
         let whole = rest.rsplit_once('\n').map_or("", |(whole, _)| whole);
         written += count + whole.lines().filter(|line| line.starts_with("written ")).count() as u64;
         assert!(written >= 100 * round, "only {written} results were written");

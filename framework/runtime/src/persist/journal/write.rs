@@ -1,4 +1,4 @@
-//! Appending of results to a journal.
+//! Appending of results to a journal (file of completed results).
 
 use std::fs::File;
 use std::io::Write;
@@ -40,7 +40,6 @@ pub struct Journal {
     pace: Pace,
     syncer: Syncer,
     failed: Option<Error>,
-    /// Number of notes about deaths of ranks that are in the journal.
     annotations: u64,
 }
 
@@ -66,8 +65,7 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
-    /// Reads the file of a journal that this process has open, and passes its results to `each`, as [`open`](Journal::open) does: of several records
-    /// of a task only the first.
+    /// Reads the file of a journal that this process has open, and passes its results to `each`: of several records of a task only the first.
     pub(crate) fn read(
         path: &Path,
         identity: &Identity,
@@ -213,8 +211,7 @@ impl Journal {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Stores the first error in writing or syncing the journal. After an error the contents of the file are unknown, so no more records are
-    /// appended.
+    /// Stores the first error in writing or syncing the journal. After an error the contents of the file are unknown, so all later calls fail.
     fn check(&mut self, doing: &str, result: std::io::Result<()>) -> Result<()> {
         result.map_err(|error| {
             let error = io_error(doing, &self.path, &error);
@@ -225,7 +222,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Writes the records in memory to the journal's file, without waiting for the disk.
+    /// Writes the records in memory to the journal's file, without waiting until they are on the disk.
     fn drop(&mut self) {
         if self.failed.is_none()
             && let Err(error) = self.write()

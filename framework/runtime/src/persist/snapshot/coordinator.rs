@@ -1,4 +1,4 @@
-//! Checkpoints of a run: the ranks learn from which checkpoint the job resumes, and rank 0 schedules new checkpoints.
+//! Checkpoints of a run: rank 0 tells the other ranks from which checkpoint the job resumes, and schedules new checkpoints.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,34 +25,30 @@ messages! {
     }
 }
 
-/// Route by which rank 0's message about the checkpoint from which the job resumes reaches the ranks.
+/// Route of rank 0's message about the checkpoint from which the job resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Rank 0 sends each of the other ranks the message about the checkpoint.
+    /// Rank 0 sends the message about the checkpoint to every other rank.
     Star,
     /// Each rank forwards the message about the checkpoint to the next rank.
     Chain,
 }
 
-/// Checkpointing of a rank at the start of a run: the checkpoint from which the run resumes, and the writer of later checkpoints.
+/// Checkpoint from which a run resumes, and this rank's writer of later checkpoints.
 #[derive(Debug)]
 pub(crate) struct StartingPoint {
-    /// Rank 0's store of checkpoints; `None` on the other ranks.
     pub(crate) store: Option<SnapshotStore>,
-    /// Description of the checkpoint from which the job resumes, if there is a checkpoint.
     pub(crate) found: Option<Manifest>,
-    /// Writer of this rank's part of checkpoints.
     pub(crate) writer: SnapshotWriter,
 }
 
-/// Message with the description of the checkpoint from which the ranks resume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,
     pub(super) found: Option<Manifest>,
 }
 
-/// Looks for a checkpoint on rank 0 and sends its description to the ranks that have units of the loop, `0..ranks`; all these ranks call this
+/// Looks for a checkpoint on rank 0 and sends its description to the ranks `0..ranks`, which take part in the loop; all these ranks call this
 /// function.
 ///
 /// # Errors
@@ -96,21 +92,19 @@ pub(crate) fn starting_point(
     Ok(StartingPoint { store, found, writer })
 }
 
-/// Rank 0's schedule of the checkpoints of a run, and the ranks that have written their part of the current checkpoint.
+/// Rank 0's schedule of the checkpoints of a run. It also records which ranks have written their part of the current checkpoint.
 #[derive(Debug)]
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     schedule: Schedule,
-    /// Time at which the present checkpoint was started, if one is being written.
+    /// Start time of the checkpoint that is being written, if there is one.
     started: Duration,
     ranks: usize,
-    /// Number of passes of the loop that earlier runs have completed.
+    /// Number of passes of the loop that earlier starts of the job have completed.
     before: u64,
 }
 
 impl SnapshotCoordinator {
-    /// Starts the schedule of checkpoints at time `now`, for a run with `ranks` ranks that have units of the loop, after `before` passes of earlier
-    /// runs.
     pub(crate) fn new(
         store: SnapshotStore,
         (checkpoint, config): (&Checkpoint, &Config),
@@ -122,7 +116,6 @@ impl SnapshotCoordinator {
         SnapshotCoordinator { store, schedule, started: now, ranks, before }
     }
 
-    /// Returns true if a checkpoint is due, and none is being written.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.schedule.is_due(now) && !self.is_open()
     }
@@ -138,19 +131,19 @@ impl SnapshotCoordinator {
         self.begin(pass)
     }
 
-    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is a checkpoint of this
-    /// pass. No checkpoint may be [open](SnapshotCoordinator::is_open).
+    /// Starts a checkpoint after `pass` passes of this run, and returns the total number of passes; `None` if there is already a checkpoint with that
+    /// number. No other checkpoint may be [open](SnapshotCoordinator::is_open).
     pub(crate) fn begin(&mut self, pass: u64) -> Option<u64> {
         let pass = self.before + pass;
         self.store.begin(pass, self.ranks).then_some(pass)
     }
 
-    /// Returns true if a checkpoint is being written.
     pub(crate) fn is_open(&self) -> bool {
         self.store.is_open()
     }
 
-    /// Returns the total number of passes of the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
+    /// Returns the number of passes of the loop before the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no
+    /// checkpoint.
     pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
         self.store.kept()
     }
@@ -159,7 +152,7 @@ impl SnapshotCoordinator {
     /// abandoned with a warning, and the loop continues: the checkpoint before it stays valid.
     ///
     /// # Errors
-    /// If the pieces do not contain each unit exactly once.
+    /// If the units (rows or indices) that the ranks have written do not cover each unit of the loop exactly once.
     pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, written: Written, now: Duration) -> Result<()> {
         let written = written.map_err(|why| Error::new(ErrorKind::Io, why).at_rank(rank));
         match self.store.add(rank, pass, written) {

@@ -1,4 +1,4 @@
-//! Directory of the data of a checkpoint, to which only one start of the job writes.
+//! Directory of a checkpoint's data, to which only one start of the job writes.
 //!
 //! A killed job may have left a running rank on another machine, or a thread that waits for its disk. Their writes must not affect the files of
 //! the job that was started in its place, even if both jobs write checkpoints of the same pass of the loop.
@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use serde::{Deserialize, Serialize};
 
-/// Prefix of the names of directories with data of a checkpoint.
 const START: &str = "pass-";
 
-/// Text of sixteen hexadecimal digits that identifies one start of a job, and differs for each start.
+/// Sixteen hexadecimal digits that identify one start of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Attempt(String);
@@ -34,7 +33,7 @@ impl TryFrom<String> for Attempt {
     }
 }
 
-/// Directory with the data of the units (rows or indices) of a loop as they are after `pass` passes.
+/// Directory with a checkpoint of a loop: the units (rows or indices) as they are after `pass` passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) pass: u64,
@@ -42,18 +41,15 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Returns the directory of checkpoint data with this name; `None` if the name is not the name of such a directory.
     pub(super) fn named(name: &str) -> Option<Folder> {
         let (pass, attempt) = name.strip_prefix(START)?.split_once('-')?;
         Some(Folder { pass: pass.parse().ok()?, attempt: attempt.to_string().try_into().ok()? })
     }
 
-    /// Returns the path of the directory with the data of a checkpoint.
     pub(super) fn path(&self, dir: &Path) -> PathBuf {
         dir.join(format!("{START}{}-{}", self.pass, self.attempt.0))
     }
 
-    /// Returns the path of the file with the data that rank `rank` has written for the checkpoint.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.path(dir).join(file_name(rank))
     }
@@ -74,7 +70,7 @@ impl Folder {
         Ok((file.into(), folder.into()))
     }
 
-    /// Removes the directory of a checkpoint's data and its files. A failure is only logged, because the remaining files only occupy disk space.
+    /// Removes the data of a checkpoint. A failure is only logged, because the remaining files only occupy disk space.
     pub(super) fn remove(&self, dir: &Path) {
         if let Err(error) = fs::remove_dir_all(self.path(dir)) {
             log::debug!("{} stays: {error}", self.path(dir).display());
@@ -117,7 +113,7 @@ mod tests {
         symlink("elsewhere", planted.path(dir)).unwrap();
         assert!(planted.create(dir, 0).is_err());
         assert!(!dir.join("victim").exists() && !dir.join("elsewhere/rank-0").exists());
-        // If the directory of a checkpoint's data is a link, only the link is removed, and not its target.
+        // If the directory of a checkpoint's data is a symbolic link, only the link is removed, and not its target.
         planted.remove(dir);
         assert!(dir.join("elsewhere").exists());
     }

@@ -10,7 +10,7 @@ use super::store::SnapshotStore;
 use super::{LoadedPiece, Piece, SnapshotWriter, load};
 use crate::golden::{Messages, check_file, place};
 
-/// Identifier of the start of the job that has written the golden checkpoint, whose files are in the repository.
+/// Identifier of the start of the job that wrote the checkpoint files in the repository, with which the test compares.
 const ATTEMPT: &str = "0123456789abcdef";
 const UNITS: u64 = 10;
 const PASS: u64 = 120;
@@ -20,12 +20,10 @@ fn attempt() -> Attempt {
     ATTEMPT.to_string().try_into().unwrap()
 }
 
-/// Returns the data of some units (rows or indices) of a loop: two bytes for each unit.
 fn data(units: std::ops::Range<u64>) -> Vec<u8> {
     units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
 }
 
-/// Returns the pieces that each of two ranks writes; a piece holds contiguous units (rows or indices) of the loop.
 fn parts() -> [Vec<Piece>; 2] {
     let piece = |first: u64, end: u64| (first, end - first, data(first..end));
     [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]
@@ -47,7 +45,6 @@ fn write(dir: &Path) -> Manifest {
     manifest
 }
 
-/// Returns the names of the files of a checkpoint.
 fn files() -> [String; 3] {
     let folder = format!("pass-{PASS}-{ATTEMPT}");
     ["manifest".to_string(), format!("{folder}/rank-0"), format!("{folder}/rank-1")]
@@ -59,7 +56,7 @@ fn checkpoint_format_is_unchanged() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     fs::create_dir(&new).unwrap();
     let written = write(&new);
-    // The test uses a copy of the golden checkpoint (the one in the repository), because a job also writes to the directory from which it resumes.
+    // The test resumes from a copy of the checkpoint files in the repository, because a job also writes to the directory from which it resumes.
     for name in files() {
         check_file(&format!("checkpoint/{name}"), &new.join(&name));
         fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();

@@ -19,14 +19,13 @@ pub(crate) struct LoadedPiece {
 }
 
 impl Checkpoint {
-    /// Creates the error which states that a checkpoint must not be used, and why.
     pub(crate) fn refused(&self, why: &str) -> Error {
         refused(&self.dir, why)
     }
 }
 
 impl LoadedPiece {
-    /// Checks that each loaded unit (row or index of the loop) has `bytes` bytes.
+    /// Returns an error if a loaded unit (row or index of the loop) does not have `bytes` bytes.
     ///
     /// # Errors
     /// If the sizes differ, because the checkpoint belongs to another program.
@@ -41,8 +40,8 @@ impl LoadedPiece {
     }
 }
 
-/// Loads all pieces of the checkpoint (contiguous rows or indices of the loop, its units, as a rank has written them) that contain units of
-/// `range`, which is not empty, in the order of the units. The first and the last piece may contain units outside of the range.
+/// Loads all pieces of a checkpoint that contain units (rows or indices of the loop) of `range`, which is not empty, in the order of the units. A
+/// piece holds contiguous units, as one rank has written them, so the first and the last piece may contain units outside of the range.
 ///
 /// # Errors
 /// If a file is shorter than stated in the manifest or a checksum is wrong; errors of the file system.
@@ -65,9 +64,8 @@ pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Resul
     Ok(loaded)
 }
 
-/// Loads the extra data that each rank has stored in addition to its units (rows or indices) of the loop, in a piece that contains no
-/// units; empty for a rank that has written no such data. Only the data of ranks of the earlier job for which `is_mine` returns true are
-/// loaded.
+/// Loads the additional data of each rank, which the rank has stored in a piece without units (rows or indices) of the loop; empty for a rank without
+/// such data. Only the data of ranks of the earlier job for which `is_mine` returns true are loaded.
 ///
 /// # Errors
 /// The errors of [`load`].
@@ -94,7 +92,7 @@ fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loade
         Err(refused(dir, &text))
     };
     file.seek(SeekFrom::Start(at)).map_err(io)?;
-    // The buffer grows while the rank's file is read, because the file may be shorter than the manifest of the checkpoint states.
+    // The buffer grows while the file is read, because a damaged checkpoint may state a size that the file does not have.
     let mut data = Vec::new();
     file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
     if data.len() as u64 != bytes {

@@ -1,4 +1,4 @@
-//! The manifest: a file that identifies the current checkpoint and describes its contents.
+//! The manifest: a file that names the current checkpoint and describes its contents.
 
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
@@ -10,41 +10,33 @@ use super::folder::{Attempt, Folder};
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Version of the manifest's format that this program reads and writes.
 const VERSION: u32 = 2;
-/// Maximum size of a manifest in bytes. The descriptions of the pieces that one rank has written take some two kilobytes.
+/// Maximum size of a manifest in bytes. For each rank, the manifest contains about two kilobytes.
 const LONGEST: u64 = 256 << 20;
 /// File name of the manifest of the newest checkpoint.
 pub(super) const NAME: &str = "manifest";
 /// File name of the manifest of the checkpoint before the newest one.
 pub(super) const OLDER: &str = "manifest.old";
 
-/// Result of reading a manifest file.
 #[derive(Debug)]
 pub(super) enum Read {
     Absent,
     Whole(Manifest),
-    /// The manifest file is damaged, as the error states.
     Damaged(Error),
 }
 
-/// Description of one piece of a rank's checkpoint file. A piece holds contiguous units (rows or indices) of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Saved {
-    /// First unit (row or index of the loop) in the piece.
     pub(crate) first: u64,
-    /// Number of units (rows or indices of the loop) in the piece.
     pub(crate) count: u64,
-    /// Start of the piece in the rank's checkpoint file, in bytes.
+    /// Start of the units' data in the rank's checkpoint file, in bytes.
     pub(crate) at: u64,
-    /// Size in bytes of the piece of the rank's checkpoint file.
     pub(crate) bytes: u64,
-    /// CRC-32 of the piece of the rank's checkpoint file.
     pub(crate) sum: u32,
 }
 
-/// Report of a rank about its part of a checkpoint: the written pieces, or why they could not be written.
+/// Report of a rank about its part of a checkpoint: the units (rows or indices) that it has written, or why it could not write them.
 pub(crate) type Written = Result<Vec<Saved>, String>;
 
 /// Owner of a checkpoint: the loop, its number of units, and the identity of the run. A checkpoint of another owner must not be used.
@@ -54,7 +46,6 @@ pub(super) struct Owner {
     pub(super) name: String,
     /// JSON text that identifies the run: its parameters, seeds and input, on which the result of the loop depends.
     pub(super) identity: String,
-    /// Total number of units (rows or indices) of the loop.
     pub(super) units: u64,
 }
 
@@ -63,36 +54,32 @@ pub(super) struct Owner {
 pub(crate) struct Manifest {
     version: u32,
     pub(super) owner: Owner,
-    /// Number of passes over its rows or indices that the loop had completed.
+    /// Number of passes of the loop before the checkpoint.
     pub(crate) pass: u64,
-    /// Identifier of the start of the job that has written the checkpoint.
     attempt: Attempt,
-    /// Pieces of contiguous units (rows or indices of the loop) that each rank has written.
+    /// Descriptions of the contiguous units (rows or indices of the loop) that each rank has written.
     pub(super) ranks: Vec<Vec<Saved>>,
 }
 
 impl Manifest {
-    /// Creates the manifest of a checkpoint, from the pieces that each rank has written.
+    /// Creates the manifest of a checkpoint from the ranks' reports.
     ///
     /// # Errors
-    /// If the pieces do not contain each unit (row or index of the loop) exactly once.
+    /// If the ranks have not written each unit (row or index of the loop) exactly once.
     pub(super) fn new(owner: Owner, folder: &Folder, ranks: Vec<Vec<Saved>>) -> Result<Self, String> {
         let (pass, attempt) = (folder.pass, folder.attempt.clone());
         let manifest = Manifest { version: VERSION, owner, pass, attempt, ranks };
         manifest.check().map(|()| manifest)
     }
 
-    /// Returns the directory with the data of the checkpoint.
     pub(super) fn folder(&self) -> Folder {
         Folder { pass: self.pass, attempt: self.attempt.clone() }
     }
 
-    /// Returns the path of the file with the checkpoint data of rank `rank`.
     pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
         self.folder().file(dir, rank)
     }
 
-    /// Checks that the pieces written by all ranks contain each unit (row or index) of the loop exactly once.
     fn check(&self) -> Result<(), String> {
         let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
         pieces.sort_by_key(|piece| piece.first);
@@ -115,8 +102,8 @@ impl Manifest {
         }
     }
 
-    /// Writes the manifest and syncs it. The manifest that was the newest is renamed first and kept as the older manifest. A job that dies
-    /// between the two steps leaves only the older manifest.
+    /// Writes the manifest and syncs it. Before that, the newest manifest is renamed and kept as the older one. A job that dies between the two steps
+    /// leaves only the older manifest.
     ///
     /// # Errors
     /// The errors of the file system.
@@ -130,7 +117,7 @@ impl Manifest {
         }
     }
 
-    /// Checks that the files with the data of all ranks are at least as long as the manifest states.
+    /// Checks that the checkpoint files of all ranks are at least as long as the manifest states.
     ///
     /// # Errors
     /// If a file is missing or too short; errors of the file system.
@@ -148,8 +135,6 @@ impl Manifest {
         Ok(())
     }
 
-    /// Reads the manifest file `name` in a directory.
-    ///
     /// # Errors
     /// If the manifest is in another version of the format; errors of the file system.
     pub(super) fn read(dir: &Path, name: &str) -> Result<Read> {

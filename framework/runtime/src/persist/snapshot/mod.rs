@@ -64,12 +64,10 @@ impl Checkpoint {
     }
 }
 
-/// Creates an error of the file system about a checkpoint.
 fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))
 }
 
-/// Returns an error: the checkpoint in `dir` must not be used, for the reason `why`.
 fn refused(dir: &Path, why: &str) -> Error {
     config_error(dir, &format!("{why}. Remove the directory, or name another"))
 }

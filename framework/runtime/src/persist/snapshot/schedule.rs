@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::session::Config;
 
-/// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which is not known before. A shorter
-/// time would spend an unknown cost in runs of seconds; a longer time delays the knowledge of the cost.
+/// Time from the start of a run to its first checkpoint, if the period depends on the cost of a checkpoint, which only the first one shows. A shorter
+/// time would add an unknown cost to runs of some seconds; a longer time delays the knowledge of the cost.
 const FIRST: Duration = Duration::from_secs(10);
 /// Weight of the newest checkpoint in the mean cost of checkpoints. Costs vary with the load of the file system, so no single cost decides.
 const NEWEST: f64 = 0.25;
 
-/// Period of checkpoints.
+/// Schedule of checkpoints.
 ///
 /// Without a fixed period, the period P follows from the mean cost C of the last checkpoints, the mean time µ between failures, and the
 /// maximum overhead f: P = max(√(2 µ C), C / f). The root is the first-order optimum of Young ("A first order approximation to the optimum
@@ -23,12 +23,10 @@ pub(crate) struct Schedule {
     overhead: f64,
     /// Decayed mean of the costs of the last checkpoints in seconds; `None` before the first checkpoint.
     cost: Option<f64>,
-    /// Start time of the last checkpoint, or of the run.
     last: Duration,
 }
 
 impl Schedule {
-    /// Starts the schedule of checkpoints at time `now`.
     pub(crate) fn new(fixed: Option<Duration>, config: &Config, now: Duration) -> Self {
         Schedule {
             fixed,
@@ -39,7 +37,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the time between the starts of two checkpoints.
     pub(crate) fn period(&self) -> Duration {
         match (self.fixed, self.cost) {
             (Some(fixed), _) => fixed,
@@ -51,7 +48,6 @@ impl Schedule {
         }
     }
 
-    /// Returns true if a checkpoint is due at time `now`.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) >= self.period()
     }
@@ -60,7 +56,6 @@ impl Schedule {
         self.last = now;
     }
 
-    /// Records the cost of a completed checkpoint.
     pub(crate) fn completed(&mut self, cost: Duration) {
         let cost = cost.as_secs_f64();
         self.cost = Some(self.cost.map_or(cost, |mean| mean + NEWEST * (cost - mean)));
@@ -93,14 +88,14 @@ mod tests {
 
     #[test]
     fn period_is_the_optimum_of_young_and_daly_unless_the_overhead_bounds_it() {
-        // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period √(2 · 20,000 s · 1 s) = 200 s exceeds the minimum of 1
-        // s / 1 % = 100 s, which keeps the overhead at 1 %.
+        // With a mean time between failures of 20,000 s and a cost of 1 s, the optimal period is √(2 · 20,000 s · 1 s) = 200 s. It exceeds the
+        // minimum period of 1 s / 1 % = 100 s that keeps the overhead at 1 %.
         let mut rare = schedule(None, 20_000, 0.01);
         assert_eq!(rare.period(), FIRST);
         rare.completed(SECOND);
         assert_eq!(rare.period(), 200 * SECOND);
-        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period √(2 · 50 s · 1 s) = 10 s is below the minimum of 1 s / 1 %
-        // = 100 s, which keeps the overhead at 1 %.
+        // With a mean time between failures of 50 s and a cost of 1 s, the optimal period is √(2 · 50 s · 1 s) = 10 s. It is below the minimum period
+        // of 1 s / 1 % = 100 s that keeps the overhead at 1 %.
         let mut frequent = schedule(None, 50, 0.01);
         frequent.completed(SECOND);
         assert_eq!(frequent.period(), 100 * SECOND);

@@ -1,5 +1,4 @@
-//! Rank 0's store of checkpoints: collects the ranks' reports about the data that they have written, completes checkpoints, and locks the
-//! directory of the checkpoints.
+//! Rank 0's store of checkpoints: collects the ranks' reports, completes checkpoints, and locks the directory of the checkpoints.
 
 use std::fs;
 use std::io::ErrorKind as IoKind;
@@ -15,24 +14,20 @@ use super::writer::SnapshotWriter;
 use super::{io_error, refused};
 use crate::error::{Error, Result};
 
-/// Name of the lock file in the directory of the checkpoints; the job holds its lock.
 const LOCK: &str = "lock";
 
-/// Part of a checkpoint that a rank has written, or the error that prevented it.
 type RankPart = Result<Vec<Saved>>;
 
-/// Collects the ranks' reports about the data that they have written for a checkpoint, and completes checkpoints. The directory of the
-/// checkpoints stays locked until the store is dropped.
+/// Collects the ranks' reports about a checkpoint, and completes the checkpoint. The directory of the checkpoints stays locked until the store is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotStore {
     dir: PathBuf,
     owner: Owner,
     attempt: Attempt,
-    /// Directory with the data of the newest checkpoint.
     last: Option<Folder>,
-    /// Directory with the data of the checkpoint before the newest one.
     older: Option<Folder>,
-    /// Number of passes of the checkpoint that is being written, and the reports of its ranks about their parts.
+    /// Checkpoint that is being written: its number of passes, and the report of each rank.
     next: Option<(u64, Vec<Option<RankPart>>)>,
     _lock: LockFile,
 }
@@ -76,7 +71,6 @@ impl SnapshotStore {
         Ok((SnapshotStore { dir, owner, attempt, last, older, next: None, _lock: lock }, found))
     }
 
-    /// Returns the identifier of this start of the job.
     pub(super) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
@@ -85,13 +79,12 @@ impl SnapshotStore {
         &self.dir
     }
 
-    /// Returns true if a checkpoint is being written.
     pub(crate) fn is_open(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Starts a checkpoint of the loop's units (rows or indices) after `pass` passes over them; `ranks` ranks write their units. Returns
-    /// false, and starts nothing, if the current checkpoint is of the same pass.
+    /// Starts a checkpoint of the loop's units (rows or indices) after `pass` passes, of which `ranks` ranks write parts. Returns false, and starts
+    /// nothing, if the newest checkpoint has the same number of passes.
     pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {
             return false;
@@ -100,7 +93,7 @@ impl SnapshotStore {
         true
     }
 
-    /// Returns the number of passes of the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
+    /// Returns the number of passes before the newest complete checkpoint, and the directory of the checkpoints; `None` if there is no checkpoint.
     pub(crate) fn kept(&self) -> Option<(u64, &Path)> {
         self.last.as_ref().map(|last| (last.pass, &*self.dir))
     }
@@ -111,7 +104,7 @@ impl SnapshotStore {
     /// If a manifest cannot be removed. The data of a checkpoint without a manifest is ignored.
     pub(crate) fn clear(&mut self) -> Result<()> {
         self.next = None;
-        // The older manifest is removed first: a job that starts between the two removals would otherwise continue from it.
+        // The older manifest is removed first: a job that starts between the two removals would otherwise resume from it.
         for name in [manifest::OLDER, manifest::NAME] {
             let path = self.dir.join(name);
             match fs::remove_file(&path) {
@@ -126,7 +119,7 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Returns the writer of the files of a rank in this start of the job; if `has_thread` is false, the writer works synchronously.
+    /// Returns the writer of this rank's checkpoint files; if `has_thread` is false, the writer works synchronously.
     pub(crate) fn writer(&self, rank: usize, has_thread: bool) -> SnapshotWriter {
         SnapshotWriter::new(&self.dir, self.attempt.clone(), rank, has_thread)
     }
@@ -135,8 +128,8 @@ impl SnapshotStore {
     /// the newest checkpoint from now on.
     ///
     /// # Errors
-    /// When all ranks have reported: the error of a rank that could not write its part; if the pieces do not contain each unit exactly once; errors of
-    /// the file system. The last complete checkpoint stays valid.
+    /// When all ranks have reported: the error of a rank that could not write its part; if the ranks have not written each unit (row or index)
+    /// exactly once; errors of the file system. The last complete checkpoint stays valid.
     pub(crate) fn add(&mut self, rank: usize, pass: u64, written: RankPart) -> Result<bool> {
         let Some((open, ranks)) = &mut self.next else { return Ok(false) };
         if *open != pass || rank >= ranks.len() {
@@ -149,7 +142,8 @@ impl SnapshotStore {
         let folder = Folder { pass, attempt: self.attempt.clone() };
         let ranks: Result<Vec<Vec<Saved>>> = ranks.drain(..).flatten().collect();
         self.next = None;
-        // The parts of the other ranks are removed only now, when no rank writes any more. On a full disk, the next checkpoint needs their space.
+        // The files that other ranks have written for the failed checkpoint are removed only now, when no rank writes any more. On a full disk, the
+        // next checkpoint needs their space.
         let ranks = ranks.inspect_err(|_| folder.remove(&self.dir))?;
         let manifest =
             Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
@@ -162,7 +156,6 @@ impl SnapshotStore {
     }
 }
 
-/// Returns the newest checkpoint for which `load` succeeds, with the result of `load`.
 fn newest<T>(
     dir: &Path,
     owner: &Owner,
@@ -198,7 +191,6 @@ fn newest<T>(
     damage.map_or(Ok(None), Err)
 }
 
-/// Refuses a checkpoint that was written for another loop, number of units (rows or indices) or identity of the run.
 fn check_owner(dir: &Path, theirs: &Owner, ours: &Owner) -> Result<()> {
     if theirs == ours {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Tests of checkpoints: files, manifest and store, without ranks.
+//! Tests of checkpoint files without ranks: the data, the manifest that describes them, and rank 0's store of checkpoints.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 
 const UNITS: u64 = 10;
 
-/// Returns the data of unit (row or index) `n` of the loop after `pass` passes over all units.
 fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
@@ -21,12 +20,10 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// Returns the pieces (contiguous units of the loop) that each of two ranks writes; the second rank writes two.
 fn parts(pass: u64) -> [Vec<Piece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
-/// Writes the units (rows or indices of the loop) of one rank for a checkpoint.
 fn write(
     dir: &Path,
     attempt: &Attempt,
@@ -49,7 +46,6 @@ fn write(
     }
 }
 
-/// Writes a checkpoint of two ranks; returns true if the checkpoint is complete.
 fn save(dir: &Path, store: &mut SnapshotStore, pass: u64, has_thread: bool) -> bool {
     assert!(store.begin(pass, 2));
     let mut is_whole = false;
@@ -66,12 +62,10 @@ fn open(dir: &Path) -> Result<(SnapshotStore, Option<Manifest>)> {
     Ok((opened.0, opened.1.map(|(manifest, ())| manifest)))
 }
 
-/// Returns the checkpoint that a new job finds in the directory.
 fn found(dir: &Path) -> Result<Option<Manifest>> {
     open(dir).map(|(_, manifest)| manifest)
 }
 
-/// Returns, for each checkpoint with data in the directory, the number of passes of the loop before it.
 fn passes(dir: &Path) -> Vec<u64> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
@@ -106,7 +100,7 @@ fn units_are_restored_for_any_range() {
     }
 }
 
-/// A job is killed at any step of its second checkpoint. The next job must find the first or the second checkpoint.
+/// A job is killed at some step of its second checkpoint. The next job must find the first or the second checkpoint.
 #[test]
 fn complete_checkpoint_exists_after_a_kill_at_any_step() {
     for step in 0..7 {
@@ -122,13 +116,13 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         match step {
             0 => {}
             1 => fs::create_dir(next.path(dir)).unwrap(),
-            // Killed at step 2, the job has created the checkpoint file of one rank, without data.
+            // A job that is killed at step 2 has created the checkpoint file of one rank, without data.
             2 => drop(next.create(dir, 0).unwrap()),
             3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
             _ => {
                 let saved = [(0, first), (1, second)]
                     .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
-                // Killed at steps 4 to 6, the job has written the data of all ranks; at step 4, only a part of the manifest.
+                // A job that is killed at steps 4 to 6 has written the data of all ranks; at step 4, only a part of the manifest.
                 fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
                 if step > 4 {
                     for (rank, saved) in saved {
@@ -147,7 +141,6 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
         let manifest = manifest.unwrap();
         let pass = if step <= 4 { 4 } else { 8 };
         assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
-        // Only the files of the dead job's last two complete checkpoints are left.
         let kept: &[u64] = if step <= 4 { &[4] } else { &[4, 8] };
         assert_eq!(passes(dir), kept, "step {step}");
         assert_eq!(fs::read_dir(dir).unwrap().count(), 1 + 2 * kept.len(), "lock, manifests and data");
@@ -156,7 +149,7 @@ fn complete_checkpoint_exists_after_a_kill_at_any_step() {
     }
 }
 
-/// A rank on another machine, or a thread with a slow disk, may write to a checkpoint after its job has died and another job uses the directory.
+/// A rank on another host, or a thread with a slow disk, may write to a checkpoint after its job has died and another job uses the directory.
 #[test]
 fn late_writer_of_a_dead_job_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,7 +180,7 @@ fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The second job cannot change the directory, because the store of the first job holds its lock. Another job gets the lock when this store is
+    // The last open did not change the directory, because the store of the running job holds its lock. Another job gets the lock when this store is
     // dropped.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
@@ -283,13 +276,13 @@ fn checkpoint_of_another_job_is_refused() {
     }
 }
 
-/// Each kind of damage can be found by rank 0 without reading the data of all ranks.
+/// Rank 0 can find each of these kinds of damage without reading the data of all ranks.
 #[test]
 fn damaged_checkpoint_falls_back_to_the_one_before() {
     type Damage = fn(&Path, &Manifest);
     let damages: [Damage; 4] = [
         |dir, _| fs::write(dir.join("manifest"), "{").unwrap(),
-        // State after a job has died between renaming the newest manifest and writing the next one: only the older manifest exists.
+        // A job that dies between renaming the newest manifest and writing the next one leaves only the older manifest.
         |dir, _| fs::remove_file(dir.join("manifest")).unwrap(),
         |dir, newest| fs::remove_file(newest.file(dir, 0)).unwrap(),
         |dir, newest| fs::write(newest.file(dir, 1), "short").unwrap(),
@@ -305,7 +298,6 @@ fn damaged_checkpoint_falls_back_to_the_one_before() {
         let (mut store, older) = open(dir).unwrap();
         let older = older.unwrap();
         assert_eq!((older.pass, all(dir, &older)[1]), (4, 4));
-        // The next checkpoint replaces the damaged one, and the good checkpoint is kept as the older one.
         save(dir, &mut store, 8, false);
         drop(store);
         assert_eq!(found(dir).unwrap().unwrap().pass, 8);
@@ -326,7 +318,7 @@ fn damage_is_detected_at_any_position() {
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
             let found = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS)));
-            // The checksum in the manifest does not cover the line break that follows it.
+            // The checksum at the end of the manifest does not cover the line break that follows it.
             assert!(found.is_err() || at + 1 == whole.len(), "byte {at} of {}", path.display());
         }
         fs::write(&path, &whole[..whole.len() - 2]).unwrap();
@@ -350,7 +342,7 @@ fn failed_part_ends_a_checkpoint_when_all_ranks_have_reported() {
         assert!(!store.add(failed, 6, full()).unwrap());
         let attempt = store.attempt().clone();
         let pieces = parts(6)[other].clone();
-        // The other rank is still writing, so that its file must not be removed before it has reported.
+        // The other rank is still writing, so its file must not be removed before it has reported to rank 0.
         let saved = write(dir.path(), &attempt, other, 6, pieces, true);
         assert_eq!(passes(dir.path()), [5, 6]);
         assert_eq!(store.add(other, 6, Ok(saved)).unwrap_err().message(), "no space");

@@ -13,15 +13,14 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time that the drop of a writer waits for each checkpoint that is being written. A slow disk can finish in this time; a disk that does not respond
-/// delays the end of the job by no more.
+/// Maximum time for which dropping a writer waits for each checkpoint that is being written. A slow disk can finish in this time; a disk that does
+/// not respond delays the end of the job by no more.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Contiguous units (rows or indices) of a loop to be written: the first unit, the number of units, and their data.
+/// Contiguous units (rows or indices of a loop) to write to a checkpoint: the first unit, the number of units, and their data.
 pub(crate) type Piece = (u64, u64, Vec<u8>);
 
-/// Writer of one rank's checkpoint files. The writer starts a thread for the first checkpoint, except under the simulator, whose ranks have
-/// no threads.
+/// Writer of one rank's checkpoint files. It starts a thread for the first checkpoint, except in a simulation, whose ranks have no threads.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
     dir: PathBuf,
@@ -29,13 +28,12 @@ pub(crate) struct SnapshotWriter {
     rank: usize,
     has_thread: bool,
     thread: Option<Thread>,
-    /// Passes of the checkpoints whose writing has been started and whose result has not been received.
+    /// Numbers of passes of the checkpoints whose writing has been started and whose result [`poll`](SnapshotWriter::poll) has not returned.
     outstanding: VecDeque<u64>,
-    /// Results of checkpoints that were written synchronously, and not received yet.
+    /// Results of checkpoints that were written synchronously, and that [`poll`](SnapshotWriter::poll) has not returned.
     done: VecDeque<Outcome>,
 }
 
-/// Pieces of a rank's part of a checkpoint that were written.
 type Outcome = Result<Vec<Saved>>;
 
 #[derive(Debug)]
@@ -46,14 +44,13 @@ struct Thread {
 }
 
 impl SnapshotWriter {
-    /// Creates the writer of this rank's files in this start of the job; if `has_thread` is false, the writer works synchronously.
     pub(super) fn new(dir: &Path, attempt: Attempt, rank: usize, has_thread: bool) -> Self {
         let dir = dir.to_path_buf();
         let (outstanding, done) = (VecDeque::new(), VecDeque::new());
         SnapshotWriter { dir, attempt, rank, has_thread, thread: None, outstanding, done }
     }
 
-    /// Returns a writer for tests, whose disk does not respond until the second returned value is dropped.
+    /// Returns a writer for tests with a disk that does not respond until the second returned value is dropped.
     #[cfg(test)]
     pub(crate) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
         let (jobs, to_do) = channel();
@@ -79,14 +76,14 @@ impl SnapshotWriter {
             self.thread = Some(start(self.dir.clone(), self.rank)?);
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
-            // An error in passing the units to the writing thread is ignored: the thread has ended, which the next call of `poll` reports.
+            // An error in passing the rows or indices to the writing thread is ignored: the thread has ended, which the next call of `poll` reports.
             let _ = jobs.send((folder, pieces));
         }
         Ok(())
     }
 
-    /// Returns the result of the oldest checkpoint that was not received yet, if that checkpoint has been written or cannot be written: its number
-    /// of passes, and the written pieces or an error of the file system. Never blocks.
+    /// Returns the result of the oldest checkpoint that has not been returned yet, if that checkpoint has been written or cannot be written: its
+    /// number of passes, and descriptions of the written data or an error of the file system. Never blocks.
     pub(crate) fn poll(&mut self) -> Option<(u64, Result<Vec<Saved>>)> {
         let pass = *self.outstanding.front()?;
         let outcome = match &self.thread {
@@ -104,13 +101,12 @@ impl SnapshotWriter {
         Some((pass, outcome))
     }
 
-    /// Returns true if a checkpoint is being written or its result has not been received.
     pub(crate) fn is_busy(&self) -> bool {
         !self.outstanding.is_empty()
     }
 
-    /// Abandons the checkpoints that are being written: no call waits for them, not even the drop of the writer, and the writing thread is
-    /// detached. Returns the error that the disk has not completed the write within `waited`.
+    /// Abandons the checkpoints that are being written: no later call waits for them, nor does dropping the writer; the writing thread is detached.
+    /// Returns the error that the disk has not completed the write within `waited`.
     pub(crate) fn timed_out(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding.clear();
@@ -120,14 +116,14 @@ impl SnapshotWriter {
     }
 }
 
-/// Ends the thread that writes checkpoints. Checkpoints in progress are completed first, unless they were abandoned or the disk does not respond
-/// in time.
+/// Ends the thread that writes checkpoints. The thread first completes unfinished checkpoints, unless they were abandoned or the disk does not
+/// respond in time.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. Nothing needs
-            // these results.
+            // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. The results
+            // themselves are not used.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
@@ -167,7 +163,6 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
     Ok(Thread { jobs, outcomes, handle })
 }
 
-/// Writes the units (rows or indices of the loop) of a rank to a file of the checkpoint, and syncs the file and its directories.
 fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);

@@ -1,4 +1,4 @@
-//! Batches of consecutive items of the stream.
+//! Batches of consecutive items of a pipeline's stream.
 
 use std::time::Duration;
 
@@ -10,75 +10,73 @@ use super::super::range::Range;
 use super::sequence_number::SequenceNumber;
 use crate::comm::Part;
 
-/// Batch of a stream, with its position in the stream. Only stages access the items.
+/// Batch of consecutive items of a pipeline's stream. Only stages access the items.
 pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
-    /// For each expanding stage that the batch has passed: description of this batch as a piece of that stage's output.
+    /// For each expanding stage (one that makes several items from one) that the batch has passed: description of the batch as a part of the stage's
+    /// output.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) kind: BatchKind,
-    /// Number of the stage that processes the batch next; the number of stages if the sink is next. Until then the batch holds the output of the
-    /// stage before.
+    /// Number of the stage that processes the batch next; the number of stages if the sink is next. The items are the output of the preceding stage.
     pub(crate) stage: usize,
     pub(crate) range: Range,
-    /// Total time that stages have spent on the batch so far.
     pub(crate) service: Duration,
-    /// Largest size in bytes that the batch has had so far between two blocks of stages, as a message or on one rank; 0 before the first block.
+    /// Largest size in bytes that the batch has had so far between two groups of consecutive stages, as a message or on one rank; 0 before the first
+    /// group.
     pub(crate) widest: u64,
-    /// Number of items of the source that follow this batch, if it is known.
+    /// Number of source items that follow this batch, if it is known.
     pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BatchKind {
-    /// Batch that carries items of the stream.
     #[default]
     Items,
     /// Last batch of the stream, after all items: serial stages emit their last item in it.
     End,
-    /// Marker of a snapshot, an empty batch: each serial stage saves its state after the items before the batch. The batch collects the states.
+    /// Marker of a snapshot of the pipeline, a batch without items: each serial stage saves its state after the items before it. The batch collects
+    /// the states.
     Marker(Vec<SavedStage>),
 }
 
-/// State of a serial stage after it has processed all items before the marker of a snapshot (an empty batch).
+/// State of a serial stage after all items before a snapshot of the pipeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedStage {
     pub(crate) stage: u32,
     pub(crate) state: Vec<u8>,
 }
 
-/// Description of a batch as a piece of the output that an expanding stage makes of its input batch.
+/// Description of a batch as a part (piece) of the output of an expanding stage (one that makes several items from one) for its input batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// True if this is the last piece of the stage's output for its input batch.
     pub(crate) is_last: bool,
-    /// Number of items that the stage put into this piece of its output.
+    /// Number of items that the stage put into this part of its output.
     pub(crate) items: u32,
 }
 
-/// Content of a batch: items, or their encoded bytes as received.
 pub(crate) enum Payload {
     Items(Items),
     Bytes {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// No items: the next expanding stage has kept them and has made `produced` pieces of its output for the batch.
+    /// No items: the next stage, which makes several items from one, has kept them and has made `produced` parts of its output.
     Kept {
         produced: u64,
     },
 }
 
 impl Batch {
-    /// Measures the size in bytes of a batch that stays on this rank and is therefore not encoded.
+    /// Measures the size in bytes of a batch that stays on this rank and is therefore never encoded.
     pub(crate) fn weigh(&mut self) {
         if let Payload::Items(items) = &self.payload {
             self.widest = self.widest.max(items.weigh() as u64);
         }
     }
 
-    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next piece of the same input batch, or the
-    /// first piece of the next batch.
+    /// Returns the sequence number of the batch that follows this one in the order of the stream: the next part of the output for the same input
+    /// batch, or the first part for the next batch.
     pub(crate) fn following(&self) -> SequenceNumber {
         let mut next = self.number.clone();
         for (at, piece) in next.pieces.iter_mut().zip(&self.pieces).rev() {
@@ -92,17 +90,18 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages, counted back from the last one, whose output for an input batch ends with this batch.
+    /// Returns the number of expanding stages (stages that make several items from one), counted back from the last one that the batch has passed,
+    /// whose output for an input batch ends with this batch.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }
 
-    /// Returns true if the batch holds all items that were made from a batch of the source.
+    /// Returns true if the batch holds all items that were made from one batch of the source.
     pub(crate) fn is_whole(&self) -> bool {
         self.ended() == self.pieces.len() && self.number.pieces.iter().all(|&at| at == 0)
     }
 
-    /// Returns the number of source items from which the items of the batch were made, including source items whose output was dropped since.
+    /// Returns the number of source items from which the items of the batch were made, including source items whose output was dropped later.
     pub(crate) fn sources(&self) -> usize {
         match &self.range.produced {
             Some(produced) if !self.is_whole() => produced.sources().max(1),
@@ -114,7 +113,7 @@ impl Batch {
     pub(crate) fn items_behind(&self) -> Option<u64> {
         match &self.range.produced {
             None => self.behind,
-            // Each later source item is assumed to yield as many items as the source items of this batch did on average.
+            // The model assumes that later source items yield as many items, on average, as the source items of this batch.
             Some(_) if self.is_whole() => self.behind.map(|behind| {
                 let ratio = self.range.live() as f64 / f64::from(self.range.count.max(1));
                 (behind as f64 * ratio) as u64
@@ -123,8 +122,8 @@ impl Batch {
         }
     }
 
-    /// Returns the input batch from which an expanding stage made this batch as a piece, without its items, which the stage keeps. The input batch
-    /// has number `whole`, and `produced` pieces have been made of it.
+    /// Returns the input batch from whose items a stage that makes several items from one made this batch, but without the items, which the stage
+    /// keeps. The input batch has number `whole`, and the stage has made `produced` parts of its output for it.
     pub(crate) fn kept(&self, whole: SequenceNumber, produced: u64) -> Batch {
         let stages = self.pieces.len().saturating_sub(1);
         Batch {
@@ -140,7 +139,8 @@ impl Batch {
         }
     }
 
-    /// Returns a copy of this batch without items, for the expanding stage that keeps its items and has made `produced` pieces of it.
+    /// Returns a copy of this batch without items, for the stage that makes several items from one: it keeps the items and has made `produced` parts
+    /// of its output for them.
     pub(crate) fn kept_on(&self, produced: u64) -> Batch {
         Batch {
             number: self.number.clone(),

@@ -1,21 +1,20 @@
-//! Dispatcher: assigns batches to the replicas of a block of stages that have requested one.
+//! Dispatcher: assigns batches to the ranks (replicas of a group of consecutive stages) that have requested batches.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::sequence_number::SequenceNumber;
 
-/// A rank that holds a finished batch and also runs the next stage keeps the batch, if it would finish within this factor times the time of
-/// the fastest receiver: sending costs time. A larger factor would leave faster receivers idle.
+/// Factor for a rank that holds a finished batch and also runs the next stage: it keeps the batch, if it would finish it within this factor times the
+/// time of the fastest receiver, because sending costs time. A larger factor would leave faster receivers idle.
 const KEEP: f64 = 2.0;
-/// Number of standard deviations that are added to the mean time of a batch near the end of the stream, because all ranks wait for a batch that takes
+/// Number of standard deviations added to the expected time of a batch near the end of the stream, because all ranks wait for a batch that takes
 /// longer than most.
 const SURE: f64 = 2.0;
-/// Upper limit of the standard deviation of an item's time that is assumed, as a fraction of the mean. If a few items take very long, it cannot be
-/// predicted which ones.
+/// Upper limit of the assumed standard deviation of an item's time, as a fraction of the mean. If a few items take very long, it cannot be predicted
+/// which ones.
 const MOST_SPREAD: f64 = 1.0;
 
-/// Decision of a dispatcher: `sender` sends batch `number` to `receiver`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) sender: usize,
@@ -28,43 +27,38 @@ pub(crate) struct Assignment {
 pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
-    /// Number of items of the source that follow this batch, if it is known.
+    /// Number of source items that follow this batch, if it is known.
     pub(crate) behind: Option<u64>,
 }
 
-/// Service time of a receiver per item, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ItemTime {
-    /// Mean service time of an item; 0 if it is unknown.
     pub(crate) mean: u64,
-    /// Standard deviation of the service time between items; 0 if it is unknown.
+    /// Standard deviation of the service time over items; 0 if it is unknown.
     pub(crate) deviation: u64,
 }
 
-/// Dispatcher between two blocks of stages: matches the finished batches that senders offer with the requests of receivers.
+/// Dispatcher between two groups of consecutive stages: matches the finished batches that senders offer with the requests of receivers.
 ///
-/// A batch is assigned to the receiver that is likely to finish it first. A request may remain unsatisfied near the end of the stream, if the slow
-/// receiver would still process the batch when the others have finished all the rest.
+/// A batch is assigned to the receiver that is likely to finish it first. Near the end of the stream, a request may remain unsatisfied, if the slow
+/// receiver would still process the batch when the others have finished all remaining batches.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatcher {
-    /// Offered batches by sequence number. The oldest is assigned first, which keeps the queues of resequencers short.
+    /// Offered batches by sequence number. The oldest batch is assigned first, which keeps the queues of batches that wait for an older one short.
     offers: BTreeMap<SequenceNumber, Offered>,
-    /// Receivers that have sent at least one request, by rank.
     receivers: BTreeMap<usize, Receiver>,
 }
 
-/// State of a receiver of batches, as far as the dispatcher knows it.
 #[derive(Debug, Default)]
 struct Receiver {
-    /// Number of batches that the receiver has requested and that are not assigned yet.
     open: usize,
-    /// Number of items in each batch that was assigned to the receiver and that, as far as known, it has not started.
+    /// Number of items in each batch that was assigned to the receiver and, as far as the dispatcher knows, not started.
     waiting: VecDeque<u32>,
     /// Number of items in the batch that the receiver was processing when it sent its last request.
     working: u32,
-    /// Seconds per item, including the receiver's other work between items; `None` until the receiver has finished an item.
+    /// Seconds per item, including other work that the receiver does between items; `None` until the receiver has finished an item.
     service_time: Option<f64>,
-    /// Standard deviation of the service time as a fraction of the service time; `None` until it is known.
+    /// Standard deviation of the receiver's time per item, as a fraction of the mean; `None` until it is known.
     spread: Option<f64>,
 }
 
@@ -76,13 +70,12 @@ impl Receiver {
 }
 
 impl Dispatcher {
-    /// Registers that the finished batch `number` needs a receiver; `offered` names its sender.
     pub(crate) fn offer(&mut self, number: SequenceNumber, offered: Offered) {
         self.offers.insert(number, offered);
     }
 
-    /// Registers that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is
-    /// the service time of the receiver per item.
+    /// Records that `receiver` requests `batches` batches, in addition to `held` batches that it requested before and has not started. `time` is the
+    /// service time of the receiver per item.
     pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
         // Number of batches that were assigned to the receiver and that it has not started; `held` also counts its requests without an assigned
@@ -102,9 +95,9 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the next assignment, if a batch is offered and a receiver that requested a batch should get it. The sender itself takes
-    /// precedence over receivers that would finish the batch earlier, if it has no other batch waiting and would not finish much later,
-    /// because nothing has to be sent.
+    /// Returns the next assignment of a batch to a receiver, if a batch is offered and a receiver that requested one should get it. The sender itself
+    /// takes precedence over receivers that would finish the batch earlier, if it has no other batch waiting and would not finish much later, because
+    /// nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
@@ -141,7 +134,6 @@ impl Dispatcher {
         let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
-            // Number of items in the whole batches that the receiver `other` finishes within `by` seconds.
             let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
@@ -153,13 +145,12 @@ impl Dispatcher {
         mean(self.receivers.values().filter_map(|r| r.service_time)).unwrap_or(1.0)
     }
 
-    /// Returns the mean of the receivers' standard deviations, as a fraction of the service time. It is assumed for all receivers, because slow ones
-    /// have processed few items.
+    /// Returns the mean of the receivers' standard deviations, as a fraction of their times per item. It is used for all receivers, because a slow
+    /// receiver has processed too few items for an estimate of its own.
     fn usual_spread(&self) -> f64 {
         mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
-    /// Returns the number of offered batches that are not assigned, and the number of requested batches that are not assigned.
     pub(crate) fn open(&self) -> (usize, usize) {
         (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
@@ -174,7 +165,6 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Returns the service time of a receiver that takes `mean` nanoseconds for every item.
     fn even(mean: u64) -> ItemTime {
         ItemTime { mean, deviation: 0 }
     }
@@ -238,8 +228,8 @@ mod tests {
             }
             dispatcher.request(5, 1, 0, even(1000));
         }
-        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one, so rank 4 gets only one item: when it requests another,
-        // rank 5 can finish the remaining items, seven or fewer, before rank 4 has finished one.
+        // Rank 5 takes 10 µs for all ten items of the stream, and rank 4 takes 8 µs for one. Therefore rank 4 gets only one item: when it requests
+        // another, rank 5 can finish the remaining items, seven or fewer, before rank 4 would finish one.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut dispatcher = Dispatcher::default();

@@ -1,5 +1,5 @@
-//! Edges of the current mapping, as one rank sees them. An edge is the connection from a block of stages (consecutive stages on the same ranks) to
-//! the next block or to the sink.
+//! Edges of the current mapping, as one rank sees them. An edge is the connection between two groups of consecutive stages, or from the last group to
+//! the sink.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,30 @@ use super::sequence_number::SequenceNumber;
 use super::table::{Route, Table};
 use crate::error::{Error, ErrorKind, Result};
 
-/// By edge of the current mapping: batches that wait on this rank, and the dispatcher if this rank has it.
+/// Edges of the current mapping (connections between groups of stages), with the batches that wait on this rank.
 pub(super) struct Edges {
     edges: Vec<Edge>,
-    /// By first stage of each block of stages that this rank has run: maximum number of batches that waited for the block.
+    /// For each group of consecutive stages that this rank has run, by its first stage: maximum number of batches that waited in front of it.
     longest: Vec<usize>,
 }
 
-/// Edge of the mapping (connection to a block of stages or to the sink), as this rank sees it.
 #[derive(Default)]
 struct Edge {
-    /// Queue of batches that this rank receives over the edge; `None` if this rank receives none.
+    /// Batches that wait on this rank after their arrival over this edge (connection between groups of stages); `None` if this rank receives none.
     input: Option<InputQueue>,
-    /// Finished batches of this rank that wait until the dispatcher assigns a receiver to them.
+    /// Finished batches of this rank that wait until the dispatcher assigns them to a receiver.
     output: BTreeMap<SequenceNumber, Batch>,
-    /// Dispatcher that assigns the edge's batches to receivers, if it is on this rank.
+    /// Dispatcher that assigns the batches of this edge (connection between groups of stages) to receivers, if it is on this rank.
     dispatcher: Option<Dispatcher>,
 }
 
 impl Edges {
-    /// Creates the edges of a rank that has no mapping yet, for a pipeline of `stages` stages.
     pub(super) fn new(stages: usize) -> Self {
         Edges { edges: Vec::new(), longest: vec![0; stages] }
     }
 
-    /// Replaces the edges of the mapping `from` by those of the mapping `to` on rank `me`. Returns all batches that waited on the rank, oldest first.
+    /// Replaces the edges (connections between groups of stages) of the mapping `from` by those of the mapping `to` on rank `me`. Returns all batches
+    /// that waited on the rank, oldest first.
     pub(super) fn switch(&mut self, from: &Table, to: &Table, me: usize) -> Vec<Batch> {
         self.longest_queues(from);
         let mut waiting = Vec::new();
@@ -52,12 +51,10 @@ impl Edges {
         waiting
     }
 
-    /// Returns the number of edges, which is 0 before the first mapping.
     pub(super) fn len(&self) -> usize {
         self.edges.len()
     }
 
-    /// Returns the index of the edge that a message names, if the edge exists.
     pub(super) fn known(&self, edge: u32) -> Result<usize> {
         let (edge, count) = (edge as usize, self.edges.len());
         if edge < count {
@@ -66,32 +63,24 @@ impl Edges {
         Err(Error::new(ErrorKind::Wire, format!("refers to edge {edge}, expected a number below {count}")))
     }
 
-    /// Returns the input queue of an edge, if this rank receives batches over the edge.
     pub(super) fn input(&self, edge: usize) -> Option<&InputQueue> {
         self.edges.get(edge)?.input.as_ref()
     }
 
-    /// Returns the input queue of an edge for modification, if this rank receives batches over the edge.
     pub(super) fn input_mut(&mut self, edge: usize) -> Option<&mut InputQueue> {
         self.edges.get_mut(edge)?.input.as_mut()
     }
 
-    /// Returns the dispatcher of an edge.
-    ///
-    /// # Errors
-    /// If the batches of the edge are dispatched by another rank.
     pub(super) fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
         self.edges.get_mut(edge).and_then(|edge| edge.dispatcher.as_mut()).ok_or_else(|| {
             Error::new(ErrorKind::Wire, format!("refers to edge {edge}, which another rank dispatches"))
         })
     }
 
-    /// Stores a finished batch until the dispatcher of the edge assigns a receiver to it.
     pub(super) fn store_output(&mut self, edge: usize, batch: Batch) {
         self.edges[edge].output.insert(batch.number.clone(), batch);
     }
 
-    /// Removes and returns a finished batch to which the dispatcher has assigned a receiver.
     pub(super) fn take_output(&mut self, edge: usize, number: &SequenceNumber) -> Result<Batch> {
         self.edges[edge].output.remove(number).ok_or_else(|| {
             Error::new(
@@ -101,12 +90,12 @@ impl Edges {
         })
     }
 
-    /// Returns true if a finished batch of this rank waits for a receiver.
     pub(super) fn has_output(&self) -> bool {
         self.edges.iter().any(|edge| !edge.output.is_empty())
     }
 
-    /// Returns, by first stage of each block of stages that this rank has run, the maximum number of batches that waited for the block.
+    /// Returns, for each group of consecutive stages that this rank has run, by its first stage, the maximum number of batches that waited in front
+    /// of it.
     pub(super) fn longest_queues(&mut self, table: &Table) -> &[usize] {
         for (edge, block) in self.edges.iter().zip(table.blocks()) {
             if let Some(input) = &edge.input {
@@ -117,8 +106,8 @@ impl Edges {
         &self.longest
     }
 
-    /// Returns texts for an error message about the waiting batches and the requests of all edges. `name` returns the name of the receiver of an
-    /// edge, and `obstacle` the reason why the first batch of an input queue cannot be started.
+    /// Describes the waiting batches and the requests for batches of this rank, for an error message. `name` returns the name of the receiver of an
+    /// edge (connection between groups of stages), and `obstacle` the reason why the first waiting batch cannot be started.
     pub(super) fn describe(
         &self,
         name: impl Fn(usize) -> String,

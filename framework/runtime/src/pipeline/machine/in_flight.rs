@@ -1,55 +1,55 @@
 //! Count, on rank 0, of the batches that are between source and sink.
 
-/// Counter of batches and pieces that have been drawn or made and have not reached the sink.
+/// Counter, on rank 0, of the batches that were drawn from the source, or made by an expanding stage (one that makes several items from one), and
+/// have not reached the sink.
 ///
-/// A piece may reach the sink before rank 0 receives the request for the next pieces, and in an unordered stream the last piece may arrive before the
-/// first. Batches are therefore counted at each level: the batches of the source, the pieces that the first expanding stage makes of them, the pieces
-/// that the next expanding stage makes of those pieces, and so on. For each batch of the level above, there is one piece more than rank 0 has
-/// permitted, because the first piece needs no permission. A batch of a level is complete when its last piece has arrived. The stream is empty only
-/// if no batch is open at any level.
+/// An expanding stage divides its output for one batch into pieces, which travel as batches. A piece may reach the sink before rank 0 receives the
+/// request for the next pieces, and in an unordered stream the last piece may arrive before the first. Batches are therefore counted at each level:
+/// the batches of the source, the pieces that the first expanding stage makes of them, the pieces that the next expanding stage makes of those
+/// pieces, and so on. For each batch of the level above, there is one piece more than rank 0 has permitted, because the first piece needs no
+/// permission. A batch of a level is complete when its last piece has arrived. The stream is empty only if no batch is open at any level.
 #[derive(Debug)]
 pub(super) struct InFlight {
     drawn: u64,
-    /// Number of batches in flight: of the source, then for each expanding stage of the pieces of its output. Negative for a moment if a piece has
-    /// reached the sink before rank 0 has received the request for it.
+    /// Number of batches in flight: of the source, then, for each stage that makes several items from one, of the parts of its output. Negative for a
+    /// moment if a part has reached the sink before rank 0 has received the request for it.
     open: Vec<i64>,
 }
 
 impl InFlight {
-    /// Creates the counter of an empty stream with `levels` stages that make several items from one.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
 
-    /// Counts a batch that was drawn from the source as in flight.
     pub(super) fn drawn(&mut self) {
         self.drawn += 1;
         self.open.iter_mut().for_each(|open| *open += 1);
     }
 
-    /// Counts `pieces` further pieces of a stage's output as in flight, because rank 0 has permitted the `level`th expanding stage, counted from 1,
-    /// to make them.
+    /// Counts `pieces` further parts of a stage's output as in flight, because rank 0 has permitted them. The stage is number `level`, from 1, of
+    /// those that make several items from one.
     pub(super) fn granted(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open += pieces as i64);
     }
 
-    /// Subtracts `pieces` pieces of a stage's output that rank 0 has permitted and that the `level`th expanding stage, counted from 1, did not need.
+    /// Subtracts `pieces` parts of a stage's output that rank 0 had permitted and that the stage did not need. The stage is number `level`, from 1,
+    /// of those that make several items from one.
     pub(super) fn returned(&mut self, level: usize, pieces: u64) {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// Registers that a batch has reached the sink. The batch is the last piece that each of the last `ended` expanding stages made of its input
-    /// batch (see [`Batch::ended`](super::batch::Batch::ended)).
+    /// Records that a batch has reached the sink. It completes the output that each of the last `ended` stages that make several items from one has
+    /// made for its input batch (see [`Batch::ended`](super::batch::Batch::ended)).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }
 
-    /// Returns the number of batches and pieces in flight, including pieces that rank 0 has permitted but no stage has made yet.
+    /// Returns the number of batches in flight, including parts of output that rank 0 has permitted but no stage has made yet.
     pub(super) fn batches(&self) -> usize {
         self.open.last().map_or(0, |&open| open.max(0) as usize)
     }
 
-    /// Returns true if everything that was drawn, and everything produced from it, has reached the sink.
+    /// Returns true if every batch of the source, and all output made from it, has reached the sink.
     pub(super) fn is_empty(&self) -> bool {
         self.open.iter().all(|&open| open == 0)
     }
@@ -84,8 +84,8 @@ mod tests {
     fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // The first expanding stage makes two pieces of the batch. At first, the sink receives all output of the second piece, but of the first piece
-        // only part of what the second expanding stage makes of it.
+        // The first stage divides its output for the batch into two parts. At first, the sink receives all that is made from the second part, but
+        // from the first part only a part of what the second stage makes of it.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

@@ -1,4 +1,4 @@
-//! Input queue of batches in front of a block of stages or the sink, ordered by sequence number.
+//! Queue of batches that wait, on one rank, for a group of consecutive stages or the sink, ordered by sequence number.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,21 +8,20 @@ use super::dispatcher::ItemTime;
 use super::sequence_number::SequenceNumber;
 use super::service_time::ServiceTime;
 
-/// Batches that have arrived for a block of stages or the sink on this rank and have not been started.
+/// Batches that have arrived on this rank for a group of consecutive stages or the sink, and have not been started.
 ///
 /// The oldest batch is taken first. If order matters, the queue is also the buffer of the resequencer: the rank takes the oldest batch only when
 /// all earlier batches have been processed. The window (limit of the batches in flight) limits the size of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     waiting: BTreeMap<SequenceNumber, Batch>,
-    /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two blocks of stages.
+    /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of consecutive stages.
     bytes: u64,
     most: usize,
     /// Number of batches that this rank has requested and that have not arrived, if receivers request batches.
     pub(crate) requested: usize,
-    /// Service time per item of the batches in this queue, on this rank.
     pub(super) service_time: ServiceTime,
-    /// Number of batches that wait for an older one, as last reported to rank 0.
+    /// Number of batches that waited for an older one at the last report to rank 0.
     out_of_order_reported: usize,
 }
 
@@ -41,29 +40,26 @@ impl InputQueue {
         true
     }
 
-    /// Returns the oldest batch in the queue.
     pub(crate) fn first(&self) -> Option<&Batch> {
         self.waiting.first_key_value().map(|(_, batch)| batch)
     }
 
-    /// Removes the oldest batch from the queue and returns it.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         let (_, batch) = self.waiting.pop_first()?;
         self.bytes -= batch.widest;
         Some(batch)
     }
 
-    /// Removes all batches from the queue and returns them, and resets the number of requested batches.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
         (self.requested, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Requests batches from the dispatcher until this replica holds or has requested `ahead` batches (fewer if a batch takes long). Returns the
-    /// number of newly requested batches, the number of those held or requested before, and the service time of the replica.
+    /// Requests batches until this rank holds or has requested `ahead` batches (fewer if a batch takes long). Returns the number of newly requested
+    /// batches, the number of those held or requested before, and the rank's service time.
     pub(super) fn request(&mut self, ahead: usize) -> Option<(usize, usize, ItemTime)> {
         let held = self.requested + self.waiting.len();
-        // A replica that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.
+        // A rank that takes long for a batch requests fewer batches in advance: another rank could process a batch that waits behind a long one.
         let ahead = match &self.service_time {
             service_time if service_time.is_at_first() => 0,
             service_time if service_time.is_short() => ahead,
@@ -75,8 +71,8 @@ impl InputQueue {
         Some((wanted, held, time))
     }
 
-    /// Returns the number of batches that wait for an older one and their bytes, for the report to rank 0; zero if `is_next` is true, because the
-    /// first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
+    /// Returns the number of batches that wait for an older one, and their size in bytes, for the report to rank 0; zero if `is_next` is true,
+    /// because the first batch can then be processed. `None` if the number has changed by less than `step` since the last report.
     pub(super) fn out_of_order(&mut self, is_next: bool, step: usize) -> Option<(usize, u64)> {
         let (count, bytes) = if is_next { (0, 0) } else { (self.waiting.len(), self.bytes) };
         let reported = self.out_of_order_reported;
@@ -87,7 +83,6 @@ impl InputQueue {
         Some((count, bytes))
     }
 
-    /// Returns the number of batches that wait in the queue now, and the maximum of this number so far.
     pub(crate) fn queued(&self) -> (usize, usize) {
         (self.waiting.len(), self.most)
     }

@@ -1,5 +1,5 @@
-//! Jobs (calls of user code) for the thread that runs source, stages and sink, their results, and counters of the batches that a rank sends and
-//! receives.
+//! Jobs (calls of user code) for the thread that runs source, stages and sink of a pipeline, their results, and counters of the batches that a rank
+//! sends and receives.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::balance::probe::Speed;
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
     Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
-    /// Run the stages `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the
-    /// call ends with this piece of the output, and other calls run the stages behind it.
+    /// Run `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the call ends
+    /// with this part of the output, and other calls run the later stages.
     Process { stages: Range<usize>, batch: Batch, fill: Fill },
-    /// Pass a batch to the sink. If the batch is the marker of a snapshot (an empty batch), the sink commits the items before it.
+    /// Pass a batch to the sink. If the batch is the marker of a snapshot (a batch without items), the sink commits the items before it.
     Consume { batch: Batch },
     /// Restore the sink to the state that it had committed before the program was restarted. No result follows.
     ResumeSink(Position),
@@ -37,7 +37,6 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    /// Returns true if the job (a call of user code) has a result for which the coordinator (on rank 0) or worker (elsewhere) waits.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self, Job::Measure { .. } | Job::Restore { .. } | Job::ResumeSink(_))
     }
@@ -53,7 +52,7 @@ pub(crate) enum Done {
     Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed(Consumed),
-    /// The sink has committed all items before the marker of a snapshot (an empty batch).
+    /// The sink has committed all items before the marker of a snapshot (a batch without items).
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,
@@ -67,25 +66,20 @@ pub(crate) enum Done {
     Probed(Speed),
 }
 
-/// Stages of a rank that were created for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SetUp {
-    /// Created serial stages that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// Position in the stream up to which the sink has committed its items.
+/// Point of the stream up to which the sink has committed its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// Number of source items before this position in the stream.
     pub(crate) items: u64,
-    /// State of the sink after it has committed its items.
     pub(crate) sink: Vec<u8>,
 }
 
-/// Content of a snapshot of the stream.
+/// Snapshot of the stream: the states of the stages and the sink after the same items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Committed {
     pub(crate) position: Position,
@@ -94,25 +88,23 @@ pub(crate) struct Committed {
     pub(crate) took: Duration,
 }
 
-/// Record of a batch that the sink has taken.
+/// Batch that has reached the sink, as the sink's rank records it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Consumed {
-    /// Number of items that the sink received.
     pub(crate) items: usize,
-    /// Number of items of a source batch, if all its output has reached the sink with this batch; 0 if more of its output follows.
+    /// Number of source items that are done: those of the source batch, if all output made from it has reached the sink with this batch; otherwise 0.
     pub(crate) done: u32,
     /// Number of source items from which the items of the batch were made ([`Batch::sources`]). `ended` is the number of stages whose output for one
     /// input batch ends with this batch ([`Batch::ended`]).
     pub(crate) sources: usize,
     pub(crate) ended: usize,
-    /// If the batch is a piece of an expanding stage's output, the number of items that the stage put into it.
+    /// If the batch is a part of the output of a stage that makes several items from one, the number of items that the stage put into it.
     pub(crate) produced: Option<u32>,
     pub(crate) service: Duration,
     pub(crate) bytes: u64,
 }
 
 impl Consumed {
-    /// Returns the record of a batch, for the sink that takes it.
     pub(crate) fn of(batch: &Batch) -> Self {
         let ended = batch.ended();
         Consumed {
@@ -127,7 +119,6 @@ impl Consumed {
     }
 }
 
-/// Reason why a rank has nothing to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     /// No batch for the rank has arrived.
@@ -136,7 +127,6 @@ pub(crate) enum Idle {
     Downstream,
 }
 
-/// Counters of the batches that one rank has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     pub(crate) sent_batches: u64,
@@ -145,7 +135,6 @@ pub(crate) struct Traffic {
     pub(crate) received_bytes: u64,
     /// Number of batches that the rank forwarded to another rank, because the mapping had changed since they were sent.
     pub(crate) forwarded: u64,
-    /// Number of serial stages that migrated from this rank to another one.
     pub(crate) handed_over: u64,
     /// Number of times that the mapping changed while a serial stage was migrating from or to this rank.
     pub(crate) overtaken: u64,

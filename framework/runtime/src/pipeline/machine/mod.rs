@@ -1,8 +1,9 @@
-//! Protocol of one rank as a state machine: its inputs are messages and finished jobs (calls of user code), its outputs are jobs and messages.
+//! One rank's part of the pipeline protocol as a state machine: its inputs are messages and results of calls of user code (jobs), its outputs are
+//! jobs and messages.
 //!
-//! The machine has no clock, no thread and no transport: each event comes with the current time and with a queue for outgoing messages. It therefore
-//! runs with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes its states
-//! and invariants.
+//! The state machine has no clock, no thread and no transport: each event comes with the current time and with a queue for outgoing messages. It
+//! therefore works with user code on the communicating thread or on a compute thread, and on every transport. `README.md` in this directory describes
+//! its states and invariants.
 
 pub(crate) mod batch;
 mod dispatcher;
@@ -45,43 +46,38 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// State of one rank's part of the pipeline protocol, in one run.
+/// State machine of one rank in one run of a pipeline.
 pub(crate) struct Machine {
     me: usize,
     table: Table,
     codecs: Vec<Arc<dyn Codec>>,
-    /// Names of the stages, for messages to users.
     names: Vec<String>,
     ahead: usize,
     edges: Edges,
     resequencer: Resequencer,
     migration: Migration,
     expansions: Expansions,
-    /// Messages of ranks that have switched to a later mapping than this rank; they wait until this rank switches.
+    /// Messages of ranks that have already switched to a later mapping; they are processed when this rank switches.
     of_later_mapping: Vec<(usize, StreamMessage)>,
-    /// Jobs (calls of user code) that the coordinator (on rank 0) or worker (elsewhere) has requested, such as the set-up of stages. They run
-    /// before all jobs that process batches.
+    /// Jobs (calls of user code) that serve no batch, such as the set-up of stages. They run before all jobs that process batches.
     jobs: VecDeque<Job>,
-    /// Number of queued or started jobs (calls of user code) whose result the coordinator or worker of this rank waits for.
+    /// Number of queued or started jobs (calls of user code) that serve no batch and whose result is pending.
     unanswered: usize,
-    /// Next mapping, for which this rank creates or has created its stages, until the rank switches to it.
+    /// Next mapping of stages to ranks, until this rank switches to it. Meanwhile the rank creates its stages for it.
     prepared: Option<Table>,
-    /// Source of the stream; `None` on ranks other than 0.
     source: Option<Source>,
-    /// Events that are not written to the event log yet.
     events: Vec<Event>,
     traffic: Traffic,
-    /// True if sent batches carry the time of sending, because the links between ranks are monitored.
+    /// True if batches carry the time of sending, so that receivers can measure the links between ranks.
     stamps: bool,
-    /// By edge between stages: bytes and items that this rank has sent from one stage to the next.
+    /// For each edge between consecutive stages: bytes and items that this rank has sent.
     volumes: Vec<(u64, u64)>,
-    /// Total time that this rank has spent in its stages.
     busy: Duration,
 }
 
 impl Machine {
     /// Creates the state machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and
-    /// `fill` limits the first piece of such a stage's output for a batch. Replicas request `ahead` batches in advance.
+    /// `fill` limits the first part of such a stage's output for a batch. Ranks request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -112,20 +108,18 @@ impl Machine {
         }
     }
 
-    /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, an empty batch follows all others, at which serial
-    /// stages emit their last item.
+    /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, a batch without items follows all others, at which
+    /// serial stages emit their last item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
         self
     }
 
-    /// Returns the number of this rank's current mapping, counted from 1 (its epoch); 0 before the first mapping.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
     }
 
-    /// Returns true if this rank runs no stage under the current mapping.
     pub(crate) fn is_parked(&self) -> bool {
         self.epoch() > 0 && !self.table.hosts(self.me)
     }
@@ -167,8 +161,8 @@ impl Machine {
             StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
             StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
-            // Messages of an earlier mapping about offers, requests, assignments and waiting batches are dropped: after the switch to a new mapping,
-            // the ranks send them again.
+            // Offers, requests and assignments of batches that refer to an earlier mapping are dropped: after the switch to a new mapping, the ranks
+            // send them again.
             _ if !present => Ok(()),
             StreamMessage::Request { edge, batches, held, service_time, deviation, .. } => {
                 let most = self.table.receivers(self.edges.known(edge)?).len() * self.ahead;
@@ -190,7 +184,6 @@ impl Machine {
         }
     }
 
-    /// Handles the result of a job (a call of user code), and sends the messages that follow from it.
     pub(crate) fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Done::Drawn { batch, ended, left } => {
@@ -211,8 +204,8 @@ impl Machine {
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
                     let room = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
-                        // The serial expanding stage has made the last piece of its output for a batch, so this rank can give the stage up if the
-                        // current mapping assigns it to another rank.
+                        // The serial stage has made all of its output for the batch, so this rank can give the stage up if the current mapping
+                        // assigns it to another rank.
                         self.leave();
                     }
                     self.send_room(room, out)?;
@@ -232,20 +225,21 @@ impl Machine {
             Done::Restored { stage } => {
                 if let Some(next) = self.migration.restored(stage) {
                     self.resequencer.receive(stage, next);
-                    // This rank gives up the restored stage at once if, meanwhile, the mapping has changed and assigns the stage to another rank.
+                    // While this rank restored the stage, the mapping may have changed and may assign the stage to another rank.
                     self.leave();
                 }
                 Ok(())
             }
-            // The coordinator or the worker of this rank handles the results of set-up, speed measurement and the sink's `finish`.
+            // The caller handles the results of set-up, of the speed measurement and of the sink's `finish`.
             Done::SetUp(_) | Done::Probed(_) | Done::SinkFinished => Ok(()),
         }
     }
 
-    /// Returns the most useful next job (call of user code). Jobs that only this rank can do come first, because other ranks wait for them: serial
-    /// stages that migrate, the sink, blocks of stages that only this rank runs from the last to the first, further pieces of expanding stages,
-    /// then new items if another batch may be in flight. Replicated blocks follow, again from the last to the first. A block that only this rank
-    /// runs has to wait while a far older batch of a replicated block waits on this rank, because all ranks wait for that older batch.
+    /// Returns the most useful next job (call of user code). Work that only this rank can do comes first, because other ranks wait for it: migrating
+    /// serial stages, the sink, groups of stages that only this rank runs (the last group first), further parts of the output of stages that make
+    /// several items from one, then new items if another batch may be in flight. Replicated groups of stages follow, again the last group first. A
+    /// group that only this rank runs has to wait while a far older batch of a replicated group waits on this rank, because all ranks wait for that
+    /// older batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -280,7 +274,7 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            // Takes batches of replicated blocks of stages only: batches of other blocks were considered above.
+            // Only replicated groups of stages are considered here; the others were considered above.
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block, at, out)?
             {
@@ -290,8 +284,8 @@ impl Machine {
         Ok(None)
     }
 
-    /// Returns the number of the last source batch that unreplicated blocks of stages may process while batches of replicated blocks wait on this
-    /// rank: the oldest waiting batch plus the minimum number of batches in flight. `None` if no batch of a replicated block waits.
+    /// Returns the number of the last source batch that unreplicated groups of stages may process while batches of replicated groups wait on this
+    /// rank: the oldest waiting batch plus the minimum number of batches in flight. `None` if no batch of a replicated group waits.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
         let oldest = replicated.filter_map(|edge| self.edges.input(edge)?.first());
@@ -299,29 +293,26 @@ impl Machine {
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
-    /// Enqueues a job (a call of user code) that the coordinator (on rank 0) or worker (on any other rank) requests.
     pub(crate) fn request(&mut self, job: Job) {
         self.unanswered += usize::from(job.is_answered());
         self.jobs.push_back(job);
     }
 
-    /// Registers that the coordinator or worker of this rank has received the result of a job that it requested.
     pub(crate) fn answered(&mut self) {
         self.unanswered -= 1;
     }
 
-    /// Returns true if the coordinator or worker of this rank has requested a call of user code whose result is pending.
+    /// Returns true if the result of a job that serves no batch is pending.
     pub(crate) fn awaits_result(&self) -> bool {
         self.unanswered > 0
     }
 
-    /// Returns true if a call of user code is queued that the coordinator or worker of this rank requested.
     pub(crate) fn has_request(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// Removes the oldest batch from the input queue of an edge (connection to a block of stages), if it may be processed now, and requests another
-    /// batch for the queue. Returns the batch and the stages that it passes in one call of user code.
+    /// Removes the oldest batch that waits for a group of stages (or the sink) on this rank, if it may be processed now, and requests another batch.
+    /// Returns the batch and the stages that one call of user code applies to it.
     fn take(
         &mut self,
         edge: usize,
@@ -344,13 +335,12 @@ impl Machine {
         Ok(Some((stages, batch)))
     }
 
-    /// Returns the stages that a batch from the input queue of `edge` passes in one call of user code on this rank.
+    /// Returns the stages that one call of user code applies to a waiting batch of `edge` (connection to a group of stages).
     fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
         let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
         self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
-    /// Adds a batch to the input queue in front of its next stage on this rank.
     fn deliver(&mut self, batch: Batch, out: &mut Outgoing<'_>) -> Result<()> {
         let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong =
@@ -375,7 +365,8 @@ impl Machine {
         }
     }
 
-    /// Sends a batch to the rank that runs its next stage, or offers the batch to the dispatcher, which selects the rank.
+    /// Sends a batch to the rank that runs its next stage. If several ranks run it, the batch is offered to the dispatcher, which selects one of
+    /// them.
     fn send_on(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let edge = self.table.edge_of(batch.stage);
         match self.table.route(edge) {
@@ -400,7 +391,6 @@ impl Machine {
         }
     }
 
-    /// Sends a batch to rank `to`, which may be this rank.
     fn hand(&mut self, mut batch: Batch, to: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if to == self.me {
             batch.weigh();
@@ -408,7 +398,7 @@ impl Machine {
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
         let (items, live) = (batch.sources(), batch.range.live());
-        // An encoding error names the stage that made the items.
+        // An encoding error must name the stage that made the items.
         let produced_by =
             stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let sent = || (self.stamps && at.messages_progress).then(|| at.now());
@@ -425,7 +415,6 @@ impl Machine {
         out.send(to, frame)
     }
 
-    /// Handles the assignment of a batch to a receiver: sends batch `number` of this rank to `receiver`.
     fn send_assigned(
         &mut self,
         edge: usize,
@@ -443,8 +432,8 @@ impl Machine {
         self.hand(batch, receiver, at, out)
     }
 
-    /// Assigns batches that wait for a receiver on an edge to ranks that have requested batches, as long as the dispatcher of the edge finds such a
-    /// rank.
+    /// Assigns the batches that wait for a receiver on an edge (connection to a group of stages) to ranks that have requested batches, until none is
+    /// left or no rank should get one.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -463,8 +452,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Requests batches for the input queue of an edge up to the request-ahead (number of batches requested in advance), if batches are dispatched on
-    /// demand.
+    /// Requests batches over an edge (connection to a group of stages), if its batches are dispatched on demand, until the rank holds or has
+    /// requested as many as it may in advance.
     fn request_batches(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
         let requested = self.edges.input_mut(edge).and_then(|input| input.request(self.ahead));
@@ -479,7 +468,8 @@ impl Machine {
         out.send(dispatcher, StreamMessage::Request { epoch, edge, batches, held, service_time, deviation })
     }
 
-    /// Reports to rank 0 how many batches in the input queue of edge number `edge` wait for an older batch, if this number has changed enough.
+    /// Reports to rank 0 how many batches wait on this rank for an older batch, if this number has changed enough. `edge` is the connection to a
+    /// group of stages over which these batches arrive.
     fn report_out_of_order(&mut self, edge: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let is_next = |first: &Batch| self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let is_next = self.edges.input(edge).and_then(InputQueue::first).is_none_or(is_next);
@@ -493,7 +483,7 @@ impl Machine {
         out.send(0, StreamMessage::OutOfOrder { epoch, edge, batches: count as u32, bytes })
     }
 
-    /// Registers on rank 0 that batches wait for an older one on some rank. They keep no rank busy, so more batches may be in flight.
+    /// Records on rank 0 that batches wait for an older one on some rank. They keep no rank busy, so more batches may be in flight.
     fn set_out_of_order(&mut self, edge: u32, batches: usize, bytes: u64) -> Result<()> {
         let edge = self.edges.known(edge)?;
         self.source_for("reports out-of-order batches to")?.window.out_of_order(edge, batches, bytes);
@@ -507,8 +497,7 @@ impl Machine {
         self.source.as_mut().ok_or_else(wrong)
     }
 
-    /// Sends rank 0, which may be this rank, a request for permission to make further pieces of a stage's output, or the return of permission that is
-    /// not needed.
+    /// Sends rank 0, which may be this rank, a request for permission to make further parts of a stage's output, or returns unused permission.
     fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
         match room {
             Some(room) if self.me == 0 => self.on_room(0, room, out),
@@ -518,14 +507,14 @@ impl Machine {
         }
     }
 
-    /// Handles a rank's request for permission to make further pieces of a stage's output, or its return of permission that it does not need.
+    /// Handles, on rank 0, a rank's request for permission to make further parts of a stage's output, or its return of unused permission.
     fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
         self.source_for("requests or returns room at")?.on_room(from, room)?;
         self.grant(out)
     }
 
-    /// Permits ranks to make further pieces of a stage's output, oldest batch first, within the limit of the batches in flight. The piece
-    /// that the sink waits for is always permitted.
+    /// Permits ranks to make further parts of a stage's output, oldest batch first, within the limit of the batches in flight. The part for which the
+    /// sink waits is always permitted.
     fn grant(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let sink = self.table.stage_count();
         loop {
@@ -548,8 +537,8 @@ impl Machine {
     }
 
     /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The encoded sizes of `weigh` batches are measured
-    /// between any two stages. If `stamps` is true, sent batches carry the time of sending from now on. `saved` are stage states from a snapshot of
-    /// an earlier job; this rank restores those of the serial stages that it owns.
+    /// between any two stages. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a snapshot of an
+    /// earlier job; this rank restores those of the serial stages that it runs.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -565,15 +554,14 @@ impl Machine {
         self.prepared = Some(table);
     }
 
-    /// Handles the end of the creation of this rank's stages for the next mapping. Returns the report to rank 0 that this rank is ready.
+    /// Records that this rank's stages for the next mapping have been created. Returns the message that reports this to rank 0.
     pub(crate) fn ready(&mut self, SetUp { movable, warm_up }: SetUp) -> Ready {
         self.answered();
         Ready { epoch: self.prepared.as_ref().map_or(0, |table| table.epoch), movable, warm_up }
     }
 
-    /// Switches to the prepared mapping, whose number must be `epoch`. Batches that wait on this rank are sent to the ranks to which the new mapping
-    /// assigns them, batches in progress follow the new mapping when the rank has processed them, and serial stages migrate if the new mapping
-    /// assigns them to another rank.
+    /// Switches to the prepared mapping, whose number must be `epoch`. Waiting batches are sent to the ranks to which the new mapping assigns them.
+    /// Batches that the rank is processing follow the new mapping afterwards. Serial stages migrate if the new mapping assigns them to another rank.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(table) = self.prepared.take().filter(|table| table.epoch == epoch) else {
             let text = format!("cannot switch to mapping {epoch}, which it has not prepared");
@@ -602,11 +590,11 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message, at, out)?;
         }
-        // The new mapping may permit more batches in flight, so more requests for pieces of a stage's output may be granted.
+        // The new mapping may permit more batches in flight, so more requests for parts of a stage's output may be granted.
         self.grant(out)
     }
 
-    /// Sends a batch that arrived or waited on this rank under an earlier mapping to its receiver under the current mapping.
+    /// Sends a batch that this rank has under an earlier mapping to its receiver under the current mapping.
     fn forward(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
@@ -627,7 +615,7 @@ impl Machine {
     /// Gives up the serial stages that the current mapping assigns to other ranks. Their last batches on this rank have already been started; the
     /// state of each stage is saved after its last batch.
     ///
-    /// An expanding stage in the middle of a batch stays on this rank until it has made the last piece.
+    /// A stage that makes several items from one, and has not made all output for a batch, stays on this rank until it has.
     fn leave(&mut self) {
         for stage in self.resequencer.to_leave(&self.table, self.me) {
             if !self.expansions.is_busy(stage)
@@ -638,8 +626,8 @@ impl Machine {
         }
     }
 
-    /// Sends the saved state of a serial stage to the rank that runs the stage under the current mapping, which may have changed since this rank gave
-    /// the stage up.
+    /// Sends the saved state of a serial stage to the rank that runs the stage under the current mapping; the mapping may have changed while the
+    /// state was saved.
     fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
@@ -654,7 +642,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Handles the arrival of a serial stage's saved state, and forwards it if the current mapping assigns the stage to another rank.
+    /// Handles the arrival of a serial stage's saved state. If the mapping has changed meanwhile, the state is forwarded to the rank that runs the
+    /// stage now.
     fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
@@ -666,17 +655,14 @@ impl Machine {
         self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
         self.pass_on(Token { epoch: self.epoch(), ..token }, out)
     }
-    /// Removes and returns the events that are not written to the event log yet.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Returns the source of the stream; `None` on ranks other than 0.
     pub(crate) fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Returns the source of the stream for modification; `None` on ranks other than 0.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }
@@ -685,23 +671,20 @@ impl Machine {
         self.traffic
     }
 
-    /// Returns the bytes and items that this rank has sent, by edge between stages (number of stages before it).
     pub(crate) fn volumes(&self) -> &[(u64, u64)] {
         &self.volumes
     }
 
-    /// Returns, by first stage of each block of stages that this rank has run, the maximum number of batches that waited for the block.
     pub(crate) fn longest_queues(&mut self) -> &[usize] {
         self.edges.longest_queues(&self.table)
     }
 
-    /// Returns the reason why this rank has nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
         let closed = self.source.as_ref().is_some_and(Source::awaits_results);
         if self.edges.has_output() || closed { Idle::Downstream } else { Idle::Input }
     }
 
-    /// Describes the batches that this rank holds and what it waits for, for the error message about a run without progress.
+    /// Describes the batches that this rank has and what it waits for, for the error message about a run that has stopped.
     pub(crate) fn describe(&self) -> String {
         let mut parts =
             self.edges.describe(|edge| self.edge_name(edge), |edge, first| self.obstacle(edge, first));
@@ -717,7 +700,7 @@ impl Machine {
         parts.join("; ")
     }
 
-    /// Returns the reason why the first batch of an input queue cannot be processed; empty if it can.
+    /// Returns the reason why the first waiting batch of an edge (connection to a group of stages) cannot be processed; empty if it can.
     fn obstacle(&self, edge: usize, first: &Batch) -> String {
         let stages = self.stages_of(first, edge);
         if stages.clone().any(|stage| self.expansions.is_busy(stage)) {

@@ -1,4 +1,4 @@
-//! Resequencer: restores the order of batches at serial stages and at the sink.
+//! Resequencer: restores the order of the stream's batches at serial stages and at the sink.
 
 use std::ops::Range;
 
@@ -6,22 +6,21 @@ use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use super::table::Table;
 
-/// Serial stages that this rank owns, each with the number of the batch that it takes next.
+/// Serial stages that this rank owns (runs), each with the sequence number of its next batch.
 ///
-/// A serial stage always has exactly one owner (the rank that runs it), except while its saved state is in transit to the next owner. The sink counts
-/// as the last stage; rank 0 always owns it.
+/// A serial stage always has exactly one owner, except while its saved state is in transit to the next owner. The sink counts as the last stage; rank
+/// 0 always owns it.
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
-    /// By stage, with the sink last: sequence number of the batch that the stage takes next, if the stage is serial and this rank owns it.
+    /// For each stage, with the sink last: sequence number of the next batch of the stage, if the stage is serial and this rank owns it.
     next: Vec<Option<SequenceNumber>>,
-    /// By stage, with the sink last: true if the stage is serial.
     serial: Vec<bool>,
     ordered: bool,
 }
 
 impl Resequencer {
-    /// Creates the resequencer of rank `me` at the start of a run, when no state of a serial stage is in transit between ranks. `first`
-    /// holds the sequence number of the first batch of each stage, with the sink last.
+    /// Creates the resequencer of rank `me` at the start of a run. `first` holds the sequence number of the first batch of each stage, with the sink
+    /// last.
     pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
         // The sink counts as a serial stage only in an ordered stream; in an unordered stream it takes batches in any order and needs no owner.
@@ -35,8 +34,7 @@ impl Resequencer {
         stages.filter(|&s| self.serial.get(s).copied().unwrap_or(false))
     }
 
-    /// Returns true if batch `number` may pass the stages `stages` now: this rank owns every serial stage among them, and each of them takes this
-    /// batch next.
+    /// Returns true if batch `number` may pass `stages` now: this rank owns every serial stage among them, and the batch is the next one of each.
     pub(crate) fn admit(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
         let takes = |next: &SequenceNumber| !self.ordered || next == number;
         self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))
@@ -48,7 +46,7 @@ impl Resequencer {
             && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
 
-    /// Registers that `batch` enters the stages `stages`: each serial stage among them waits for the batch behind it from now on.
+    /// Records that `batch` enters `stages`: each serial stage among them waits for the following batch from now on.
     pub(crate) fn pass(&mut self, stages: Range<usize>, batch: &Batch) {
         for stage in stages {
             if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {
@@ -62,7 +60,6 @@ impl Resequencer {
         self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
-    /// Returns the serial stages that this rank owns and must give up, because `table` assigns them to another rank.
     pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
         (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
     }
@@ -76,7 +73,6 @@ impl Resequencer {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
-    /// Makes this rank the owner of a serial stage, which takes batch `next` next.
     pub(crate) fn receive(&mut self, stage: usize, next: SequenceNumber) {
         if let Some(place) = self.next.get_mut(stage) {
             *place = Some(next);
@@ -99,7 +95,6 @@ mod tests {
     use super::super::batch::{BatchKind, Payload};
     use super::*;
 
-    /// Returns the resequencer of rank `me` for three stages and a sink.
     fn of(table: &Table, me: usize) -> Resequencer {
         Resequencer::new(table, me, vec![SequenceNumber::from(0); 4])
     }

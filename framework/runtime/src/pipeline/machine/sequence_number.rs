@@ -1,42 +1,45 @@
-//! Sequence numbers: the order of batches in the stream.
+//! Sequence numbers: the order of batches in a pipeline's stream.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Position of a batch in the order of the stream.
+/// Position of a batch in the order of a pipeline's stream.
 ///
-/// The source numbers its batches. An expanding stage turns a batch into several pieces, which are batches in their turn; a later expanding stage
-/// makes pieces of them. Batches at the same stage have passed the same number of expanding stages, so their numbers compare lexicographically.
+/// The source numbers its batches. An expanding stage (one that makes several items from one) turns a batch into several pieces, which are batches
+/// again; a later expanding stage makes pieces of them. Batches at the same stage have passed the same number of expanding stages, so their numbers
+/// compare lexicographically.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct SequenceNumber {
-    /// Number, from 0, of the batch of the source from which this batch was made.
+    /// Number, from 0, of the source batch from which this batch was made.
     pub(crate) batch: u64,
-    /// By expanding stage that the batch has passed: index, from 0, of this batch among all pieces that the stage makes of its input batch.
+    /// For each expanding stage (one that makes several items from one) that the batch has passed: index, from 0, of this batch among the parts of
+    /// the stage's output for its input batch.
     pub(crate) pieces: Vec<u64>,
 }
 
 impl SequenceNumber {
-    /// Returns the sequence number of the first batch of the stream behind `levels` expanding stages.
+    /// Returns the sequence number of the first batch of the stream behind `levels` expanding stages (stages that make several items from one).
     pub(crate) fn first(levels: usize) -> Self {
         SequenceNumber { batch: 0, pieces: vec![0; levels] }
     }
 
-    /// Returns the sequence number of the piece with index `at` that an expanding stage makes of this batch.
+    /// Returns the sequence number of part `at` of the output that a stage that makes several items from one has for this batch.
     pub(crate) fn piece(&self, at: u64) -> Self {
         let mut piece = self.clone();
         piece.pieces.push(at);
         piece
     }
 
-    /// Returns the sequence number of the batch from which the last expanding stage made this piece, and the index of the piece; `None` for a batch
-    /// that has passed no expanding stage.
+    /// Returns the sequence number of the batch from which the last expanding stage (one that makes several items from one) made this batch, and the
+    /// index of this batch among the parts of the stage's output; `None` for a batch that has passed no such stage.
     pub(crate) fn whole(&self) -> Option<(Self, u64)> {
         let mut whole = self.clone();
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Returns true if this sequence number is `other`, or that of the first piece that expanding stages make of batch `other`.
+    /// Returns true if this sequence number is `other`, or that of the first part of the output that stages which make several items from one have
+    /// for batch `other`.
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch

@@ -1,15 +1,15 @@
-//! Service time of a replica per item, on which the number of batches that it requests and is assigned depends.
+//! Service time of a rank per item; the number of batches that the rank requests and gets depends on it.
 
 use std::time::Duration;
 
-/// Minimum weight of the newest batch in the mean service time per item.
 const FRESH: f64 = 1.0 / 8.0;
-/// Service time of a batch above which a replica requests only one batch in advance: the next batch arrives while the replica processes
-/// this one, even over a slow link.
+/// Service time of a batch above which a rank requests only one batch in advance: the next batch arrives while the rank processes this one, even over
+/// a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// Service time per item: time between the starts of consecutive batches of a block of stages on this rank. It includes the rank's work for other
-/// blocks and excludes waiting. The duration of each call of user code is measured where it runs, because the rank's state machine has no clock.
+/// Service time per item: time between the starts of consecutive batches of a group of stages on this rank. It includes the rank's work for other
+/// groups of stages and excludes waiting. The duration of each call of user code is measured where it runs, because the rank's state machine has no
+/// clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
@@ -18,19 +18,18 @@ pub(super) struct ServiceTime {
     /// Mean squared deviation of the times per item from their mean.
     variance: f64,
     intervals: u32,
-    /// Number of batches that the rank has started in this block of stages.
     batches: u64,
     first_done: bool,
 }
 
 impl ServiceTime {
-    /// Registers the start of a batch of `items` items; `busy` is the total computing time of the rank by then.
+    /// Records the start of a batch of `items` items; `busy` is the total computing time of the rank by then.
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // The computing time has not grown if a second batch is started before the first one is finished.
+            // The computing time does not grow if the rank starts a second batch before the first one is finished.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
@@ -45,8 +44,8 @@ impl ServiceTime {
         }
     }
 
-    /// Registers the end of a call of user code; `busy` is the total computing time of the rank by then. Returns true if the call ends the first
-    /// batch: until then the speed of the rank is unknown, and the rank requests no further batch.
+    /// Records the end of a call of user code; `busy` is the total computing time of the rank by then. Returns true if the call ends the first batch:
+    /// until then the speed of the rank is unknown, and the rank requests no further batch.
     pub(super) fn job_ended(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
@@ -54,12 +53,11 @@ impl ServiceTime {
         true
     }
 
-    /// Returns true if this rank has started its first batch and not finished it.
     pub(super) fn is_at_first(&self) -> bool {
         self.batches == 1 && !self.first_done
     }
 
-    /// Returns true if batches are known to be so short that a rank must request more than one in advance.
+    /// Returns true if batches take so little time that a rank must request more than one in advance; false as long as their time is unknown.
     pub(super) fn is_short(&self) -> bool {
         let items = self.last.map_or(1, |(_, items)| items.max(1));
         (self.first_done || self.batches > 1) && self.mean * f64::from(items) < LONG.as_secs_f64()
@@ -76,7 +74,6 @@ impl ServiceTime {
     }
 }
 
-/// Converts seconds into whole nanoseconds.
 fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
@@ -91,7 +88,7 @@ mod tests {
         let ms = Duration::from_millis;
         service_time.begins(2, ms(0));
         assert!(service_time.nanos() == 0 && !service_time.is_short());
-        // Between the starts of two batches, the rank spent 4 ms on the two items of the first batch and 6 ms on another block of stages.
+        // Between the starts of two batches, the rank spent 4 ms on the two items of the first batch and 6 ms on another group of stages.
         service_time.begins(1, ms(10));
         assert_eq!(service_time.nanos(), 5_000_000);
         service_time.begins(1, ms(11));
@@ -128,8 +125,8 @@ mod tests {
             batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
         }
         assert_eq!(even.deviation(), 0);
-        // One receiver gets single items, which take 2 ms and 6 ms in turn. Another gets batches of four items, which take 12 ms and 20 ms in turn.
-        // The newest time has the largest weight in the mean.
+        // One rank gets single items, which take 2 ms and 6 ms in turn. Another gets batches of four items, which take 12 ms and 20 ms in turn. The
+        // newest time has the largest weight in the mean.
         for service_time in [uneven, batches] {
             assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }

@@ -1,4 +1,4 @@
-//! Source of a stream on rank 0: counts the items drawn from it and those that have reached the sink, and decides whether more may be drawn.
+//! Source of a pipeline on rank 0: counts the items drawn from it and those that have reached the sink, and decides whether more may be drawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,54 +10,49 @@ use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Progress of the markers for snapshots. A marker is an empty batch that the source sends through the stream, and at which serial stages save their
-/// states.
+/// State of the markers for snapshots. A marker is a batch without items that the source sends through the stream; serial stages save their states
+/// when it reaches them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Markers {
-    /// True if the next batch of the source must be the marker of a snapshot (an empty batch).
+    /// True if the next batch of the source must be the marker of a snapshot.
     is_due: bool,
-    /// True if the source must still send the marker of the snapshot at the end of the stream.
+    /// True if the source must still send a marker at the end of the stream.
     at_end: bool,
-    /// Number of items that were drawn before the last marker of a snapshot (an empty batch).
+    /// Number of items that were drawn before the last marker of a snapshot.
     items: u64,
     /// True if the last batch of the source was the marker of a snapshot.
     is_last: bool,
-    /// Number of markers that have been drawn and have not reached the sink.
     in_flight: usize,
 }
 
-/// Source of a stream, with the window that limits its batches in flight.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) window: Window,
-    /// Number of stages of the pipeline that make several items from one (expanding stages).
     levels: usize,
     next_item: u64,
-    /// Number of items of the source that have reached the sink.
+    /// Number of source items all of whose output has reached the sink.
     done: u64,
     /// Number of items that the sink has received, which differs from the number of source items if a stage drops items or produces several.
     delivered: u64,
-    /// Number of source items that an earlier job has processed, before this run.
+    /// Number of source items that an earlier start of the job has processed.
     before: u64,
     /// True if items reach the sink in order, so that the marker of a snapshot separates the items before it from those behind it.
     ordered: bool,
     markers: Markers,
     drawing: bool,
     ended: bool,
-    /// True if the stream was ended by [`end`](Source::end) before the last item of the source.
     is_cut: bool,
-    /// True if an empty batch must still be sent after all others, at which serial stages emit their last item.
+    /// True if a batch without items must still follow all others; serial stages emit their last item when it reaches them.
     wants_end: bool,
-    /// Requests of ranks for permission to make further pieces of a stage's output, by sequence number of the first requested piece: requesting rank
-    /// and number of pieces.
+    /// Requests of ranks for permission to make further parts of a stage's output, by sequence number of the first requested part: requesting rank
+    /// and number of parts.
     requested: BTreeMap<SequenceNumber, (usize, u64)>,
-    /// Number of items that the source has not yielded yet, if the user's iterator knows it.
     left: Option<u64>,
 }
 
 impl Source {
-    /// Creates the source of a stream with `levels` stages that make several items from one. If `wants_end` is true, an empty batch follows all
-    /// others, at which serial stages emit their last item.
+    /// Creates the source of a pipeline in which `levels` stages make several items from one. If `wants_end` is true, a batch without items follows
+    /// all others, at which serial stages emit their last item.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -77,8 +72,8 @@ impl Source {
         }
     }
 
-    /// Turns snapshots on: the stream ends with the marker of a snapshot. An earlier job has processed the first `before` items of the source, and
-    /// all items if `is_finished` is true.
+    /// Turns snapshots on: the stream ends with the marker of a snapshot. An earlier start of the job has processed the first `before` items of the
+    /// source, and all items if `is_finished` is true.
     pub(crate) fn with_snapshots(&mut self, ordered: bool, before: u64, is_finished: bool) {
         (self.ordered, self.before, self.ended) = (ordered, before, is_finished);
         self.markers.at_end = !is_finished;
@@ -86,12 +81,12 @@ impl Source {
         self.left = is_finished.then_some(0);
     }
 
-    /// Requests that the source sends the marker of a snapshot (an empty batch) behind the items drawn so far.
+    /// Requests that the source sends the marker of a snapshot (a batch without items) behind the items drawn so far.
     pub(crate) fn request_marker(&mut self) {
         self.markers.is_due = true;
     }
 
-    /// Returns the job (call of user code) that draws the next batch, if there is a next one and it may be in flight now.
+    /// Returns the job (call of user code) that draws the next batch, if there is one and it may be in flight now.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         let kind = self.next_kind().filter(|_| !self.drawing && self.window.is_open())?;
         self.drawing = true;
@@ -111,7 +106,7 @@ impl Source {
         Some(Job::Draw { number, first, fill, kind })
     }
 
-    /// Returns the kind of the next batch; `None` if the stream has ended, or if no batch may follow before all earlier ones have reached the sink.
+    /// Returns the kind of the next batch; `None` if the stream has ended, or if all earlier batches must reach the sink first.
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
         if self.markers.is_last && !self.ordered && !all_arrived {
@@ -123,15 +118,16 @@ impl Source {
             return Some(BatchKind::Items);
         }
         if self.ended && self.wants_end && !self.is_cut {
-            // In an unordered stream the last, empty batch could overtake other batches, so it is drawn only when they have reached the sink.
+            // In an unordered stream the last batch, which has no items, could overtake other batches, so it is drawn only when they have reached the
+            // sink.
             return all_arrived.then_some(BatchKind::End);
         }
         let is_marker = self.markers.is_due || self.markers.at_end;
         (is_marker && (self.ordered || all_arrived)).then_some(marker)
     }
 
-    /// Registers a batch of `items` items that was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch
-    /// follows, and `left` is the number of remaining items.
+    /// Records that a batch of `items` items was drawn from the source; `None` if the stream ended without one. `ended` is true if no batch follows,
+    /// and `left` is the number of remaining items.
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
@@ -149,34 +145,31 @@ impl Source {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
-    /// Returns true if items were drawn after the last marker of a snapshot (an empty batch), and the stream has not ended.
+    /// Returns true if another snapshot would contain more: items were drawn after its last marker, and the stream has not ended.
     pub(crate) fn is_marker_useful(&self) -> bool {
         !self.ended && self.next_item > self.markers.items
     }
 
-    /// Returns true if items of the source were not drawn, because the source was ended early.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Registers that a batch has reached the sink.
     pub(super) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.done += u64::from(batch.done);
         self.delivered += batch.items as u64;
         self.window.consumed(batch, now);
     }
 
-    /// Registers that the marker of a snapshot has reached the sink. Returns true if the snapshot is that of the complete stream: no batch follows the
+    /// Records that the marker of a snapshot has reached the sink. Returns true if the snapshot covers the complete stream: no batch follows the
     /// marker, and the source was not ended early. [`is_finished`](Source::is_finished) may be false even then, because ranks may still have to
-    /// return permission to make further pieces of a stage's output.
+    /// return unused permission to make parts of a stage's output.
     pub(crate) fn marker_arrived(&mut self) -> bool {
         self.markers.in_flight = self.markers.in_flight.saturating_sub(1);
         let has_more = self.markers.in_flight > 0 || self.markers.at_end || self.wants_end;
         self.ended && !self.is_cut && !has_more
     }
 
-    /// Handles a message of rank `from`, which requests permission to make further pieces of a stage's output, or returns permission that it does not
-    /// need.
+    /// Handles a message of rank `from`, which requests permission to make further parts of a stage's output, or returns unused permission.
     pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
@@ -198,15 +191,15 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the next permission to make pieces of a stage's output, if a request can be granted: receiving rank, batch, and number of
-    /// pieces. The piece that the sink waits for is permitted even if the limit of the batches in flight is reached, because no other batch
-    /// can reach the sink before it.
+    /// Returns the next permission to make parts of a stage's output, if a request can be granted: requesting rank, batch, and number of parts. The
+    /// part for which the sink waits is permitted even if the limit of the batches in flight is reached, because no other batch can reach the sink
+    /// before it.
     pub(super) fn next_grant(
         &mut self,
         awaited: Option<&SequenceNumber>,
     ) -> Option<(usize, SequenceNumber, u64)> {
-        // Drops requests for pieces of output before the one that the sink waits for: these pieces were not needed, because their batches are
-        // finished.
+        // A request for parts of output before the one for which the sink waits is obsolete: the stage did not need them, because its output for that
+        // batch was complete.
         while let (Some(awaited), Some(first)) = (awaited, self.requested.first_entry())
             && first.key() < awaited
             && !awaited.begins(first.key())
@@ -215,7 +208,7 @@ impl Source {
         }
         let (first, &(rank, requested)) = self.requested.first_key_value()?;
         let due = u64::from(awaited.is_some_and(|awaited| awaited.begins(first)));
-        // Counts the batch that is being drawn from the source as in flight.
+        // The batch that is being drawn from the source counts as in flight.
         let room = self.window.room().saturating_sub(self.drawing.into());
         let pieces = room.max(due).min(requested);
         if pieces == 0 {
@@ -231,7 +224,7 @@ impl Source {
         Some((rank, whole, pieces))
     }
 
-    /// Returns a text for an error message: the number and limit of the batches in flight, and the first request for pieces of a stage's output.
+    /// Describes the number and limit of the batches in flight, and the first request for parts of a stage's output, for an error message.
     pub(super) fn describe(&self) -> String {
         let (window, drawn) = (&self.window, self.next_item);
         let (batch_items, in_flight, limit) = (window.batch_items(), window.in_flight(), window.limit());
@@ -243,38 +236,33 @@ impl Source {
         text
     }
 
-    /// Returns true if the source has ended and everything drawn from it has reached the sink.
     pub(crate) fn is_finished(&self) -> bool {
         let has_more = self.markers.at_end || self.wants_end && !self.is_cut;
         !self.drawing && self.window.is_empty() && self.ended && !has_more
     }
 
-    /// Returns the number of items that have not reached the sink, including those not drawn yet, if the user's iterator knows its length.
+    /// Returns the number of source items that are not done, including those not drawn yet, if the user's iterator knows its length.
     pub(crate) fn items_left(&self) -> Option<u64> {
         self.left.map(|left| left + self.next_item - self.done)
     }
 
-    /// Returns true if no batch may be drawn because the limit of the batches in flight is reached.
     pub(super) fn awaits_results(&self) -> bool {
         !self.ended && !self.window.is_open()
     }
 
-    /// Returns the number of items of the source that an earlier job has processed.
     pub(crate) fn items_before(&self) -> u64 {
         self.before
     }
 
-    /// Returns the number of items of the source that have reached the sink.
     pub(crate) fn items_done(&self) -> u64 {
         self.done
     }
 
-    /// Returns the number of items that the sink has received.
     pub(crate) fn items_delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Returns the number of drawn items, which is also the number of the next item.
+    /// Returns the number of items drawn, which is also the number of the next item.
     pub(crate) fn items_drawn(&self) -> u64 {
         self.next_item
     }
@@ -308,7 +296,7 @@ mod tests {
         source.wants_end = false;
         draw(&mut source, 0, false);
         assert!(source.next_draw().is_none(), "the second marker is the last batch");
-        // The batches have not returned their room in the window, so the source is not finished.
+        // The batches are still in flight, so the source is not finished.
         assert_eq!([source.marker_arrived(), source.marker_arrived()], [false, true]);
         assert!(!source.is_finished());
         source.is_cut = true;
@@ -317,18 +305,17 @@ mod tests {
 
     #[test]
     fn ended_source_stops_drawing_and_reports_truncation() {
-        // First case: the source is ended early while no batch is being drawn.
+        // The source is ended early while no batch is being drawn.
         let mut between = source();
         between.end();
         assert!(between.next_draw().is_none() && between.is_cut() && between.is_finished());
-        // Second case: the source is ended early while a batch is being drawn, which still passes the stages.
+        // The source is ended early while a batch is being drawn, which still passes the stages.
         let mut during = source();
         assert!(during.next_draw().is_some());
         during.end();
         during.drawn(Some(2), false, Some(7));
         assert!(during.next_draw().is_none() && during.is_cut() && !during.is_finished());
-        // Third and fourth case: the source is ended early during or after the draw that finds the end of the stream. The stream is then complete, so
-        // the stages finish.
+        // The source is ended early during or after the draw that finds the end of the stream. The stream is then complete, so the stages finish.
         let mut last = source();
         assert!(last.next_draw().is_some());
         last.end();

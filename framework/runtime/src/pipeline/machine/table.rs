@@ -1,14 +1,14 @@
-//! Routing table: a mapping, with methods that tell a rank where batches go.
+//! Routing table of a pipeline: for each batch, the rank to which it is sent under a mapping.
 
 use std::ops::Range;
 
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use serde::{Deserialize, Serialize};
 
-/// Rule by which a batch that leaves a block of stages is sent to a rank that runs the next block.
+/// Rule by which a batch that leaves a group of stages is sent to a rank that runs the next group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Send the batch to the only rank that runs the next block of stages.
+    /// Send the batch to the only rank that runs the next group of stages.
     Push(usize),
     /// Send batch number n to receiver n modulo the number of receivers (round robin).
     RoundRobin,
@@ -16,14 +16,13 @@ pub(crate) enum Route {
     Pull { dispatcher: usize },
 }
 
-/// Mapping of stages to ranks, for the routing of batches. `epoch` counts the mappings of a run. Edge `e` leads into block `e` of stages; the last
-/// edge leads to the sink.
+/// Mapping of stages to ranks, for the routing of batches. `epoch` counts the mappings of a run. Edge `e` is the connection to group `e` of
+/// consecutive stages (block); the last edge leads to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) epoch: u32,
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
-    /// By stage: true if only one rank may run the stage.
     pub(crate) serial: Vec<bool>,
     /// True if serial stages and the sink take items in the order of the source.
     pub(crate) ordered: bool,
@@ -42,7 +41,6 @@ impl Table {
         Table { epoch, mapping, dispatch, serial: serial.to_vec(), ordered }
     }
 
-    /// Returns the routing table of a rank that has no mapping yet.
     pub(crate) fn none() -> Self {
         Table::new(0, Mapping::new(Vec::new()), Dispatch::OnDemand, &[], true)
     }
@@ -51,22 +49,19 @@ impl Table {
         &self.mapping.blocks
     }
 
-    /// Returns the number of stages of the pipeline; the sink follows them.
     pub(crate) fn stage_count(&self) -> usize {
         self.serial.len()
     }
 
-    /// Returns true if only one rank may run `stage`.
     pub(crate) fn is_serial(&self, stage: usize) -> bool {
         self.serial.get(stage).copied().unwrap_or(false)
     }
 
-    /// Returns the number of the edge (connection between blocks of stages) that leads into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
     }
 
-    /// Returns the number of the edge (connection between blocks of stages) over which a batch reaches `stage` or the sink.
+    /// Returns the number of the edge (connection between groups of stages) over which a batch reaches `stage` or the sink.
     pub(crate) fn edge_of(&self, stage: usize) -> usize {
         self.blocks().iter().position(|b| b.stages.contains(&stage)).unwrap_or(self.last_edge())
     }
@@ -83,12 +78,11 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Returns the number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
+    /// Returns the number of pairs of a group of stages and a rank that runs it.
     pub(crate) fn host_count(&self) -> usize {
         self.blocks().iter().map(|b| b.hosts.len()).sum()
     }
 
-    /// Returns the rank that runs a serial stage.
     pub(crate) fn owner(&self, stage: usize) -> usize {
         self.receivers(self.edge_of(stage)).first().copied().unwrap_or(0)
     }
@@ -99,8 +93,8 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             _ => Route::Pull {
-                // The only sender of batches over an edge knows all offered batches and is the dispatcher. With several senders, one of the
-                // receivers is the dispatcher.
+                // If only one rank sends batches over the edge (connection between groups of stages), it knows all offered batches and is the
+                // dispatcher. With several senders, one of the receivers is the dispatcher.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
@@ -109,9 +103,10 @@ impl Table {
         }
     }
 
-    /// Returns the rank that dispatches the batches of an edge with several senders: the lowest of the receivers that run no earlier stage,
-    /// so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank 0, or of a rank that runs
-    /// an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver dispatches.
+    /// Returns the rank that dispatches the batches of an edge (connection between groups of stages) with several senders: the lowest of the
+    /// receivers that run no earlier stage, so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank
+    /// 0, or of a rank that runs an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver
+    /// dispatches.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {
@@ -120,12 +115,10 @@ impl Table {
         receivers().filter(|rank| !upstream(rank)).min().or(receivers().min()).unwrap_or(0)
     }
 
-    /// Returns true if `rank` runs at least one stage.
     pub(crate) fn hosts(&self, rank: usize) -> bool {
         self.blocks().iter().any(|b| b.hosts.contains(&rank))
     }
 
-    /// Returns the stages that `rank` runs, in order.
     pub(crate) fn hosted(&self, rank: usize) -> Vec<usize> {
         self.blocks().iter().filter(|b| b.hosts.contains(&rank)).flat_map(|b| b.stages.clone()).collect()
     }

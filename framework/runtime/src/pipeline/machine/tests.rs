@@ -1,7 +1,7 @@
 //! Tests of whole pipelines in one thread: a simulation delivers the messages between ranks, and calls the stages, in any order.
 //!
 //! The state machines of the ranks are those of real runs; only the transport of messages and the threads for user code are replaced. The tests try
-//! random interleavings, also of remaps, and fail at once if no step is possible before the end of the run.
+//! random interleavings, also of changes of the mapping, and fail at once if no step is possible before the end of the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,21 +36,19 @@ const SENT: Duration = Duration::from_nanos(1);
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
-    /// Mappings of stages to ranks: the first one of the run, and the new one of each remap.
+    /// Mappings of stages to ranks: the first one of the run, and the new one of each change.
     mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
-    /// True for each stage that produces several items from one.
     expanding: Vec<bool>,
-    /// True if serial stages emit an item at the end of the stream, except those that produce several items from one.
+    /// True if serial stages emit an item at the end of the stream, except stages that produce several items from one.
     finishes: bool,
     items: u64,
-    /// Maximum number of items in a batch of the source, and in a piece of a stage's output.
+    /// Maximum number of items in a batch of the source, and in a part of a stage's output.
     batch: usize,
-    /// Maximum number of batches in flight (window), if it is fixed; `None` for a window that grows while batches wait for older ones.
+    /// Maximum number of batches in flight, if it is fixed; `None` for a limit that grows while batches wait for older ones.
     window: Option<usize>,
     ahead: usize,
-    /// True if snapshots of the stream are taken.
     has_snapshots: bool,
 }
 
@@ -61,35 +59,31 @@ enum Step {
         to: usize,
     },
     Finish(usize),
-    /// Step of the simulation: the rank switches to its next mapping.
+    /// The rank switches to its next mapping.
     Switch(usize),
 }
 
-/// Simulated ranks, the messages between them, and their calls of user code.
+/// Simulated pipeline: the ranks, the messages between them, and their calls of user code.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
     endpoints: Vec<Endpoint>,
-    /// Messages in transit by sender and receiver, in order.
     wires: Vec<Vec<VecDeque<Frame>>>,
     /// Calls of user code that each rank has started or queued, in order.
     jobs: Vec<VecDeque<Job>>,
-    /// Number of mappings to which ranks may switch so far.
+    /// Number of mappings to which ranks may switch already.
     ordered_mappings: u32,
-    /// By stage: numbers of the items that the stage has processed, in order.
+    /// For each stage: numbers of the items that it has processed, in order.
     seen: Vec<Vec<u64>>,
     /// State of each serial stage by rank and stage: the number of items that it has processed.
     memory: Vec<Vec<Option<u64>>>,
-    /// By rank and stage: user code of the expanding stages.
     expanding: Vec<Vec<Box<dyn ErasedStage>>>,
-    /// Items that have reached the sink, in order.
     out: Vec<u64>,
     most_in_flight: usize,
     /// Last snapshot: its position in the stream and the states of the stages, and the number of items that had reached the sink by then.
     snapshot: Option<(Committed, usize)>,
     /// States of stages from a snapshot, which the ranks restore with the first mapping.
     saved: Vec<SavedStage>,
-    /// True if the last snapshot was taken at the end of the stream.
     is_finished: bool,
 }
 
@@ -152,7 +146,6 @@ impl World {
         }
     }
 
-    /// Creates the ranks of a job that is started again after it was killed and continues from its last snapshot.
     fn after(setting: &Setting, killed: World) -> Self {
         let mut world = World::new(setting);
         let Some((committed, delivered)) = killed.snapshot else { return world };
@@ -166,7 +159,6 @@ impl World {
         world
     }
 
-    /// Passes an event to the state machine of a rank, and puts the messages that it sends on the simulated network.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -188,7 +180,7 @@ impl World {
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
         let saved = if epoch == 1 { self.saved.clone() } else { Vec::new() };
         self.machines[rank].prepare(table, 0, true, saved);
-        // Stages that are restored from a snapshot may still wait for their jobs, which come before the set-up.
+        // Stages that are restored from a snapshot may still wait for their calls of user code, which come before the set-up of other stages.
         loop {
             match self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap() {
                 Some(Job::SetUp { .. }) => break,
@@ -327,17 +319,16 @@ impl World {
             .collect()
     }
 
-    /// Simulates the run to its end. `choose` receives the number of possible steps, and returns the index of the step that is done.
+    /// Simulates the run to its end. `choose` receives the number of possible steps, and returns the index of the step to do.
     fn run(self, choose: impl FnMut(usize) -> usize) -> Self {
         self.run_until(usize::MAX, choose)
     }
 
-    /// Simulates the run to its end, or until the job is killed after `killed_after` steps.
     fn run_until(mut self, killed_after: usize, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0..killed_after {
             for rank in 0..self.setting.ranks {
-                // A rank gets up to two calls of user code at a time, because the executor of a real rank also accepts a call before the result of
-                // the last one is fetched.
+                // A rank gets up to two calls of user code at a time, because a real rank also accepts a call before the result of the last one is
+                // fetched.
                 while self.jobs[rank].len() < 2 {
                     let job = self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap();
                     let Some(job) = job else { break };
@@ -352,7 +343,7 @@ impl World {
             if self.setting.has_snapshots && step % 6 == 5 && source.is_marker_useful() {
                 self.machines[0].source_mut().unwrap().request_marker();
             }
-            // Every 16 steps, the ranks are permitted to switch to the next mapping, even if they have not finished the last remap.
+            // Every 16 steps, the ranks may switch to one more mapping, even if some have not switched to the last one.
             if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
                 self.ordered_mappings += 1;
             }
@@ -368,7 +359,7 @@ impl World {
     }
 }
 
-/// Returns the items that an expanding stage produces from an item: mostly zero to three, sometimes more than fit in a piece of its output.
+/// Returns the items that a stage produces from an item: mostly zero to three, sometimes more than fit in one part of its output.
 fn children(item: u64, stage: usize) -> Vec<u64> {
     let count = match (item + stage as u64) % 23 {
         22 => 15,
@@ -377,7 +368,7 @@ fn children(item: u64, stage: usize) -> Vec<u64> {
     (0..count).map(|at| item.wrapping_mul(5) + at).collect()
 }
 
-/// Returns the items of a batch; `None` if an expanding stage has kept them to make further pieces of its output.
+/// Returns the items of a batch; `None` if a stage has kept them to make further parts of its output.
 fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     match std::mem::replace(&mut batch.payload, Payload::Kept { produced: 0 }) {
         Payload::Items(items) => Some(*items.downcast().unwrap()),
@@ -388,7 +379,7 @@ fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
     }
 }
 
-/// Generates mappings of the stages to `ranks` ranks, in which several blocks of stages may run on the same rank.
+/// Generates mappings of the stages to `ranks` ranks, in which several groups of stages may run on the same rank.
 fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
     let stages = serial.len();
     let cut = prop::collection::vec(any::<bool>(), stages - 1);
@@ -411,13 +402,12 @@ fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Generates settings of simulated runs with up to five stages, up to five ranks and up to `mappings` mappings.
 fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
     let serial_and_expanding = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
     let stages = prop::collection::vec(serial_and_expanding, 1..6);
     (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
         let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
-        // At most two stages produce several items from one, because with more of them there would be too many items.
+        // At most two stages produce several items from one; more of them would produce too many items.
         let mut left = 2;
         expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
             *expands = left > 0;
@@ -466,7 +456,7 @@ fn expected(setting: &Setting, items: u64, is_end: bool) -> (Vec<Vec<u64>>, Vec<
 
 /// Checks that each stage has processed each item once, in order if the stage is serial.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    // The number of batches in flight may exceed its limit by three pieces of a stage's output: the one that the sink waits for, which is always
+    // The number of batches in flight may exceed its limit by three parts of a stage's output: the one for which the sink waits, which is always
     // permitted, and those of the two calls of user code that a rank may hold.
     let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
     prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
@@ -487,7 +477,7 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
 }
 
 /// Runs a job that is killed after each of the numbers of steps in `killed_after` and started again with other mappings; the last start has a single
-/// rank. Checks the result.
+/// rank. Checks the output.
 fn survives(
     setting: &Setting,
     killed_after: &[usize],
@@ -512,7 +502,6 @@ fn survives(
     check(&last, &world)
 }
 
-/// Runs a pipeline with the settings `setting`, where `choices` selects among the possible steps, and checks the result.
 fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let world = World::new(setting).run(|steps| {
@@ -552,8 +541,8 @@ proptest! {
     }
 }
 
-/// Checks that random runs contain enough batches that are forwarded after a remap, migrations of stages, and remaps during a migration, so that the
-/// tests above cover these cases.
+/// Checks that random runs contain enough batches that are forwarded after a change of the mapping, migrations of stages, and changes of the mapping
+/// during a migration, so that the tests above cover these cases.
 #[test]
 fn random_remaps_cover_forwarding_migration_and_overtaking() {
     let mut runner = TestRunner::deterministic();

@@ -1,9 +1,9 @@
 //! Window of the source: limits the batches in flight and sets the number of items per batch.
 //!
-//! The window is the only bound on memory: sending never blocks, so everything in flight is in an input queue, an output buffer or a resequencer. By
-//! Little's law, a pipeline needs as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more
-//! batches only fill queues. Batches that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the
-//! limit as long as all batches together stay below the limit in bytes; otherwise one slow replica would stop all others.
+//! The window is the only bound on memory: sending never blocks, so everything in flight is in queues of the ranks. By Little's law, a pipeline needs
+//! as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more batches only fill queues. Batches
+//! that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the limit as long as all batches together
+//! stay below the limit in bytes; otherwise one slow rank would stop all others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,45 +15,43 @@ use crate::session::BatchMode;
 
 /// Maximum number of items in a batch. The cost of a message is then so small per item that a larger batch gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Maximum number of items in a piece of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first
+/// Maximum number of items in a part of a stage's output: equal to the maximum size of a batch in bytes, so that the limit in bytes is reached first
 /// even with items of one byte.
 const MOST_MADE: usize = MOST_BYTES as usize;
 /// Maximum encoded size in bytes of a batch of several items. Larger batches are not transferred faster, and the receiver waits longer for them.
 const MOST_BYTES: u64 = 128 << 10;
-/// Maximum processing time of a piece of a stage's output, as a multiple of that of a batch. Output that is slightly larger than expected then fits
-/// into one piece, and the rank need not ask rank 0 for permission to make a second one.
+/// Maximum processing time of a part of a stage's output, as a multiple of that of a batch. Output that is slightly larger than expected then needs
+/// no second part, for which the rank would have to ask rank 0 for permission.
 const SLACK: usize = 4;
-/// Minimum number of batches in flight, as a multiple of the batches that the replicas can hold. With a factor of 1, replicas would wait whenever a
+/// Minimum number of batches in flight, as a multiple of the batches that ranks hold or may request. With a factor of 1, ranks would wait whenever a
 /// batch is in transit.
 const ROOM: usize = 2;
 /// Factor by which the number of batches in flight exceeds the mean that Little's law requires. Batches take different times, and with too few of
-/// them replicas are idle.
+/// them ranks are idle.
 const MARGIN: f64 = 1.5;
 /// Maximum number of batches in flight by Little's law. With large items, the limit in bytes is reached first.
 const MOST_BATCHES: f64 = 4096.0;
-/// Weight of the newest batch in the decayed means of processing times per item, which cover about ten batches.
+/// Weight of the newest batch in the decayed means of processing times per item: the means cover about ten batches.
 const FRESH: f64 = 0.2;
 /// Weight of the newest batch in the decayed mean and maximum of processing times per batch and in the decayed maximum size of an item, which cover
 /// about forty batches.
 const FRESH_LONG: f64 = FRESH / 4.0;
 
-/// Returns the minimum number of batches in flight, with which each of `hosts` replicas can have the batch that it computes and `ahead` more, and
-/// other batches can be in transit.
+/// Returns the minimum number of batches in flight. With it, each of `hosts` pairs of a group of stages and its rank can have the batch that is
+/// computed and `ahead` more, while other batches are in transit.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
 
-/// Settings of a window (limit of the batches in flight), from the configuration and the mapping.
+/// Settings of the window (limit of the batches in flight), from the configuration and the mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     pub(crate) batch: BatchMode,
     pub(crate) batch_time: Duration,
-    /// Fixed number of batches in flight, if the user set one.
     pub(crate) fixed: Option<usize>,
     pub(crate) bytes: usize,
-    /// Number of replicas of all blocks of stages: pairs of a block and a rank that runs it.
+    /// Number of pairs of a group of stages and a rank that runs it.
     pub(crate) hosts: usize,
-    /// Number of ranks that run stages.
     pub(crate) ranks: usize,
     pub(crate) ahead: usize,
 }
@@ -64,15 +62,15 @@ pub(crate) struct Window {
     plan: WindowPlan,
     in_flight: InFlight,
     consumed: u64,
-    /// Number of items in a full batch of the source at present.
+    /// Present number of items in a full batch of the source.
     batch: usize,
-    /// Number of items in a full piece of an expanding stage's output at present.
+    /// Present number of items in a full part of a stage's output.
     piece: usize,
-    /// Processing time of an item that an expanding stage has produced, summed over all stages: decayed mean in seconds.
+    /// Processing time, over all stages, of an item made by a stage that makes several items from one: decayed mean in seconds.
     production_time: f64,
     /// Number of batches in flight by Little's law, from the last computation.
     little: usize,
-    /// Processing time of an item of the source, summed over all stages: decayed mean in seconds.
+    /// Processing time of a source item, summed over all stages: decayed mean in seconds.
     item_time: Option<f64>,
     /// Processing time of a batch, summed over all stages: decayed maximum in seconds.
     slowest: f64,
@@ -80,7 +78,7 @@ pub(crate) struct Window {
     mean_service: f64,
     /// Size of an item between the two stages where it is largest: decayed maximum in bytes.
     item_bytes: f64,
-    /// By edge between blocks of stages: number and total size of the batches that wait for an older one.
+    /// For each edge (connection between groups of stages): number and total size of the batches that wait for an older one.
     out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
@@ -94,7 +92,6 @@ struct Rate {
 }
 
 impl Window {
-    /// Creates the window at the start of a stream with `levels` stages that make several items from one.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
@@ -114,7 +111,6 @@ impl Window {
         }
     }
 
-    /// Adopts the limits of the batches in flight and of the number of items per batch that follow from a new mapping.
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
@@ -122,15 +118,14 @@ impl Window {
         }
     }
 
-    /// Returns the maximum number of batches in flight.
     pub(crate) fn limit(&self) -> usize {
         let floor = floor(self.plan.hosts, self.plan.ahead);
         let useful = self.little.max(floor);
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
         let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
-        // The remaining batches in flight, which do not wait for an older one, are assumed to be as large as a batch of the largest recent
-        // items, and at least as large as the mean waiting batch.
+        // The batches in flight that do not wait for an older one are assumed to be as large as a batch of the largest recent items, and at least as
+        // large as the mean waiting batch.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
@@ -138,19 +133,18 @@ impl Window {
         wanted.min(by_bytes).max(1)
     }
 
-    /// Returns the number and the total size of the batches that wait for older ones.
     fn waiting(&self) -> (usize, u64) {
         self.out_of_order
             .values()
             .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
-    /// Registers that `batches` batches with a total size of `bytes` bytes wait for an older one in the input queues of edge number `edge`.
+    /// Records that `batches` batches with a total size of `bytes` bytes wait for an older one. `edge` is the connection to the group of stages for
+    /// which they wait.
     pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.out_of_order.insert(edge, (batches, bytes));
     }
 
-    /// Resets the counts of batches that wait for older ones, because the mapping has changed.
     pub(crate) fn forget_out_of_order(&mut self) {
         self.out_of_order.clear();
     }
@@ -159,32 +153,27 @@ impl Window {
         self.in_flight.batches()
     }
 
-    /// Returns the number of source batches of which all output has reached the sink, and the number of batches drawn from the source.
     pub(crate) fn batches(&self) -> (u64, u64) {
         self.in_flight.of_source()
     }
 
-    /// Returns true if everything that was drawn, and everything produced from it, has reached the sink.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Returns how many more batches, or pieces of a stage's output, may be in flight.
+    /// Returns how many more batches may be in flight.
     pub(crate) fn room(&self) -> u64 {
         self.limit().saturating_sub(self.in_flight()) as u64
     }
 
-    /// Counts `pieces` pieces of a stage's output as in flight, because rank 0 permits the `level`th expanding stage, counted from 1, to make them.
     pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
         self.in_flight.granted(level, pieces);
     }
 
-    /// Counts `pieces` pieces of a stage's output, which an expanding stage was permitted to make and did not need, as no longer in flight.
     pub(crate) fn returned(&mut self, level: usize, pieces: u64) {
         self.in_flight.returned(level, pieces);
     }
 
-    /// Returns the number of items in a full piece of a stage's output.
     pub(crate) fn piece_items(&self) -> usize {
         self.piece
     }
@@ -193,7 +182,6 @@ impl Window {
         self.in_flight() < self.limit()
     }
 
-    /// Returns the number of the next batch of the source.
     pub(crate) fn next_batch(&self) -> u64 {
         self.in_flight.of_source().1
     }
@@ -203,7 +191,6 @@ impl Window {
         Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
     }
 
-    /// Returns the number of items in a full batch of the source.
     pub(crate) fn batch_items(&self) -> usize {
         self.batch
     }
@@ -212,13 +199,12 @@ impl Window {
         self.in_flight.drawn();
     }
 
-    /// Registers that rank 0 has sent a batch of `count` items in `bytes` bytes, so that the limit in bytes holds even before the first batch reaches
+    /// Records that rank 0 has sent a batch of `count` items in `bytes` bytes, so that the limit in bytes holds even before the first batch reaches
     /// the sink.
     pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
     }
 
-    /// Registers that a batch has reached the sink.
     pub(crate) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.consumed += 1;
         self.in_flight.consumed(batch.ended);
@@ -231,7 +217,7 @@ impl Window {
             if self.consumed == 1 { service } else { FRESH_LONG * (service - self.mean_service) };
         self.item_bytes = (self.item_bytes * (1.0 - FRESH_LONG)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
-            // At a replica, a batch waits for the batches that the replica requested before it, so its time from source to sink is a multiple of its
+            // On a rank, a batch waits for the batches that the rank requested before it, so its time from source to sink is a multiple of its
             // processing time.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
             // If the stream is slow because few batches may be in flight, the rate at the sink says nothing about the rate that the ranks
@@ -266,7 +252,7 @@ impl Window {
     }
 }
 
-/// Returns the limits on items and time for the first batch of a stream, and for the first piece of a stage's output.
+/// Returns the limits on items and time for the first batch of a stream, and for the first part of a stage's output.
 pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
     match batch {
         BatchMode::Fixed(items) => Fill { items, time: None },

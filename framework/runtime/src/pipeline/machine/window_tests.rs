@@ -1,4 +1,4 @@
-//! Tests of the source's window, which limits the batches in flight: when it is full, and how its size follows the measurements.
+//! Tests of the window, which limits a pipeline's batches in flight: when it is full, and how its size follows the measurements.
 
 use super::*;
 
@@ -15,7 +15,6 @@ fn plan() -> WindowPlan {
     }
 }
 
-/// Returns the record of a batch of `items` items that reaches the sink and that no stage has split into pieces.
 fn batch(items: usize, service: Duration, bytes: u64) -> Consumed {
     Consumed { items, done: items as u32, sources: items, ended: 0, produced: None, service, bytes }
 }
@@ -92,7 +91,8 @@ fn full_window_closes_and_reopens() {
 fn slow_replica_widens_the_window() {
     let mut window = Window::new(plan(), 0, Duration::ZERO);
     let floor = window.limit();
-    // 1,000 batches per second reach the sink. The stages take 5 ms for nine of ten batches, and 100 ms for one in ten, as on a slow replica.
+    // In this test, 1,000 batches per second reach the sink. The stages take 5 ms for nine of ten batches, and 100 ms for one in ten, as on a slow
+    // rank.
     for i in 0..200u64 {
         window.produced();
         let service = if i % 10 == 0 { 100 } else { 5 };
@@ -108,7 +108,8 @@ fn pieces_grow_to_four_times_the_batch_work() {
     for i in 0..30 {
         let produced = window.piece_items() as u32;
         sizes.push(produced);
-        // The stages take 50 µs for each item that the expanding stage has produced, and the last stage drops all items of a piece except one.
+        // The stages take 50 µs for each item that the first stage makes (several from one item), and the last stage drops all items of a batch
+        // except one.
         let piece =
             Consumed { produced: Some(produced), ..batch(1, Duration::from_micros(50) * produced, 8) };
         window.consumed(&piece, Duration::from_millis(i));

@@ -1,6 +1,6 @@
-//! Wire format of a batch: the header of the message, the header of the batch, a header for each expanding stage that the batch has passed,
-//! then either the positions of dropped items, the number of items made from each source item, or the states of stages, and finally the
-//! items.
+//! Encoding of a pipeline's batch in a message: the header of the message, the header of the batch, a header for each expanding stage (one that makes
+//! several items from one) that the batch has passed, then either the positions of dropped items, the number of items made from each source item, or
+//! the states of stages, and finally the items.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ header! {
     /// Header of a batch, which follows the header of the message and precedes the [`PieceHeader`]s.
     struct Header {
         epoch: u32, stage: u16,
-        /// Number of [`PieceHeader`]s that follow, one for each expanding stage that the batch has passed.
+        /// Number of [`PieceHeader`]s that follow, one for each expanding stage (one that makes several items from one) that the batch has passed.
         pieces: u8,
-        /// Flags of the batch: a combination of [`MADE`], [`END`] and [`MARKER`].
+        /// Combination of the flags [`MADE`], [`END`] and [`MARKER`].
         flags: u8,
         number: u64,
         first: u64, count: u32,
@@ -29,9 +29,9 @@ header! {
         places: u32,
         /// Time in nanoseconds that stages have spent on the batch so far.
         service: u64, widest: u64,
-        /// Time of sending by the sender's clock, in nanoseconds; 0 if links are not monitored.
+        /// Time of sending by the sender's clock, in nanoseconds; 0 if the links between ranks are not measured.
         sent: u64,
-        /// Number of items of the source that follow the batch; [`UNKNOWN`] if the length of the source is not known.
+        /// Number of source items that follow the batch; [`UNKNOWN`] if the length of the source is not known.
         behind: u64,
     }
 }
@@ -48,21 +48,18 @@ header! {
     struct RunHeader { place: u32, places: u32, items: u32 }
 }
 
-/// Flag of a batch that has passed an expanding stage: the entries after the [`PieceHeader`]s are [`RunHeader`]s, with the number of items that were
-/// made from each item of the source.
+/// Flag of a batch that has passed a stage that makes several items from one: the entries after the [`PieceHeader`]s are [`RunHeader`]s, with the
+/// number of items that were made from each source item.
 const MADE: u8 = 1;
-/// Flag of the last batch of the stream.
 const END: u8 = 2;
-/// Flag of the marker of a snapshot (empty batch that collects states): the entries after the [`PieceHeader`]s are [`StateHeader`]s, and the states
-/// of stages follow them.
+/// Flag of the marker of a snapshot, a batch without items that collects states of stages: the entries after the [`PieceHeader`]s are
+/// [`StateHeader`]s, and the states follow them.
 const MARKER: u8 = 4;
-/// Size in bytes of the position of a dropped item.
 const PLACE: usize = size_of::<u32>();
-/// Value of `behind` in the header of a batch if the length of the source is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Batch {
-    /// Encodes the batch as a message. `sent` is called when the items are encoded and returns the time of sending for the message, if it needs one.
+    /// Encodes the batch as a message. `sent` is called after the items have been encoded, and returns the time of sending, if the message needs one.
     pub(crate) fn pack(
         self,
         (run, epoch): (u32, u32),
@@ -137,7 +134,7 @@ impl BatchKind {
         }
     }
 
-    /// Returns the stage states that the marker of a snapshot (an empty batch) has collected; `None` for other batches.
+    /// Returns the stage states that the marker of a snapshot (a batch without items) has collected; `None` for other batches.
     fn states(&self) -> Option<&[SavedStage]> {
         if let BatchKind::Marker(states) = self { Some(states) } else { None }
     }

@@ -23,11 +23,8 @@ use crate::comm::message::messages;
 
 messages! {
     "the pipeline":
-    /// Message of a pipeline, as received.
     pub(crate) enum Received;
-    /// Tag of a message of a pipeline.
     pub(crate) enum Tag {}
-    /// Message from rank 0 to another rank.
     pub(crate) enum Directive {
         Prepare(prepare: Prepare) = 16,
         /// All ranks are ready: the receiver switches to the mapping with the number `epoch`.
@@ -37,7 +34,6 @@ messages! {
         /// The stream has ended: the receiver sends its report about the whole run.
         Finish = 23,
     }
-    /// Message from another rank to rank 0.
     pub(crate) enum Report {
         Ready(ready: Ready) = 17,
         Measurements(measurements: Measurements) = 29,
@@ -45,28 +41,28 @@ messages! {
         /// Report of the rank about the whole run, at its end.
         Total(report: RankReport) = 24,
     }
-    /// Message between any two ranks. Each begins with the number of the mapping that its sender uses (epoch).
+    /// Messages between any two ranks. Each names the mapping that its sender uses by its number (epoch).
     pub(crate) enum StreamMessage<B: Infallible => Arrived> {
         Batch(batch: B) = 18 raw,
-        /// Request for batches, from a rank that runs a replicated block of stages to the rank that dispatches the block's batches.
+        /// Request for batches, from a rank that runs a replicated group of stages to the rank that dispatches batches to the group.
         Request {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Batches that the replica requested before and has not started.
+            /// Number of batches that the sender of the request requested before and has not started.
             held: u32,
-            /// Service time of the replica per item in nanoseconds; 0 if it is unknown.
+            /// Service time of the sender of the request per item, in nanoseconds; 0 if it is unknown.
             service_time: u64,
-            /// Standard deviation of the service time between items, in nanoseconds.
+            /// Standard deviation of the service time over items, in nanoseconds.
             deviation: u64,
         } = 19,
-        /// Offer of a finished batch, from the rank that holds it to the rank that dispatches the batches of the next block of stages.
+        /// Offer of a finished batch, from the rank that holds it to the rank that dispatches batches to the next group of stages.
         Offer {
             epoch: u32,
             edge: u32,
             number: SequenceNumber,
             items: u32,
-            /// Number of items of the source that follow this batch, if it is known.
+            /// Number of source items that follow this batch, if it is known.
             behind: Option<u64>,
         } = 20,
         /// Assignment of a batch to a receiver, sent by the dispatcher to the sender of the batch.
@@ -76,7 +72,8 @@ messages! {
             epoch: u32,
             edge: u32,
             batches: u32,
-            /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two blocks of stages.
+            /// Total size of the waiting batches in bytes. Each batch counts with the largest size that it has had between two groups of consecutive
+            /// stages.
             bytes: u64,
         } = 30,
         Token(token: Token) = 22,
@@ -91,14 +88,11 @@ messages! {
 pub(crate) struct Arrived {
     pub(crate) epoch: u32,
     pub(crate) batch: Batch,
-    /// Size in bytes of the message in which the batch arrived.
     pub(crate) bytes: usize,
-    /// Time of sending by the sender's clock, if the message carries it.
     pub(crate) sent: Option<Duration>,
 }
 
 impl StreamMessage {
-    /// Returns the number of the mapping (epoch) that the sender of the message used.
     pub(crate) fn epoch(&self) -> u32 {
         match self {
             StreamMessage::Batch(batch) => batch.epoch,
@@ -119,7 +113,7 @@ impl StreamMessage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
-    /// Number of batches between any two stages whose encoded size is measured.
+    /// Number of batches between any two stages whose encoded size the receiver measures.
     pub(crate) weigh: usize,
     /// Time since the start of the run by rank 0's clock, from which the receiver computes the times in its event log.
     pub(crate) elapsed: Duration,
@@ -127,8 +121,8 @@ pub(crate) struct Prepare {
     pub(crate) measure_every: Option<Duration>,
     /// Saved states of the serial stages, if this is the first mapping of a job that continues from a snapshot.
     pub(crate) saved: Vec<SavedStage>,
-    /// Links into the receiving rank, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no
-    /// time of sending.
+    /// Links into the receiver, by sender, as measured at the start; empty if links are not monitored. Without monitoring, batches carry no time of
+    /// sending.
     pub(crate) links: Vec<Link>,
 }
 
@@ -136,13 +130,12 @@ pub(crate) struct Prepare {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) epoch: u32,
-    /// Serial stages created on this rank that can migrate to another rank.
+    /// Serial stages on the sender of the report that can migrate to another rank.
     pub(crate) movable: Vec<usize>,
-    /// Created stages, each with the duration of the call of its factory.
     pub(crate) warm_up: Vec<(usize, Duration)>,
 }
 
-/// Serial stage that migrates: its saved state, and the number of the batch that it processes next.
+/// Message with a serial stage that migrates: its saved state, and the sequence number of its next batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) epoch: u32,
@@ -151,27 +144,27 @@ pub(crate) struct Token {
     pub(crate) state: Vec<u8>,
 }
 
-/// Request to rank 0 for permission to make further pieces of a stage's output for a batch, of which only some have been made.
+/// Request to rank 0 for permission to make further parts of a stage's output for a batch; the first parts have been sent already.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomRequest {
     pub(crate) epoch: u32,
-    /// Sequence number of the first piece of the stage's output for which permission is requested.
+    /// Sequence number of the first part of the stage's output for which permission is requested.
     pub(crate) first: SequenceNumber,
     pub(crate) pieces: u64,
 }
 
-/// Permission from rank 0 to make further pieces of a stage's output for a batch.
+/// Permission from rank 0 to make further parts of a stage's output for a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) epoch: u32,
-    /// Sequence number of the batch from which the stage makes the pieces.
+    /// Sequence number of the batch for which the stage makes the output.
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,
-    /// Maximum number of items in a piece of the stage's output.
+    /// Maximum number of items in a part of the stage's output.
     pub(crate) items: u32,
 }
 
-/// Return of permission to make pieces of a stage's output: the stage has made its last piece without using it.
+/// Return of unused permission to make further parts of a stage's output for a batch: the output is complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoomReturn {
     pub(crate) epoch: u32,

@@ -1,4 +1,5 @@
-//! Remapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the last change.
+//! Changes of a pipeline's mapping on rank 0: evaluates other mappings while the stream runs, changes the mapping, and measures the cost of the last
+//! change.
 //!
 //! Every rank prepares the next mapping by creating its stages. When all ranks are ready, all switch to the mapping.
 
@@ -19,8 +20,8 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// Minimum number of batches on each edge between two stages whose size in bytes is measured. A single batch may be the first or the last one and
-/// differ from the others.
+/// Minimum number of batches between any two stages whose size in bytes is measured. A single batch could be the first or last one and differ from
+/// the others.
 const SIZED_BATCHES: usize = 3;
 /// Interval at which rank 0 checks whether a change of the mapping is due: short compared with the time between two decisions or two lines about the
 /// progress.
@@ -67,7 +68,6 @@ impl Root<'_, '_> {
         Ok(())
     }
 
-    /// Registers that rank `from` has created the stages that the next mapping assigns to it.
     pub(super) fn ready(
         &mut self,
         from: usize,
@@ -84,7 +84,6 @@ impl Root<'_, '_> {
         if all { self.switch(at, out) } else { Ok(()) }
     }
 
-    /// Directs all ranks to use the mapping that they have prepared.
     fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.machine.epoch() + 1;
@@ -121,7 +120,6 @@ impl Root<'_, '_> {
         Ok(())
     }
 
-    /// Checks whether a change of the mapping is due, at intervals of [`REPLAN_PERIOD`].
     pub(super) fn replan_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_replan && !self.is_calibrating) {
             return Ok(());
@@ -133,12 +131,11 @@ impl Root<'_, '_> {
     /// Updates the cost of the last change of the mapping, because items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // A change of the mapping is checked for at once, without waiting for the next interval, in two cases: during the calibration,
-        // which must be short, and if the user has requested a mapping after a certain number of items.
+        // The mapping is checked at once, without waiting for the next interval, in two cases: during the calibration, which must be short, and if
+        // the user has requested a mapping after a certain number of items.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.replan(at, out) } else { Ok(()) }
     }
 
-    /// Starts the change to another mapping, if one is due.
     fn replan(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(progress) = self.progress_at(at) else { return Ok(()) };
         let Progress { elapsed, items, .. } = progress;
@@ -146,8 +143,8 @@ impl Root<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            // The calibration run ends when enough items have reached the sink, even if few items of the source are finished, because a
-            // stage may make many items from the first one.
+            // The calibration, in which rank 0 runs all stages to measure them, ends when enough items have reached the sink, even if few source
+            // items are finished, because a stage may make many items from the first one.
             let delivered = self.machine.source().map_or(0, |source| source.items_delivered());
             return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
@@ -196,7 +193,6 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Writes the measurements on which a decision about the mapping depends to the event log.
     fn log_measurements(&mut self, at: &Moment) {
         for (rank, stage, service) in self.performance_model.services() {
             self.observer.log(at, || Event::Measured {
@@ -214,7 +210,7 @@ impl Root<'_, '_> {
         }
     }
 
-    /// Plans the first mapping from the measurements of the calibration run, in which rank 0 ran all stages.
+    /// Plans the first mapping from the measurements of the calibration, in which rank 0 has run all stages.
     fn plan_first(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let drawn = self.drawn();
         let now = at.now();
@@ -230,7 +226,6 @@ impl Root<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Updates the measured cost of the last change of the mapping with the progress of the stream, if an update is due.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.machine.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());

@@ -1,11 +1,10 @@
-//! Progress and state of a rank of a DOACROSS loop, for display.
+//! Progress and state of a rank of a DOACROSS loop (a wavefront over a grid), for the display of the running job.
 
 use bytemuck::Pod;
 
 use super::{Phase, Wavefront};
 
 impl<T: Pod + Send> Wavefront<T> {
-    /// Returns the fraction of the present sweep that this rank has done: the computed fraction of the columns.
     pub(super) fn part(&self) -> f64 {
         match &self.phase {
             Phase::Sweeping(()) => (self.column - self.inner.start) as f64 / self.inner.len() as f64,
@@ -13,7 +12,6 @@ impl<T: Pod + Send> Wavefront<T> {
         }
     }
 
-    /// Describes which message this rank waits for, and from which rank.
     pub(super) fn waiting(&self) -> String {
         let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
         match &self.phase {
