@@ -99,7 +99,6 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Returns true if the processor time of the next batch must be measured.
     #[inline]
     pub(crate) fn due(&mut self) -> bool {
         match self.skip {
@@ -122,7 +121,6 @@ impl Sampler {
     }
 }
 
-/// Number that represents stage 0 in [`Activity::what`]; smaller numbers represent the source, the sink or no activity.
 const FIRST_STAGE: usize = 3;
 
 /// Current activity of the thread that runs user code; the communicating thread reads it.

@@ -53,8 +53,6 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// Returns the part of the summary's first line about the output: the number of dropped items, or the number of output items if a stage produces
-    /// several items from one.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {
@@ -72,7 +70,6 @@ impl Summary {
 }
 
 impl Summary {
-    /// Writes the mapping, and for each change of the mapping its time, reason, effect and cost.
     fn write_mappings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changes = match self.remaps.split_first() {
             Some((first, changes)) if !changes.is_empty() => {
@@ -213,7 +210,6 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Formats a number of bytes as megabytes for a table.
 fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / 1e6)
 }

@@ -20,7 +20,6 @@ messages! {
     }
 }
 
-/// User code that doubles numbers and fails for 13.
 struct Doubling;
 
 impl UserCode for Doubling {
@@ -124,7 +123,6 @@ impl Protocol for Numbers {
     }
 }
 
-/// Runs the protocol of the tests on rank `rank` of `world`.
 fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) -> Result<Vec<u8>> {
     let transport = LocalTransport::open(world.clone(), rank);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));

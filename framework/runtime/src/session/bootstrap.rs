@@ -49,7 +49,6 @@ pub(super) struct Node {
 }
 
 impl Register {
-    /// Returns the first message of this rank, one of `size` ranks, to rank 0.
     fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
         let is_compared = capabilities.processes && size > 1;
         let node = || Node {
@@ -112,7 +111,6 @@ pub(super) fn exchange(
     Ok((sharing, events, platform))
 }
 
-/// Receives the registrations of all ranks on rank 0, and answers each rank with its placement on the cores of its node.
 fn place_ranks(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -191,7 +189,6 @@ fn place_ranks(
     Ok((places[0].clone(), sharing, platform))
 }
 
-/// Registers a rank other than 0 with rank 0. Returns the placement of the rank, the number of the attempt (start of the job), and the platform.
 fn register_with_root(
     endpoint: &mut Endpoint,
     config: &Config,

@@ -7,7 +7,6 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them.
 pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
     let threads = armature_host::allowed_threads(&armature_host::Here);
     (!threads.is_empty()).then(|| threads.into_iter().collect())
@@ -59,7 +58,6 @@ pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: b
 mod tests {
     use super::*;
 
-    /// Returns cores with two hardware threads each, for the tests.
     fn cores(count: usize) -> Vec<Core> {
         (0..count).map(|core| Core { package: 0, processing_units: vec![core, core + count] }).collect()
     }

@@ -10,7 +10,6 @@ use hwloc2::{ObjectType, Topology, TopologyObject};
 
 use super::hardware::{Core, Hardware, Source};
 
-/// Returns the hardware of the whole node, or `None` if the library fails.
 pub(super) fn hardware() -> Option<Hardware> {
     let topology = Topology::new()?;
     let of_type = |kind| topology.objects_with_type(&kind).unwrap_or_default();
