@@ -70,12 +70,10 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls `work`. If `work` panics, the panic is caught and its message is returned.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(into_text)
 }
 
-/// Returns the message of a panic and drops its payload.
 #[cold]
 fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);

@@ -132,11 +132,9 @@ impl Attempts {
 /// Judgement whether a dead rank was in a given task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// The dead rank was not in this task.
     Innocent,
     /// The dead rank was in this task or in another task. This task is retried in a chunk of at most the given number of tasks.
     Suspect(u32),
-    /// The dead rank was in this task.
     Guilty,
 }
 

@@ -38,7 +38,6 @@ pub(super) struct Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
-    /// Returns the limits at the start of an input; `elements` is the number of elements that the input may announce (see [`budget`]).
     pub(super) fn new(elements: &'b Cell<usize>) -> Self {
         Bounds { elements, levels: MOST_NESTED }
     }
@@ -71,7 +70,6 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Defines the methods of the deserializer for values without nested values; each calls the same method of the wrapped deserializer.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]

@@ -24,7 +24,6 @@ pub(super) enum Id {
     String = 0x40,
     Bytes = 0x41,
     BytesMut = 0x42,
-    /// Codec for plain old data, whose bytes in memory are sent unchanged.
     Plain = 0x50,
     /// Codec for all other types, which serde encodes.
     Structured = 0x60,

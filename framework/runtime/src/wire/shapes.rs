@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// Struct, enum variant or omitted field that serde has written in an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Name of the struct or enum.
     name: &'static str,
     /// Name of the variant or field; empty for a struct.
     part: &'static str,
@@ -90,7 +89,6 @@ impl Shapes {
         self.places[self.find(key)] == key
     }
 
-    /// Returns the position of a key in the hash table, or the free position at which it would be inserted.
     #[inline]
     fn find(&self, key: Key) -> usize {
         // By this hash, the variants of an enum are next to each other in the table, because their numbers are consecutive.
@@ -159,7 +157,6 @@ impl Watch {
         self.has_new.get()
     }
 
-    /// Removes and returns the recorded shapes (structs, enum variants and omitted fields), in the order in which serde first wrote them.
     pub(super) fn take_new(&self) -> Vec<Shape> {
         self.has_new.set(false);
         self.new.take()

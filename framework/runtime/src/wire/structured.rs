@@ -14,7 +14,6 @@ use super::{
 };
 use crate::error::Result;
 
-/// Codec number in messages of the codec that uses serde.
 pub(super) const ID: u8 = Id::Structured as u8;
 
 /// Returns a number that very probably differs if two ranks use different types (FNV-1a of the type's name).
