@@ -153,13 +153,11 @@ impl fmt::Display for Deviation {
 #[derive(Debug)]
 pub(super) struct Forecast {
     graph: Arc<Graph>,
-    /// Correction of run times by kind of task.
     works: Vec<Factor>,
     sizes: Vec<Bytes>,
     memories: Vec<Bytes>,
     /// By rank: ratio of measured run times to the run times that follow from the rank's known speed.
     slowness: Vec<Factor>,
-    /// By rank: speed as measured or described before the run.
     known: Vec<f64>,
     cells: BTreeMap<(usize, usize), Cell>,
     /// By task: size of its value in bytes, once the task is done.
@@ -168,7 +166,6 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Creates the forecast for ranks with the speeds `speeds`, which were measured or described before the run.
     pub(super) fn new(graph: Arc<Graph>, speeds: Vec<f64>) -> Self {
         let kinds = graph.kinds.len();
         Forecast {
@@ -184,7 +181,6 @@ impl Forecast {
         }
     }
 
-    /// Records the measurements of a completed task.
     pub(super) fn on_done(&mut self, sample: Sample) {
         let Sample { task, rank, took, bytes, peak } = sample;
         let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
@@ -223,7 +219,6 @@ impl Forecast {
         }
     }
 
-    /// Returns the assumption of the plan from which the measurements deviate, if there is one.
     pub(super) fn deviation(&mut self) -> Option<Deviation> {
         // The deviation that an earlier measurement indicated is checked again: later measurements may have shown that it was chance.
         self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
@@ -239,7 +234,6 @@ impl Forecast {
         })
     }
 
-    /// Corrects the assumed run times, sizes and speeds by all measurements so far.
     pub(super) fn refit(&mut self) {
         let mut kinds: Vec<f64> = self.works.iter().map(|factor| factor.value).collect();
         let mut ranks: Vec<f64> = self.slowness.iter().map(|factor| factor.value).collect();
@@ -274,7 +268,6 @@ impl Forecast {
         self.suspect = None;
     }
 
-    /// Returns the corrected speed of each rank.
     pub(super) fn speeds(&self) -> Vec<f64> {
         self.known.iter().zip(&self.slowness).map(|(known, slowness)| known / slowness.value).collect()
     }
@@ -284,7 +277,6 @@ impl Forecast {
         self.graph.dag.work(task) * self.works[self.graph.kind_of[task]].value
     }
 
-    /// Returns the corrected run time, memory and value size of all tasks.
     pub(super) fn weights(&self) -> Weights {
         let graph = &self.graph;
         let size = |task: usize| {

@@ -22,9 +22,8 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
-    /// Memory in bytes of the rank that has the most memory.
     most_memory: u64,
-    /// Run time of each task in the description, in seconds.
+    /// By task: run time in seconds that the workflow's description states.
     run_times: Vec<Option<f64>>,
     /// Kinds of tasks; `kind_of` has the number of the kind of each task.
     pub(super) kinds: Vec<String>,
@@ -128,12 +127,10 @@ impl Graph {
         &self.tasks[task]
     }
 
-    /// Returns the run time of a task in the description, in seconds.
     pub(super) fn run_time(&self, task: usize) -> Option<f64> {
         self.run_times[task]
     }
 
-    /// Returns the expected size of a task's value in bytes.
     pub(super) fn output(&self, task: usize) -> u64 {
         self.tasks[task].output
     }
@@ -146,7 +143,6 @@ impl Graph {
         self.dag.outputs(task).iter().map(|edge| edge.to)
     }
 
-    /// Returns true if no task reads the value of the task.
     pub(super) fn is_final(&self, task: usize) -> bool {
         self.dag.outputs(task).is_empty()
     }
