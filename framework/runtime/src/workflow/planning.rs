@@ -59,7 +59,6 @@ fn bandwidth(probed: &Probed) -> f64 {
     (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
 }
 
-/// Sets the measured bandwidth of each link between two ranks. Does nothing if all links count as equal.
 fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
     let pairs =
@@ -89,10 +88,8 @@ const LISTS: usize = 20;
 /// Name of the planner that is used if there are too many tasks for the other planners.
 pub(super) const QUICK: &str = "relaxed HEFTM";
 
-/// Plan, and the name of its planner.
 pub(super) type Found = (Plan, String);
 
-/// Request for a plan before the run.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,

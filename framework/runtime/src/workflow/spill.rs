@@ -22,7 +22,6 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Creates the state of a rank that has spilled no value. Its directory is created within `parent` when a value is spilled.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }

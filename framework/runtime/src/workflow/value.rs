@@ -62,7 +62,6 @@ impl Value {
         }
     }
 
-    /// Reads a value from the bytes of a file; `None` if they do not contain a value.
     pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
         packed::unpack(bytes).map(|(head, parts)| Value { head, parts })
     }

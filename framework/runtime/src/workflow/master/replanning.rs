@@ -14,7 +14,6 @@ use crate::workflow::planning::Clusters;
 pub(in crate::workflow) enum Cause {
     /// This rank has died, so the plan, which has tasks for it, cannot be used any more.
     Lost(usize),
-    /// Measurements of tasks or ranks differ from the assumptions of the plan.
     Deviation(Deviation),
 }
 
@@ -54,7 +53,6 @@ pub(in crate::workflow) enum Change {
 }
 
 impl Replanning {
-    /// Records the death of a rank as the reason for a new plan.
     pub(super) fn on_lost(&mut self, rank: usize) {
         self.lost = Some(rank);
     }

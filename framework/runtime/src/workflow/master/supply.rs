@@ -12,7 +12,6 @@ pub(super) type Key = (Reverse<i64>, usize, usize);
 /// Tasks that can be dispatched now and that belong to one rank, by the plan or by their inputs.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
     /// Tasks whose parents are all done and that free memory when they end.
     freeing: BTreeSet<Key>,
@@ -23,7 +22,6 @@ struct Pool {
 /// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
-    /// By task: its rank in the plan.
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been dispatched, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
@@ -34,7 +32,6 @@ struct Planned {
 /// Tasks that can be dispatched, and the state of shared resources (named limits), such as a number of database connections.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
-    /// Sort key of each task.
     keys: Vec<Key>,
     planned: Option<Planned>,
     /// Number of positions that all plans so far have assigned to tasks. The positions of a new plan are higher, so that tasks dispatched under an
@@ -105,7 +102,6 @@ impl Supply {
         self.planned.as_ref().map(|_| self.keys[task].1)
     }
 
-    /// Returns the rank of a task in the plan, if there is one.
     pub(super) fn rank_of(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
@@ -170,7 +166,6 @@ impl Supply {
         woken
     }
 
-    /// Enables the record of tasks that wait for a named limit, which [`take_held`](Supply::take_held) returns.
     pub(in crate::workflow) fn record_held(&mut self) {
         self.held = Some(Vec::new());
     }

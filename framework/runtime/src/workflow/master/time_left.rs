@@ -17,7 +17,6 @@ pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.
     pub(super) end_by: Duration,
     pub(super) now: Duration,
-    /// By kind of task: run times of completed tasks.
     pub(super) times: Vec<Times>,
     /// Tasks that were not dispatched because they cannot end in the remaining time.
     pub(super) held_back: Vec<usize>,

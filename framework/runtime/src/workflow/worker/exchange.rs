@@ -18,7 +18,6 @@ pub(super) struct Exchange {
     waiting: HashMap<usize, Vec<(usize, u64)>>,
     /// Values that must be read from disk and sent: task, and receiver.
     pub(super) serving: VecDeque<(usize, usize)>,
-    /// Total size in bytes of the values that this rank has sent.
     pub(super) sent: u64,
 }
 
@@ -79,7 +78,6 @@ impl Exchange {
         }
     }
 
-    /// Replies to all ranks that have requested the value of a task.
     pub(super) fn answer_all(
         &mut self,
         task: usize,
@@ -90,7 +88,6 @@ impl Exchange {
         waiting.into_iter().try_for_each(|(to, room)| self.answer((to, task, room), values, out))
     }
 
-    /// Discards the request of `rank` for the value of a task.
     pub(super) fn stop_waiting(&mut self, task: usize, rank: usize) {
         if let Some(waiting) = self.waiting.get_mut(&task) {
             waiting.retain(|&(other, _)| other != rank);

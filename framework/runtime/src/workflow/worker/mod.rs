@@ -24,7 +24,6 @@ use queue::{Queue, Queued};
 use trace::Trace;
 use values::{Location, Values};
 
-/// Settings of a workflow's run on one rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Maximum number of bytes that values and running tasks may occupy on the rank.
@@ -73,7 +72,6 @@ impl WorkflowWorker {
         }
     }
 
-    /// Handles a message of the master about the tasks that this rank has to run.
     pub(super) fn on_orders(&mut self, orders: Orders, out: &mut Outgoing<'_>) -> Result<()> {
         for task in orders.cancelled {
             self.unqueue(task);
@@ -135,7 +133,6 @@ impl WorkflowWorker {
         }
     }
 
-    /// Requests the value of `task` from the rank `source`, which has computed it or will compute it.
     fn want(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Wanted(source));
         let room = self.values.grant(task);
@@ -154,7 +151,6 @@ impl WorkflowWorker {
         if rank == self.rank { Ok(()) } else { self.want(task, rank, out) }
     }
 
-    /// Handles the request of another rank for values.
     pub(super) fn on_want(&mut self, from: usize, wanted: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
         let mut requests = wanted.into_iter().map(|(task, room)| (from, task, room));
         requests.try_for_each(|request| self.exchange.answer(request, &mut self.values, out))
@@ -172,7 +168,6 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Handles the arrival of a value from another rank.
     pub(super) fn on_value(&mut self, from: usize, task: usize, value: Value) {
         self.on_dropped(from, task);
         let held = &self.values[task];
@@ -205,17 +200,14 @@ impl WorkflowWorker {
         if self.values.on_lost(rank) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Releases the memory of values that the transport has sent.
     pub(super) fn release_sent(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Sends the request for values that was held back because further values could be added to it.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.exchange.send_request(out)
     }
 
-    /// Returns what this rank's executor, which must be idle, is to do next.
     pub(super) fn next(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if !self.values.fits(0)
             && let Break(job) = self.evict(None, out)?
