@@ -21,7 +21,6 @@ const IS_FAST: f64 = 0.05;
 /// Number of round trips of a large message, of which only the fastest one is used.
 const LARGE_ROUNDS: usize = 3;
 
-/// Measured connection between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Link {
     /// Seconds until a small message arrives.

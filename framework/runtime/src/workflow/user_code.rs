@@ -31,14 +31,19 @@ pub(super) enum Job {
     Plan(Box<Question>),
     /// Compute a plan for the rest of the run, on rank 0.
     Replan(Box<ReplanQuestion>),
+    /// Measure the speed of this rank.
     Measure,
     /// Run a closure, after `attempt` failed tries of its task. `exceeded` are the numbers of tries that exceeded a limit.
     Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
+    /// Call the program's function `after_command` for an ended command.
     AfterCommand(Box<Try>),
+    /// Write the value of a task to disk.
     Spill(usize, Value),
+    /// Read the value of a task from disk.
     Load(usize),
     /// On rank 0, copy the values of these tasks from the journal to the directory for spilled values.
     Restore(Box<JournalPlace>, BTreeSet<usize>),
+    /// Delete the values of these tasks from the disk.
     Forget(Vec<usize>),
 }
 

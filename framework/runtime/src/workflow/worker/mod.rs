@@ -394,7 +394,6 @@ impl WorkflowWorker {
         self.values.disk_operation_ended(task);
     }
 
-    /// Handles the value of a task that this rank has completed.
     pub(super) fn on_done(
         &mut self,
         (task, value): (usize, Value),
@@ -422,7 +421,6 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Handles a failed try of a task on this rank.
     pub(super) fn on_failed(
         &mut self,
         task: usize,
@@ -474,23 +472,19 @@ impl WorkflowWorker {
         self.exchange.answer_all(task, &mut self.values, out)
     }
 
-    /// Returns the tasks whose values can be deleted from the disk.
     pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.values.forgotten)
     }
 
-    /// Returns what this rank has to report to the master about tasks since its last report; `None` if there is nothing to report.
     pub(super) fn take_report(&mut self) -> Option<Report> {
         let report = std::mem::take(&mut self.report);
         (report != Report::default()).then_some(report)
     }
 
-    /// Adds `took` to the time that this rank has spent in closures and commands.
     pub(super) fn add_busy(&mut self, took: Duration) {
         self.totals.busy += took;
     }
 
-    /// Returns the statistics of the rank's work.
     pub(super) fn totals(&self) -> RankReport {
         RankReport { sent: self.exchange.sent, most_held: self.values.most_held, ..self.totals }
     }
@@ -504,7 +498,6 @@ impl WorkflowWorker {
         !self.running.is_empty()
     }
 
-    /// Returns the events of this rank since the last call, each with its time, for the event log.
     pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
         self.trace.holds(self.values.taken(), self.settings.budget);
         self.trace.take()

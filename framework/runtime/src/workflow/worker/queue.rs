@@ -26,7 +26,6 @@ pub(super) struct Queued {
     absent: usize,
 }
 
-/// Queue of the tasks that the master has dispatched or announced to this rank and that have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
@@ -82,7 +81,6 @@ impl Queue {
         self.orders.get(&self.keys[task]?)
     }
 
-    /// Returns all queued tasks in the order of the queue.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> + Clone {
         self.orders.values()
     }
@@ -140,14 +138,12 @@ impl Queue {
         self.orders.get(&key)
     }
 
-    /// Returns the position of the first dispatched task with a position in the plan.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.orders.range(first..);
         planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
-    /// Returns the lowest queue position of `tasks`.
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
         tasks.filter_map(|task| self.keys[task]).min()
     }

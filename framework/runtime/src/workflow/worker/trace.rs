@@ -17,7 +17,6 @@ struct Stations {
     short: Option<Duration>,
 }
 
-/// Times and events of a rank's tasks, for the event log.
 #[derive(Debug, Default)]
 pub(in crate::workflow) struct Trace {
     /// Time with which the next event is recorded; `None` without an event log.
@@ -72,7 +71,6 @@ impl Trace {
         std::mem::take(&mut self.events)
     }
 
-    /// Records that the master's order for a task has arrived.
     pub(super) fn ordered(&mut self, task: usize) {
         if let Some(now) = self.now {
             let stations =
@@ -88,14 +86,12 @@ impl Trace {
         }
     }
 
-    /// Records that all inputs of a task are in memory.
     pub(super) fn gathered(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.gathered, stations.short) = (now, None);
         }
     }
 
-    /// Records that a task does not fit into memory, although its inputs are there.
     pub(super) fn short(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             stations.short.get_or_insert(now);
@@ -150,7 +146,6 @@ impl Trace {
         self.events.push((now, Event::TaskBegan(began)));
     }
 
-    /// Records that the process of a task's command has ended.
     pub(in crate::workflow) fn stops(&mut self, task: usize) {
         if let Some(now) = self.now {
             self.stopped.insert(task, now);

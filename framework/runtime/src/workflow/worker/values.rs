@@ -44,7 +44,6 @@ impl Location {
         (!matches!(self, Location::Absent | Location::Wanted(_)), matches!(self, Location::Memory(_)))
     }
 
-    /// Returns true if the value is neither in memory nor on disk on this rank.
     pub(super) fn is_elsewhere(&self) -> bool {
         use Location::{Absent, Arriving, Offered, Wanted};
         matches!(self, Absent | Wanted(_) | Offered(_) | Arriving(_))
@@ -72,7 +71,6 @@ pub(super) struct Held {
     pub(super) from: Option<usize>,
     /// True if the value was computed on this rank, which keeps it until the master reports that no task needs it any more.
     pub(super) is_origin: bool,
-    /// True if a copy of the value is on disk.
     pub(super) is_on_disk: bool,
     /// True if the value is to be dropped when the write or read of the disk in progress has ended.
     is_doomed: bool,
@@ -90,14 +88,11 @@ struct Leaving {
     /// Value of `copies` when the sending began. If `copies` has changed since, the copy that is being sent is not the one in memory any more.
     copy: u32,
     bytes: u64,
-    /// Number of the message that contains the value.
     number: u64,
 }
 
-/// All values of a workflow on a rank, by task.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// Maximum number of bytes that values and running tasks may occupy.
     budget: u64,
     all: Vec<Held>,
     /// Tasks whose values are in memory, if memory is limited.
@@ -108,7 +103,6 @@ pub(super) struct Values {
     working: u64,
     /// Sum of the sizes in bytes up to which requested values may arrive although no memory was reserved for them.
     granted: u64,
-    /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
     /// Bytes of values that occupy memory only because they are still being sent.
     leaving_bytes: u64,
@@ -116,7 +110,6 @@ pub(super) struct Values {
     pub(super) most_held: u64,
     /// Size in bytes of the largest value that was computed on this rank.
     pub(super) largest: u64,
-    /// Tasks whose values can be deleted from the disk.
     pub(super) forgotten: Vec<usize>,
 }
 
@@ -168,7 +161,6 @@ impl Values {
         (was != is && is_read).then_some((was, is))
     }
 
-    /// Records that this rank must keep a value of `bytes` bytes for other ranks.
     pub(super) fn own(&mut self, task: usize, bytes: u64) {
         self.largest = self.largest.max(bytes);
         (self.all[task].is_origin, self.all[task].is_unneeded) = (true, false);
@@ -251,12 +243,10 @@ impl Values {
         self.update_peak();
     }
 
-    /// Releases the memory that a task occupied besides its inputs.
     pub(super) fn release(&mut self, memory: u64) {
         self.working -= memory;
     }
 
-    /// Returns the number of bytes that are occupied or reserved.
     pub(super) fn taken(&self) -> u64 {
         self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
@@ -266,7 +256,6 @@ impl Values {
         self.most_held = self.most_held.max(self.taken());
     }
 
-    /// Returns true if `bytes` bytes fit into memory in addition to the occupied and reserved bytes.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.taken().saturating_add(bytes) <= self.budget
     }
@@ -295,7 +284,6 @@ impl Values {
         })
     }
 
-    /// Records that the value of `task` is being sent to the rank `to`, in the message with the number `number`.
     pub(super) fn leaves(&mut self, task: usize, to: usize, bytes: u64, number: u64) {
         if self.budget == u64::MAX {
             return;
@@ -318,7 +306,6 @@ impl Values {
         }
     }
 
-    /// Returns true if the value in memory on this rank is being sent.
     fn is_leaving(&self, task: usize) -> bool {
         self.leaving.iter().any(|leaving| leaving.task == task && leaving.copy == self.all[task].copies)
     }
