@@ -58,7 +58,6 @@ impl Drop for Theirs {
     }
 }
 
-/// Returns the error for a panic of the framework itself.
 pub(crate) fn in_framework(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Panic, format!("in the framework itself: {}", panic_text(payload)))
 }
@@ -91,7 +90,6 @@ mod tests {
 
     use super::*;
 
-    /// Value of a test's user code that panics when it is displayed or dropped, depending on its fields.
     #[derive(Debug)]
     struct Malicious {
         when_shown: bool,

@@ -78,7 +78,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // Maximum number of changes of the mapping in the text: earlier ones are only counted.
+        // Maximum number of changes of the mapping that the summary lists. It only counts earlier changes.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
@@ -107,7 +107,8 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A cost of a change slightly below zero is an error of measurement, and is shown as no cost.
+                    // The measured cost of a change of the mapping may be slightly below zero because of measurement errors. It is then
+                    // shown as no cost.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }

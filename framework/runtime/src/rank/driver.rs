@@ -1,4 +1,5 @@
-//! The loop of a rank that runs a skeleton: each turn receives messages, fetches results of user code, submits tasks to it, and waits.
+//! The loop that runs a skeleton (farm, loop, pipeline or workflow) on a rank: each turn receives messages, fetches results of user code,
+//! submits tasks to it, and waits.
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ impl UserCode for Doubling {
 struct Numbers {
     is_root: bool,
     to_do: Vec<u8>,
-    /// On rank 0: results that were received. On rank 1: results that were sent.
+    /// Doubled numbers: on rank 0 those that it has received, on rank 1 those that it has sent.
     seen: Vec<u8>,
     expected: usize,
     has_ticked: bool,

@@ -33,7 +33,6 @@ pub(crate) const SHORT: Duration = Duration::from_micros(500);
 /// Duration of a job of user code below which the job costs less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
-/// Runs user code on the communicating thread (inline) or on a compute thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     /// Scope (`std::thread::scope`) in which the compute thread is started; `None` if user code always runs on the communicating thread.
     scope: Option<&'scope Scope<'scope, 'env>>,

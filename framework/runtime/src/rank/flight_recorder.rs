@@ -29,7 +29,6 @@ pub(crate) struct FlightRecordLocation {
 /// one.
 type FlightRecord = [u8; 16];
 
-/// Writer of this rank's flight record (number of its current task).
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     file: File,

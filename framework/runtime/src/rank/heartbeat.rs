@@ -93,7 +93,6 @@ impl Heartbeat {
         }
     }
 
-    /// Limits the interval of heartbeats so that this rank is never silent for as long as `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / HEARTBEATS_PER_LIMIT);
         self.next -= self.every - every;

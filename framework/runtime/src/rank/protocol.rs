@@ -148,7 +148,6 @@ pub(crate) trait Protocol: Sized {
     }
 }
 
-/// Next action of a rank in a skeleton's protocol.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
     Task(T),
@@ -210,7 +209,6 @@ impl Moment {
     }
 }
 
-/// Sends the messages of a skeleton's protocol.
 pub(crate) struct Outgoing<'e>(&'e mut Endpoint);
 
 impl<'e> Outgoing<'e> {

@@ -1,4 +1,5 @@
-//! User code of a rank, as the [executor](super::executor) calls it.
+//! Interface through which the [executor](super::executor) runs the user code of a rank, that is, the functions that the program passes to
+//! a skeleton.
 
 use std::time::Duration;
 

@@ -65,7 +65,6 @@ impl Register {
         }
     }
 
-    /// Returns the settings that must be equal on all ranks.
     fn settings(&self) -> Announcement {
         Announcement::new("runs")
             .with("ARMATURE_SPLIT_BYTES", self.split_bytes)
@@ -173,7 +172,8 @@ fn place_ranks(
             "speeds and memory of the hosts are ignored: the platform has neither all hosts of the {size} ranks nor as many processors"
         );
     }
-    // Other ranks plan in groups only. They measure bandwidths that differ, because a bandwidth for each pair of ranks would be a long message.
+    // Ranks other than 0 use the platform only to plan in groups of ranks. A bandwidth for each pair of ranks would be a long message, so
+    // bandwidths that differ are not sent but measured by the ranks of the group.
     let for_others = platform.clone().map(|platform| JobPlatform {
         bandwidth: platform.bandwidth.filter(|_| platform.links.is_empty()),
         links: Vec::new(),

@@ -33,7 +33,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         // All ranks have done their work. The death of a rank from here on does not change the result of the job.
         endpoint.finish()?;
         if let Some(stopped) = endpoint.stopped().filter(|_| endpoint.is_process()) {
-            // The other ranks are not dismissed yet: when the first one exits with the code of a stopped job, the launcher ends this rank.
+            // Rank 0 prints this text before it dismisses the other ranks: when the first rank exits with the code of a stopped job, the
+            // launcher ends rank 0.
             let _ = std::io::stderr().write_all(format!("armature: {stopped}\n").as_bytes());
         }
         // Ranks that were taken for dead but still exist can finalise MPI with the others. Where the launcher permits ranks to end early, the others

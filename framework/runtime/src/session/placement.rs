@@ -97,7 +97,7 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
     groups.into_iter().map(group).filter(is_short).collect()
 }
 
-/// Returns the number of cores that the limits of some ranks leave together; infinity if a rank has no limit.
+/// Returns the sum of the CPU quotas of some ranks, in cores; ranks that share a quota count once. Infinity if a rank has no quota.
 fn total<'a>(limits: impl Iterator<Item = Option<&'a CoreLimit>>) -> f64 {
     let limits: Option<BTreeMap<&str, f64>> =
         limits.map(|limit| limit.map(|limit| (&*limit.set_by, limit.cores()))).collect();
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(see(&vec![with_quota(4.0, "/job"); 2]), (vec![2, 2], vec![]));
         assert_eq!(see(&vec![with_quota(1.5, "/job"); 2]), (vec![0, 0], vec![group(&[0, 1], 1.5)]));
         assert_eq!(see(&[with_quota(0.4, "/job")]), (vec![0], vec![group(&[0], 0.4)]));
-        // Each container has its own quota.
+        // The two ranks run in different containers, each of which has a CPU quota.
         let apart = [with_quota(1.0, "/one"), with_quota(3.0, "/two")];
         assert_eq!(see(&apart), (vec![1, 3], vec![]));
         let mixed = [with_quota(1.0, "/one"), with_quota(1.0, "/one"), with_quota(3.0, "/two")];

@@ -91,7 +91,8 @@ fn stopped_farm_continues_from_its_journal() {
 #[test]
 fn farm_stopped_while_it_restores_its_journal_names_all_its_results() {
     let run_directory = Run::new(300);
-    // The sink of the second start is slow, and the small window keeps the farm from restoring results ahead of it.
+    // The sink of the second job is slow. The small window (limit of bytes in flight) keeps the farm from reading all results from its
+    // journal before the sink takes them.
     let start = |sink: &(dyn Fn() + Sync)| {
         run(&run_directory.config(3), |session| {
             let work = |n: u64| {

@@ -28,7 +28,7 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Suspicion of a task that was created by another task (in an exploration): a rank may have died in that other task.
+    /// Suspicion of a task that was created by another task (in a farm whose tasks create tasks): a rank may have died in that other task.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -42,8 +42,8 @@ impl Attempts {
         self.failed >= tries
     }
 
-    /// Returns true if the task gets no further attempt after its `tries`. A task gets another one if a rank died either in it or in another task,
-    /// because the other task may have caused the death.
+    /// Returns true if the task gets no further attempt after its `tries`. A task gets another attempt if a rank died either in it or in
+    /// another task, because the other task may have caused the death.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }

@@ -52,7 +52,6 @@ impl dyn Batch {
         (self as Box<dyn Any>).downcast()
     }
 
-    /// Removes the items before position `at` in the batch, and returns them.
     pub(crate) fn split_front(self: &mut Box<Self>, at: usize) -> Items {
         let rest = self.split_off(at);
         std::mem::replace(self, rest)

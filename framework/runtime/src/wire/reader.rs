@@ -13,7 +13,6 @@ pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER 
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {
-    /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
         /// Where the memory of the items is: 1 if it is the first part of the message, 0 if it follows this header in the message's head (its first

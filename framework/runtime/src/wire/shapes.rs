@@ -91,7 +91,7 @@ impl Shapes {
 
     #[inline]
     fn find(&self, key: Key) -> usize {
-        // By this hash, the variants of an enum are next to each other in the table, because their numbers are consecutive.
+        // With this hash function, the variants of an enum are next to each other in the table, because their numbers are consecutive.
         let mut place = (key.name >> 3 ^ key.part >> 2).wrapping_add(key.rest as usize);
         loop {
             place &= self.places.len() - 1;

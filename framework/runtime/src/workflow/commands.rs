@@ -38,7 +38,6 @@ struct Dispatched {
     began: Option<Duration>,
 }
 
-/// Start or end of a command that this rank runs.
 #[derive(Debug)]
 pub(super) enum Change {
     Began(usize),
@@ -55,7 +54,6 @@ pub(super) struct Limits {
 /// Try of a command that is about to start: number of earlier failed tries, and limits.
 pub(super) type Started = (u32, Limits);
 
-/// Try of a command that has ended.
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) task: usize,

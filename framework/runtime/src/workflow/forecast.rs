@@ -29,7 +29,6 @@ const TASKS_OF_PRIOR: f64 = 4.0;
 /// iteration at least halves the remaining error.
 const ROUNDS: usize = 20;
 
-/// Measurements of a completed task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) task: usize,

@@ -25,7 +25,7 @@ pub(super) struct Graph {
     most_memory: u64,
     /// By task: run time in seconds that the workflow's description states.
     run_times: Vec<Option<f64>>,
-    /// Kinds of tasks; `kind_of` has the number of the kind of each task.
+    /// Names of the kinds of tasks. `kind_of` contains, for each task, the index of its kind in this list.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
     /// Total amount of each shared resource (named limit), which concurrent tasks must not exceed.

@@ -22,7 +22,6 @@ use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, LastActivity, Suspicion};
 use crate::wire::Codec;
 
-/// Settings of a simulated run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) seed: u64,
@@ -40,7 +39,6 @@ pub(super) struct Setting {
     /// True if a dead rank leaves a file that names the task in which it died (its flight record).
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
-    /// True if a simulated planner computes new plans while the workflow runs.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
     /// True if every second task is a command.

@@ -91,7 +91,6 @@ impl Orders {
     }
 }
 
-/// Report of a completed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) task: usize,

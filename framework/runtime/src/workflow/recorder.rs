@@ -81,7 +81,6 @@ impl Transport for Recording {
     }
 }
 
-/// Endpoint of a rank whose messages are recorded.
 pub(super) struct Recorder {
     pub(super) endpoint: Endpoint,
     sent: Rc<RefCell<Sent>>,

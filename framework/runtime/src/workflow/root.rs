@@ -29,7 +29,6 @@ use crate::rank::protocol::Outgoing;
 use crate::session::JobPlatform;
 use crate::tasks::{FlightRecords, LastActivity};
 
-/// State that only rank 0 has in a run of a workflow.
 pub(super) struct Root {
     pub(super) master: Master,
     /// Measurement of the ranks' speeds and of links, before the first plan; `None` when it has ended, or if the run is too short for it.

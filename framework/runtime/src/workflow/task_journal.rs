@@ -37,7 +37,6 @@ pub(super) struct JournalPlace {
     identity: Identity,
 }
 
-/// Results of an earlier run that were read from the journal.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: u64,

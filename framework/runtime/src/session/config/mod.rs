@@ -194,7 +194,8 @@ impl Config {
         self
     }
 
-    /// Returns the times without a message after which a rank counts as dead while ranks wait for each other outside of skeletons.
+    /// Returns the times without a message after which a rank counts as dead while ranks wait for each other between two skeletons (farms,
+    /// loops, pipelines or workflows).
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }

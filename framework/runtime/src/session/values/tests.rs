@@ -91,8 +91,8 @@ fn error_of_one_rank_reaches_all_ranks() {
     }
 }
 
-/// The job fails with the error that rank 1 passes to the consensus. If rank 1 handles the error, the job fails with the copy that another rank has
-/// received, which contains no cause ([`std::error::Error::source`]).
+/// The job fails with the error that rank 1 passes to the consensus. If rank 1 handles the error, the job fails with the copy of the error
+/// on another rank, which contains no cause ([`std::error::Error::source`]).
 #[test]
 fn consensus_error_of_one_rank_fails_the_job() {
     for handled in [false, true] {

@@ -18,7 +18,6 @@ use crate::session::output_file;
 /// Bits of a file's mode that are sent with the file: the permissions to read, write and execute.
 const PERMISSIONS: u32 = 0o777;
 
-/// Directory in which the commands of a rank run.
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,

@@ -37,7 +37,6 @@ pub(in crate::workflow) enum Settled {
 #[derive(Debug)]
 struct Transfer {
     from: usize,
-    /// Number of bytes of the file that this rank has received.
     offset: u64,
     total: Option<u64>,
     /// True if the rank receives the file at present; false if it waits because it receives [`AT_ONCE`] other files from the same rank.
@@ -46,7 +45,6 @@ struct Transfer {
     readers: BTreeSet<Reader>,
 }
 
-/// State of all transfers of files to a rank.
 #[derive(Debug)]
 pub(in crate::workflow) struct Transfers {
     rank: usize,

@@ -28,7 +28,6 @@ pub(super) use replanning::{Cause, Change};
 use supply::Supply;
 use time_left::TimeLeft;
 
-/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
@@ -77,7 +76,6 @@ struct Task {
     was_recalled: bool,
 }
 
-/// State of a rank, as the master sees it.
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,

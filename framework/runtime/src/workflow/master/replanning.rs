@@ -9,7 +9,6 @@ use armature_planner::workflow::Plan;
 use crate::workflow::forecast::{Deviation, Forecast};
 use crate::workflow::planning::Clusters;
 
-/// Reason for computing a new plan during a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
     /// This rank has died, so the plan, which has tasks for it, cannot be used any more.

@@ -11,7 +11,6 @@ pub(super) struct Times {
     pub(super) tasks: f64,
 }
 
-/// Remaining time for the tasks of a workflow.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.

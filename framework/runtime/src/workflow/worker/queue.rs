@@ -29,7 +29,6 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
-    /// By task: its position in the queue, if it is queued.
     keys: Vec<Option<Key>>,
     /// Positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
