@@ -23,7 +23,7 @@ const LARGE_ROUNDS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Link {
-    /// Seconds until a small message arrives.
+    /// Time in seconds that a small message takes from one rank to the other.
     pub(crate) setup: f64,
     /// Bandwidth of the connection in bytes per second.
     pub(crate) bandwidth: f64,

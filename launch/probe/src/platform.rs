@@ -50,7 +50,7 @@ pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxErro
         speed = speed.max(operations_per_second());
     }
     let ranks = session.all_gather((topology.host, speed, topology.memory_available))?;
-    // Hosts in the order of their first ranks.
+    // The hosts are numbered in the order of their lowest ranks.
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (rank, (host, ..)) in ranks.iter().enumerate() {
         first.entry(host).or_insert(rank);

@@ -17,7 +17,6 @@ use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Ta
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of one measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Pipeline protocol of a rank other than 0, which carries out the directives of rank 0.
 pub(crate) struct Worker<'p> {
     machine: Machine,
     observer: Observer,

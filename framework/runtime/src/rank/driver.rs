@@ -24,7 +24,6 @@ const TINY_BURST: u32 = 8;
 /// Longest sleep between two polls of a parked rank, which has no work until a message wakes it; therefore also the longest delay of its waking.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
-/// Runs a skeleton's [`Protocol`] on a rank.
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
@@ -269,7 +268,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_done)
     }
 
-    /// Fetches outcomes of user code and submits tasks to it, until the protocol or the executor has to wait.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let (mut tiny, mut has_turned) = (0, false);

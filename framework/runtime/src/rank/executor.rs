@@ -30,7 +30,7 @@ const JOBS_BEFORE_CHANGE: u32 = 16;
 /// job. Longer jobs are not queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
-/// Duration of a job of user code below which the job costs less than one poll for messages.
+/// Duration below which a call of user code costs less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {

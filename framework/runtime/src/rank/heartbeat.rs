@@ -50,7 +50,6 @@ impl Silence {
     }
 }
 
-/// Heartbeats that a rank sends and receives. By default rank 0 exchanges heartbeats with all ranks, and the other ranks only with rank 0.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     name: &'static str,
@@ -118,7 +117,6 @@ impl Heartbeat {
         Ok(Some(self.heartbeat_states[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
-    /// Returns the other ranks with their supervision; `Watch::Usual` is replaced by the limit of silence that applies to the rank.
     fn others(&self, endpoint: &Endpoint, watch: &dyn Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {

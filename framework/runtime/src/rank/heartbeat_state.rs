@@ -12,7 +12,6 @@ pub(crate) enum Occupation {
     Rests,
 }
 
-/// State of a rank, as its heartbeats report it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HeartbeatState {
     pub(crate) occupation: Occupation,

@@ -137,7 +137,6 @@ pub(crate) trait Protocol: Sized {
     /// the last call of this function, and the running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
-    /// Returns the progress of the run, if it is known. Called on rank 0 when the progress is displayed.
     fn progress(&mut self) -> Option<Progress> {
         None
     }

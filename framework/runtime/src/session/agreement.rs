@@ -31,7 +31,6 @@ pub(crate) struct Announcement {
     survives: bool,
 }
 
-/// Value that must be equal on all ranks, such as that of an option.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Detail {
     Text(String),

@@ -271,7 +271,6 @@ impl Prepared {
     }
 }
 
-/// State of a rank that has left its session without a failure.
 struct Left {
     lost: Vec<usize>,
     stopped: Option<Error>,

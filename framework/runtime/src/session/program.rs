@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Program that a rank runs: its build and its command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Program {
     /// Path of the executable, or of the shared library that contains the program.

@@ -83,10 +83,10 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// Memory of a value of a type: its size, and whether it may own memory on the heap.
+/// Memory of the values of an item type: the size of a value, and whether values may own memory on the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Size in bytes, without the memory that a value owns on the heap.
+    /// Size in bytes of a value of the type, without the memory that the value owns on the heap.
     pub(crate) size: usize,
     pub(crate) owns: bool,
 }

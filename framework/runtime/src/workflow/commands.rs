@@ -30,7 +30,6 @@ pub(super) struct Commands<'s> {
     are_short: bool,
 }
 
-/// Command that was passed to the process that starts commands.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,

@@ -20,7 +20,8 @@ const LEAST_PART: f64 = 0.1;
 /// causes a deviation of two standard errors in one of twenty cases. With a smaller value plans are computed in vain; with a larger one they are
 /// computed later.
 const CERTAIN: f64 = 2.0;
-/// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
+/// Size in bytes below which deviations of memory and of the sizes of task values (results) are ignored. Values of this size are sent
+/// without a reservation of memory.
 const SMALL: u64 = 64 << 10;
 /// Weight of the speed that was known for a rank before the run, when it is combined with measurements: it counts like this number of measured tasks.
 /// This weight prevents one unusual first task from dominating the estimate.
@@ -41,10 +42,10 @@ pub(super) struct Sample {
     pub(super) peak: Option<u64>,
 }
 
-/// Ratio of measured to assumed values, for one kind of task or one rank.
+/// Ratio of measured to assumed run times, sizes or memory of one kind of task, or of the run times on one rank.
 #[derive(Clone, Debug)]
 struct Factor {
-    /// Factor by which the assumed values are multiplied for the next plan.
+    /// Factor by which the assumed run times, sizes or memory are multiplied for the next plan.
     value: f64,
     /// Mean and variation of the ratio of measured values to corrected assumptions (assumed value times `value`), over the tasks that have ended
     /// since `value` was set.
@@ -56,7 +57,8 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if measured values differ from the corrected assumptions by more than chance explains: the mean of their ratios is not 1.
+    /// Returns true if measured run times, sizes or memory differ from the corrected assumptions by more than chance explains: the mean of
+    /// their ratios is not 1.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
@@ -70,7 +72,7 @@ impl Factor {
     }
 }
 
-/// Correction of the assumed value sizes, or of the assumed memory, of the tasks of one kind.
+/// Correction of the assumed sizes of task values (results), or of the assumed memory, of the tasks of one kind.
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,

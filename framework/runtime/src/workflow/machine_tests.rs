@@ -136,7 +136,7 @@ pub(super) struct World {
     workers: Vec<WorkflowWorker>,
     endpoints: Vec<Recorder>,
     wires: Vec<Vec<VecDeque<Content>>>,
-    /// By rank: values that the rank is sending, each with the number of the message and its receiver.
+    /// By rank: task values that the rank is sending, each with the number of the message and its receiver.
     leaving: Vec<Vec<(u64, usize, Value)>>,
     most: Vec<u64>,
     jobs: Vec<Option<Job>>,

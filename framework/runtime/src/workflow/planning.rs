@@ -46,7 +46,6 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the result of `request` for the ranks without disks or, if that fails, for the ranks with disks.
     fn first<T>(&self, request: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         request(&self.in_memory).or_else(|_| request(&self.with_disk))
     }
@@ -99,7 +98,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Plans with these speeds and links. If the planner refuses them, all ranks count as equally fast.
+    /// Makes the planner assume the measured speeds and links. If the planner refuses them, it assumes that all ranks are equally fast.
     pub(super) fn use_probed(&mut self, probed: &Probed, workflow: &str) {
         match self.clusters.probed(probed) {
             Ok(clusters) => self.clusters = clusters,

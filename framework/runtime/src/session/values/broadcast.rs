@@ -216,7 +216,6 @@ impl Course {
         got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent no value"))
     }
 
-    /// Sends the items of rank 0 to all ranks along the tree. `bytes` is the approximate size of an item.
     pub(super) fn descend_items<T>(
         &mut self,
         endpoint: &mut Endpoint,

@@ -127,7 +127,6 @@ pub(super) struct Master {
     journalled: Vec<bool>,
     /// By task: run time and memory of the completed try; `None` if the task was not run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// Plan and measurements from which the need for a new plan is determined; `None` without a plan.
     replanning: Option<Replanning>,
     time_left: Option<TimeLeft>,
 }

@@ -112,7 +112,6 @@ impl Master {
         }
     }
 
-    /// Dispatches tasks to a rank until it has `ahead` tasks. Returns true if any task was dispatched.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
         // A rank with many tasks gets new ones only when half of them are done, because one message with several orders is cheaper than several

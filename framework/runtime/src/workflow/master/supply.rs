@@ -9,7 +9,8 @@ use crate::workflow::graph::Graph;
 /// Sort key of a task: priority, position in the plan (without a plan, in the order of the longest paths to the end), and number of the task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Tasks that can be dispatched now and that belong to one rank, by the plan or by their inputs.
+/// Tasks that can be dispatched now and that belong to one rank: the plan assigns them to the rank or, without a plan, most of their inputs
+/// are there.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     ready: BTreeSet<Key>,

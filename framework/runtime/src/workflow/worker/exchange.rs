@@ -8,15 +8,15 @@ use crate::rank::protocol::Outgoing;
 use crate::workflow::messages::{Content, Sizes};
 use crate::workflow::value::Value;
 
-/// Requests of a rank for values, and requests of other ranks to which it has not replied.
+/// Requests of a rank for task values (results), and requests of other ranks to which it has not replied.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Request that is held back because further values may be added to it: its receiver, and for each value the maximum size up to which the value
-    /// may be sent without a further request.
+    /// Request for task values that is held back because further values may be added to it: its receiver, and for each value the maximum
+    /// size up to which the value may be sent without a further request.
     request: Option<(usize, Sizes)>,
     /// By task whose value this rank does not have yet: ranks that have requested the value, each with the maximum size up to which it may be sent.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values that must be read from disk and sent: task, and receiver.
+    /// Task values that must be read from disk and sent: task, and receiver.
     pub(super) serving: VecDeque<(usize, usize)>,
     pub(super) sent: u64,
 }
@@ -94,7 +94,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a value to another rank. Its memory counts as occupied until the transport has sent it.
+    /// Sends the value (result) of a task to another rank. Its memory counts as occupied until the transport has sent it.
     pub(super) fn send_value(
         &mut self,
         to: usize,

@@ -28,7 +28,7 @@ use values::{Location, Values};
 pub(super) struct Settings {
     /// Maximum number of bytes that values and running tasks may occupy on the rank.
     pub(super) budget: u64,
-    /// True if rank 0 gets the values of final tasks.
+    /// True if rank 0 gets the values of final tasks, which no other task reads.
     pub(super) collects: bool,
     /// True if rank 0 gets the values of all tasks, for the journal.
     pub(super) journals: bool,
@@ -42,7 +42,8 @@ struct Started {
     memory: u64,
 }
 
-/// State of one rank in a workflow: tasks dispatched to it, values, and exchange of values with other ranks.
+/// State of one rank in a workflow: the tasks dispatched to it, the task values (results) that it holds, and its exchange of values with
+/// other ranks.
 pub(super) struct WorkflowWorker {
     rank: usize,
     graph: Arc<Graph>,
@@ -126,7 +127,6 @@ impl WorkflowWorker {
         Some(queued)
     }
 
-    /// Changes the location of the value of `task`, and updates the queued tasks that read the value.
     fn set(&mut self, task: usize, location: Location) {
         if let Some(change) = self.values.set(task, location) {
             self.queue.input_changed(task, self.graph.children(task), change, &mut self.trace);
@@ -195,7 +195,7 @@ impl WorkflowWorker {
         self.values.expect_no_more(task, |source| source == from);
     }
 
-    /// Handles the death of a rank: values in transit from or to it are given up.
+    /// Handles the death of a rank: task values in transit from or to it are given up.
     pub(super) fn on_lost(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.on_lost(rank) { self.fetch_ahead(out) } else { Ok(()) }
     }
@@ -268,7 +268,7 @@ impl WorkflowWorker {
         (inputs, self.graph.memory(order.task, inputs, order.exceeded))
     }
 
-    /// Sends values that are on disk to ranks that have reserved memory for them. Returns a read or write of the disk if that is needed first.
+    /// Sends task values that are on disk to ranks that have reserved memory for them. Returns a disk operation if one is needed first.
     fn serve(&mut self, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
         while let Some(&(task, rank)) = self.exchange.serving.front() {
             let bytes = self.values[task].bytes;
@@ -314,7 +314,7 @@ impl WorkflowWorker {
         Ok(None)
     }
 
-    /// Reserves memory for a value whose size another rank has sent, and requests the value from that rank.
+    /// Reserves memory for a task value whose size another rank has sent, and requests the value from that rank.
     fn fetch(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Arriving(source));
         self.exchange.request(task, source, self.values[task].bytes, out)

@@ -20,7 +20,7 @@ pub(super) struct Queued {
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
     pub(super) exceeded: Exceeded,
-    /// Number of inputs that are not known to exist on any rank.
+    /// Number of inputs of the task that are not known to exist on any rank.
     missing: usize,
     /// Number of inputs of the task that are not in memory on this rank, including inputs that do not exist on any rank.
     absent: usize,
@@ -30,9 +30,9 @@ pub(super) struct Queued {
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
     keys: Vec<Option<Key>>,
-    /// Positions of the dispatched tasks whose inputs are all in memory.
+    /// Queue positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Positions of the dispatched tasks whose inputs all exist on some rank.
+    /// Queue positions of the dispatched tasks whose inputs all exist on some rank.
     available: BTreeSet<Key>,
     next_number: u64,
 }

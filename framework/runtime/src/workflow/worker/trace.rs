@@ -29,11 +29,11 @@ pub(in crate::workflow) struct Trace {
     closures: VecDeque<usize>,
     /// By task: end time of a command's process, until the end of the task is in the log.
     stopped: HashMap<usize, Duration>,
-    /// Time of the first log event about occupied memory.
+    /// Time of the first log event about the memory that tasks and their values occupy on the rank.
     begin: Option<Duration>,
-    /// Time of the last log event about occupied memory, and the bytes in that event.
+    /// Time of the last log event about the memory that tasks and their values occupy, and the bytes in that event.
     last_report: Option<(Duration, u64)>,
-    /// Peak of occupied memory in bytes since the last log event about it.
+    /// Peak, in bytes, of the memory that tasks and their values have occupied since the last log event about it.
     most: u64,
 }
 
@@ -222,7 +222,8 @@ mod tests {
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
         let mut last_report = Vec::new();
-        // An event about occupied memory is written only if the last one is old enough, and contains the peak since the last one.
+        // An event about the occupied memory of the rank is written only if the last such event is old enough. It contains the peak since
+        // that event.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);
