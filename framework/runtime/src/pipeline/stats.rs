@@ -49,7 +49,7 @@ impl StageStats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
-    /// Counters by stage; stages that never ran on the rank have no items.
+    /// Counters of each stage of the pipeline; a stage that never ran on this rank has no items.
     pub stages: Vec<StageStats>,
     /// Time in which the rank was idle because no batch had arrived.
     pub waiting_input: Duration,

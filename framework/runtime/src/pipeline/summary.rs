@@ -61,7 +61,7 @@ impl Summary {
         }
     }
 
-    /// Returns the measured production time (seconds per item of the source) since the calibration.
+    /// Returns the measured production time (seconds per item of the source) since the calibration, in which the stages are measured.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
         let time = self.elapsed.saturating_sub(self.calibration);

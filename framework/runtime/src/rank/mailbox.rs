@@ -35,7 +35,7 @@ impl<T> Sending<T> {
 }
 
 impl<T> Receiving<T> {
-    /// Waits for the next value. Returns `None` if the queue is empty and the sending end was dropped.
+    /// Waits for the next value from the other thread. Returns `None` if no value is left and the sending end was dropped.
     pub(super) fn next(&self) -> Option<T> {
         self.signal.recv().ok().and_then(|()| self.pop())
     }

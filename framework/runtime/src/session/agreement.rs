@@ -20,7 +20,8 @@ use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// Description of the run that a rank is about to begin, which the rank compares with that of rank 0.
+/// Description of the run (of a skeleton or a collective operation) that a rank is about to begin. The rank compares it with that of rank
+/// 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// Description of the run in error messages, where it follows "rank 1": `runs the farm "a"`.

@@ -79,7 +79,8 @@ impl Attempts {
         was_suspected
     }
 
-    /// Returns the attempts after the death with number `death`; `blame` states whether the dead rank was in this task.
+    /// Returns the attempts of the task after the death of a rank, which has the number `death`. `blame` states whether the dead rank was
+    /// in this task.
     fn after(self, blame: Blame, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
         match blame {

@@ -30,7 +30,8 @@ pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// Limits for decoding the rest of an input: number of elements that may still be announced, and number of nesting levels that may still be entered.
+/// Limits for decoding the rest of an input: number of elements that its sequences may still announce, and number of nesting levels that
+/// may still be entered.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,

@@ -122,7 +122,8 @@ impl Shapes {
     }
 }
 
-/// Recorder of the structs, enum variants and omitted fields that serde writes for an item and that are not in `known`.
+/// Recorder of the structs, enum variants and omitted fields that serde writes for an item and that no earlier item contained (those are in
+/// `known`).
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,

@@ -47,8 +47,8 @@ pub(super) struct Sample {
 struct Factor {
     /// Factor by which the assumed run times, sizes or memory are multiplied for the next plan.
     value: f64,
-    /// Mean and variation of the ratio of measured values to corrected assumptions (assumed value times `value`), over the tasks that have ended
-    /// since `value` was set.
+    /// Mean and variation of the ratio of measured run times, sizes or memory to the corrected assumptions (assumed value times `value`),
+    /// over the tasks that have ended since `value` was set.
     since: Running,
 }
 
@@ -133,7 +133,7 @@ pub(super) struct Weights {
     /// By task: run time in seconds on a rank of speed 1.
     pub(super) works: Vec<f64>,
     pub(super) memories: Vec<u64>,
-    /// Tasks whose value size is assumed to differ from the description, with the size in bytes.
+    /// Tasks whose results (values) are assumed to have another size than the description states, with this size in bytes.
     pub(super) sizes: Vec<(usize, u64)>,
 }
 

@@ -47,7 +47,8 @@ pub(super) struct Needs {
 }
 
 impl Graph {
-    /// Creates the graph of a description. A task whose description has no number of tries is tried at most `tries` times.
+    /// Creates the graph of the tasks in a workflow's description. A task whose description has no number of tries is tried at most `tries`
+    /// times.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the description cannot be run.

@@ -182,7 +182,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.worker.on_done((task, value), took, peak_memory, out)
     }
 
-    /// If the program has set `after_command`, queues an ended command for it; otherwise completes the command's task.
+    /// If the program has set `after_command`, queues an ended command for this function; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
             // If the command has not written an output file, its try has already failed, so `after_command` is not called.

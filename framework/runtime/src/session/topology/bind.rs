@@ -12,7 +12,7 @@ pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
     (!threads.is_empty()).then(|| threads.into_iter().collect())
 }
 
-/// Binds the calling thread, and threads that it starts from now on, to these processing units.
+/// Binds the calling thread, and threads that it starts from now on, to the processing units `units`.
 ///
 /// # Errors
 /// If there are no units, or this process may use none of the units.

@@ -110,8 +110,8 @@ impl Course {
         }
     }
 
-    /// Sends a piece to the children of this rank in the tree, to those with the largest subtrees first. Rank 0 also sends it to ranks that were
-    /// taken for dead.
+    /// Sends a piece of the broadcast value to the children of this rank in the tree of ranks, to those with the largest subtrees first.
+    /// Rank 0 also sends it to ranks that were taken for dead.
     fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
         if self.children.is_empty() && self.aside.is_empty() {
             return Ok(());
@@ -335,7 +335,7 @@ mod tests {
     fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // With these assumed sizes of an item, a piece contains one item, 300 items, or all items.
+            // With these assumed sizes of an item, a piece of the broadcast value contains one item, 300 items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

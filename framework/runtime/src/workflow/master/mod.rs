@@ -54,11 +54,11 @@ struct Task {
     attempts: Attempts,
     /// Numbers of tries of the task that exceeded their memory limit, and their time limit.
     exceeded: Exceeded,
-    /// Number of parents that are not done.
+    /// Number of the task's parents that are not done.
     undone: u32,
-    /// Number of parents that are neither done nor dispatched.
+    /// Number of the task's parents that are neither done nor dispatched.
     unplaced: u32,
-    /// Number of children that have not ended and therefore still need the value of the task.
+    /// Number of the task's children that have not ended and therefore still need its value.
     readers: u32,
     /// True if dispatched tasks may wait for this task, so that it is dispatched before all others.
     is_urgent: bool,

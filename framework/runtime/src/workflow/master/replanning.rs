@@ -39,7 +39,7 @@ pub(super) struct Replanning {
     pub(super) requested: Option<usize>,
 }
 
-/// Result of a request for a new plan during a run.
+/// Result of a request to the planner for a new plan during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
     /// A new plan replaces the current one. The number is the predicted remaining time of the run in seconds.

@@ -207,8 +207,8 @@ impl Supply {
     ) -> Option<usize> {
         if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
-                // Tasks earlier in the rank's sequence that are no longer waiting are skipped: they were dispatched, have failed, or were done by an
-                // earlier run.
+                // Tasks that the plan has put before the found task in the rank's sequence, but that are no longer waiting, are skipped:
+                // they were dispatched, have failed, or were done by an earlier run.
                 while let Some(&next) = rest[rank].first()
                     && (next.1 < key.1 || next == key)
                 {

@@ -184,8 +184,8 @@ impl WorkflowWorker {
         // The memory reserved for the value is released before its size is set to the real one, because the reservation was made with the old size.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request, if rank 0 gets
-        // it for the program or the journal.
+        // A task value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request,
+        // if rank 0 gets it for the program or the journal.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 
@@ -409,7 +409,8 @@ impl WorkflowWorker {
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let is_kept = self.settings.journals || self.settings.collects && self.graph.is_final(task);
         if is_kept {
-            // Rank 0 gets this value without a request, for the program or the journal, so an earlier request of rank 0 is discarded.
+            // Rank 0 gets the value of the task without a request, for the program or the journal, so an earlier request of rank 0 is
+            // discarded.
             self.exchange.stop_waiting(task, 0);
         }
         if !self.graph.is_final(task) {
