@@ -25,6 +25,6 @@ pub(super) enum Id {
     Bytes = 0x41,
     BytesMut = 0x42,
     Plain = 0x50,
-    /// Codec for all other types, which serde encodes.
+    /// Codec for all types without a faster codec; serde encodes their values.
     Structured = 0x60,
 }

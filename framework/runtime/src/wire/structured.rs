@@ -54,7 +54,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // After the last item only the padding that `encode` appends may follow.
+    // After the last item of a batch only zero bytes may follow, with which `encode` pads the batch.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

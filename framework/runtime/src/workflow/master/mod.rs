@@ -79,7 +79,7 @@ struct Task {
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
-    /// Maximum number of bytes that values and running tasks may occupy on the rank.
+    /// Maximum number of bytes that task values and running tasks may occupy on the rank.
     memory: u64,
     /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of tasks dispatched to it.
     values: u64,

@@ -26,7 +26,7 @@ use values::{Location, Values};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Maximum number of bytes that values and running tasks may occupy on the rank.
+    /// Maximum number of bytes that task values and running tasks may occupy on the rank.
     pub(super) budget: u64,
     /// True if rank 0 gets the values of final tasks, which no other task reads.
     pub(super) collects: bool,
