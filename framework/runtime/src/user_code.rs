@@ -58,7 +58,6 @@ impl Drop for Theirs {
     }
 }
 
-/// Returns the error for a panic of the framework itself.
 pub(crate) fn in_framework(payload: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Panic, format!("in the framework itself: {}", panic_text(payload)))
 }
@@ -70,12 +69,10 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
         .to_string()
 }
 
-/// Calls `work`. If `work` panics, the panic is caught and its message is returned.
 fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(into_text)
 }
 
-/// Returns the message of a panic and drops its payload.
 #[cold]
 fn into_text(payload: Box<dyn Any + Send>) -> String {
     let text = panic_text(&*payload);
@@ -93,7 +90,6 @@ mod tests {
 
     use super::*;
 
-    /// Value of a test's user code that panics when it is displayed or dropped, depending on its fields.
     #[derive(Debug)]
     struct Malicious {
         when_shown: bool,

@@ -129,7 +129,6 @@ pub fn unescaped(field: &str) -> String {
     name + rest
 }
 
-/// Parses `u{NUMBER}` at the beginning of a text. Returns the character with this hexadecimal number, and the text after it.
 fn by_number(text: &str) -> Option<(char, &str)> {
     let (number, after) = text.strip_prefix("u{")?.split_once('}')?;
     Some((char::from_u32(u32::from_str_radix(number, 16).ok()?)?, after))

@@ -109,7 +109,6 @@ impl Draft {
         Ok(names)
     }
 
-    /// Returns for each file the task that writes it, and the file's size.
     fn writers(&self) -> Result<HashMap<&str, (usize, Option<u64>)>> {
         let mut writers: HashMap<&str, (usize, Option<u64>)> = HashMap::new();
         for (number, (task, place)) in self.tasks.iter().enumerate() {

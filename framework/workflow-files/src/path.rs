@@ -31,7 +31,6 @@ impl<'a> At<'a> {
         Some(At { value, way: Some((self, Step::Key(key))) })
     }
 
-    /// Returns a required field of an object.
     pub(crate) fn get<'b>(&'b self, key: &'b str, expected: &str) -> Result<At<'b>> {
         self.find(key).ok_or_else(|| self.missing(key, expected))
     }
@@ -63,7 +62,6 @@ impl<'a> At<'a> {
         self.value.as_str().ok_or_else(|| self.wrong("text"))
     }
 
-    /// Returns the value as text, if it is text.
     pub(crate) fn as_text(&self) -> Option<&'a str> {
         self.value.as_str()
     }
@@ -81,7 +79,6 @@ impl<'a> At<'a> {
             .ok_or_else(|| self.wrong("a whole number of 0 or more"))
     }
 
-    /// Returns the value as a whole number that fits 32 bits.
     pub(crate) fn small(&self) -> Result<u32> {
         u32::try_from(self.whole()?).map_err(|_| self.wrong("a whole number below 2³²"))
     }
@@ -110,12 +107,10 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Returns the value as a floating-point number of 0 or more.
     pub(crate) fn amount(&self) -> Result<f64> {
         self.value.as_f64().filter(|number| *number >= 0.0).ok_or_else(|| self.wrong("a number of 0 or more"))
     }
 
-    /// Returns an error that states this path, the value found, and the value expected.
     pub(crate) fn wrong(&self, expected: &str) -> Error {
         let there = match self.value {
             Value::Null => "null".into(),

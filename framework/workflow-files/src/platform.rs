@@ -46,7 +46,7 @@ use crate::toml_file::{bytes, known, parse};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
-    /// Name in the file, without the numbers that distinguish several processors.
+    /// Name of the processors in the file, without the numbers that distinguish them.
     pub name: String,
     /// Number of processors, at least 1.
     pub count: usize,

@@ -11,7 +11,6 @@ fn assert_fault(name: &str, text: &str, expected: &str) {
     assert_eq!(fault(name, text).to_string(), format!("{name}: {expected}"));
 }
 
-/// Returns a WfFormat file of version 1.6 with these tasks and files.
 fn nested(tasks: &str, files: &str) -> String {
     format!(
         r#"{{"name":"x","schemaVersion":"1.6","workflow":{{"specification":{{"tasks":[{tasks}],"files":[{files}]}}}}}}"#
@@ -359,7 +358,6 @@ fn sizes_whose_sum_overflows_are_refused() {
     assert!(fault("a.dot", &text).message().ends_with("use a larger unit"));
 }
 
-/// A cycle of 100,000 tasks is found, and the error message is as short as that of a small cycle.
 #[test]
 fn cycle_of_100000_tasks_is_reported_briefly() {
     const TASKS: usize = 100_000;

@@ -21,10 +21,9 @@ const IS_FAST: f64 = 0.05;
 /// Number of round trips of a large message, of which only the fastest one is used.
 const LARGE_ROUNDS: usize = 3;
 
-/// Measured connection between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Link {
-    /// Seconds until a small message arrives.
+    /// Time in seconds that a small message takes from one rank to the other.
     pub(crate) setup: f64,
     /// Bandwidth of the connection in bytes per second.
     pub(crate) bandwidth: f64,

@@ -50,7 +50,7 @@ pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxErro
         speed = speed.max(operations_per_second());
     }
     let ranks = session.all_gather((topology.host, speed, topology.memory_available))?;
-    // Hosts in the order of their first ranks.
+    // The hosts are numbered in the order of their lowest ranks.
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (rank, (host, ..)) in ranks.iter().enumerate() {
         first.entry(host).or_insert(rank);
@@ -75,7 +75,6 @@ pub(crate) fn measure(session: &mut Session) -> Result<Option<Platform>, BoxErro
     Ok(Some(Platform { hosts: representatives.iter().map(host).collect(), links: links.collect() }))
 }
 
-/// Returns the number of integer operations that this rank does in a second.
 fn operations_per_second() -> f64 {
     let (begin, mut blocks, mut value) = (Instant::now(), 0_u64, 1_u64);
     while begin.elapsed() < ROUND {
@@ -159,7 +158,6 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Returns a name as a string of TOML.
 fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }

@@ -26,7 +26,7 @@ pub struct StageStats {
     /// Part of the stage's time in which the rank was ready to compute while other threads had its core. Measured only in a sample of the short
     /// batches.
     pub lost: Duration,
-    /// Time of the calls of the stage's factory on this rank.
+    /// Time that the user's function which creates the stage has taken on this rank.
     pub warm_up: Duration,
     /// Maximum number of batches that waited on this rank for the stage, or for the block of consecutive stages to which it belongs.
     pub longest_queue: usize,
@@ -49,7 +49,7 @@ impl StageStats {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankReport {
-    /// Counters by stage; stages that never ran on the rank have no items.
+    /// Counters of each stage of the pipeline; a stage that never ran on this rank has no items.
     pub stages: Vec<StageStats>,
     /// Time in which the rank was idle because no batch had arrived.
     pub waiting_input: Duration,
@@ -70,7 +70,7 @@ pub struct RankReport {
     pub handed_over: u64,
     /// Number of times that the mapping changed while a serial stage was migrating from or to this rank.
     pub overtaken: u64,
-    /// Time in the pipeline's source and sink, on rank 0.
+    /// Time that rank 0 has spent in the pipeline's source and sink; zero on other ranks.
     pub source_and_sink: Duration,
 }
 
@@ -99,7 +99,6 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Returns true if the processor time of the next batch must be measured.
     #[inline]
     pub(crate) fn due(&mut self) -> bool {
         match self.skip {
@@ -122,18 +121,17 @@ impl Sampler {
     }
 }
 
-/// Number that represents stage 0 in [`Activity::what`]; smaller numbers represent the source, the sink or no activity.
 const FIRST_STAGE: usize = 3;
 
 /// Current activity of the thread that runs user code; the communicating thread reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// 0: no activity, 1: drawing items from the source, 2: passing items to the sink, [`FIRST_STAGE`] + n: running stage number n.
+    /// Code of the current activity: 0 for none, 1 for drawing items from the source, 2 for passing items to the sink, [`FIRST_STAGE`] + n
+    /// for running stage n.
     what: AtomicUsize,
     item: AtomicU64,
 }
 
-/// Activity of the thread that runs user code at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Doing {
     Nothing,

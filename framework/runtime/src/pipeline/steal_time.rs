@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::comm::run_delay::RunDelay;
 
-/// Minimum difference between elapsed time and processor time for which steal time is looked for: shorter than a time slice of the
-/// scheduler, longer than an interrupt.
+/// Minimum difference between elapsed time and processor time from which the kernel is asked for steal time (time in which other threads
+/// had the core): shorter than a time slice of the scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// Steal time is looked for only if the elapsed time exceeds the processor time by at least one part in 64. Less steal time changes no
-/// decision about the mapping.
+/// The kernel is asked for steal time (time in which other threads had the core) only if elapsed time exceeds processor time by at least
+/// one part in 64. Less steal time changes no decision about the mapping of stages to ranks.
 const GAP_PART: u32 = 64;
-/// If the kernel does not account for the time without a core, a thread that computes for less than one part in 8 of its time counts as waiting for a
-/// disk or a server, for example.
+/// Used if the kernel does not record how long a thread was ready without a core: a thread that computed for less than one part in 8 of the
+/// elapsed time is assumed to have waited for a disk or a server, for example, and not for a core.
 const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.

@@ -53,8 +53,6 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
-    /// Returns the part of the summary's first line about the output: the number of dropped items, or the number of output items if a stage produces
-    /// several items from one.
     fn outcome(&self) -> String {
         let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
         match self.items.checked_sub(dropped) {
@@ -63,7 +61,7 @@ impl Summary {
         }
     }
 
-    /// Returns the measured production time (seconds per item of the source) since the calibration.
+    /// Returns the measured production time (seconds per item of the source) since the calibration, in which the stages are measured.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
         let time = self.elapsed.saturating_sub(self.calibration);
@@ -72,7 +70,6 @@ impl Summary {
 }
 
 impl Summary {
-    /// Writes the mapping, and for each change of the mapping its time, reason, effect and cost.
     fn write_mappings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changes = match self.remaps.split_first() {
             Some((first, changes)) if !changes.is_empty() => {
@@ -81,7 +78,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // Maximum number of changes of the mapping in the text: earlier ones are only counted.
+        // Maximum number of changes of the mapping that the summary lists. It only counts earlier changes.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
@@ -110,7 +107,8 @@ impl Summary {
                     n => format!("{n} batches"),
                 };
                 match remap.cost_windows {
-                    // A cost of a change slightly below zero is an error of measurement, and is shown as no cost.
+                    // The measured cost of a change of the mapping may be slightly below zero because of measurement errors. It is then
+                    // shown as no cost.
                     _ if cost <= 0.0 => {
                         write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
                     }
@@ -213,7 +211,6 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Formats a number of bytes as megabytes for a table.
 fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / 1e6)
 }

@@ -17,15 +17,12 @@ use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Ta
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of one measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// Pipeline protocol of a rank other than 0, which carries out the directives of rank 0.
 pub(crate) struct Worker<'p> {
     machine: Machine,
     observer: Observer,
-    /// Directory of the event log.
     events: Option<PathBuf>,
     /// True if rank 0 bases decisions about the mapping on measurements of this rank.
     is_balanced: bool,
-    /// Time of the next measurement of the rank's speed, while the rank runs no stage.
     next_probe: Duration,
     /// True if rank 0 has requested a measurement of the rank's speed.
     is_probed: bool,
@@ -47,7 +44,6 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Returns the statistics of this rank for the summary of the run.
     pub(crate) fn finish(mut self, host: &StageHost<'_>, end: &Moment) -> RankReport {
         self.observer.finish(&mut self.machine, host, end)
     }
@@ -65,7 +61,6 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// Starts to create the stages that a directive of rank 0 assigns to this rank in the next mapping.
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
         let Prepare { table, weigh, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);

@@ -21,7 +21,6 @@ impl LastState<'_> {
         self.silent >= FIRST_REMINDER
     }
 
-    /// Returns the time since the rank last started or ended a job of user code or did other work, as far as it is known.
     fn time(&self) -> Duration {
         self.heartbeat_state.unchanged_for + self.silent
     }
@@ -98,7 +97,6 @@ mod tests {
         HeartbeatState { occupation, unchanged_for: unchanged_for * S, ..HeartbeatState::new(false, state) }
     }
 
-    /// Returns the log message that is due for ranks with the given heartbeats, each with its age in seconds.
     fn due_message(blocked_ranks: &mut BlockedRanks, ranks: &[(HeartbeatState, u32)]) -> Option<String> {
         let last_states = ranks.iter().enumerate().map(|(rank, (heartbeat_state, silent))| LastState {
             rank,

@@ -1,4 +1,5 @@
-//! The loop of a rank that runs a skeleton: each turn receives messages, fetches results of user code, submits tasks to it, and waits.
+//! The loop that runs a skeleton (farm, loop, pipeline or workflow) on a rank: each turn receives messages, fetches results of user code,
+//! submits tasks to it, and waits.
 
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ use crate::session::{Config, Progress};
 /// Maximum number of messages that a rank receives before it looks for results of user code. It is so large that looking for results costs little
 /// compared with the messages.
 pub(crate) const BURST: usize = 16;
-/// Maximum number of calls of user code that take less than a microsecond between two polls for messages: a poll costs as much as one such call.
+/// Maximum number of calls of user code between two polls for messages, if a call takes less than a microsecond: a poll costs as much as
+/// one such call.
 const TINY_BURST: u32 = 8;
 /// Longest sleep between two polls of a parked rank, which has no work until a message wakes it; therefore also the longest delay of its waking.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
-/// Runs a skeleton's [`Protocol`] on a rank.
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
@@ -43,7 +44,6 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     recorder: Recorder,
 }
 
-/// Result of one turn of the driver's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Busy,
@@ -52,7 +52,8 @@ enum Turn {
 }
 
 impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
-    /// Creates a driver. `name` is the skeleton's name in messages such as "the farm" in "has waited 10 s for rank 3 to reach the farm".
+    /// Creates a driver. `name` names the skeleton in log messages, for example "the farm" in "has waited 10 s for rank 3 to reach the
+    /// farm".
     pub(crate) fn new(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -125,12 +126,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(())
     }
 
-    /// Returns the current activity of this rank if it is not waiting.
     fn doing(&self) -> Doing {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
     }
 
-    /// Creates the content of this rank's next heartbeat.
     fn heartbeat_state<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> HeartbeatState {
         if self.last_change.0 != self.activity_count {
             self.last_change = (self.activity_count, now);
@@ -139,7 +138,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .or_computes(!self.executor.is_idle())
     }
 
-    /// Adds the time since the last call of this function to the event log's account of this rank's activities, if there is an event log.
     fn record<P: Protocol<Code = C>>(&mut self, endpoint: &Endpoint, protocol: &mut P, doing: Doing) {
         if self.recorder.is_on() {
             let (now, thread) = (self.clock.now(), self.executor.thread_id());
@@ -153,12 +151,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self
     }
 
-    /// Submits a task to user code before the protocol begins.
     pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
         self.executor.submit(task)
     }
 
-    /// Ends the event log, waits until user code is idle, and returns the user code.
     pub(crate) fn finish(mut self) -> Result<C> {
         self.recorder.end();
         self.executor.finish()
@@ -226,7 +222,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Moment::new((self.clock, self.real_time), &self.executor, self.computed_since_poll)
     }
 
-    /// Does one turn of the driver's loop: receives pending messages, fetches outcomes of user code and submits tasks to it.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
@@ -255,7 +250,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Passes all available results of user code to the protocol. Returns true if there were any.
     fn take_outcomes<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -274,7 +268,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok(has_done)
     }
 
-    /// Fetches outcomes of user code and submits tasks to it, until the protocol or the executor has to wait.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let (mut tiny, mut has_turned) = (0, false);
@@ -321,7 +314,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    /// Does the periodic work of a rank: time accounting, display of progress, heartbeats. Returns true if a task can be submitted now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
         self.record(endpoint, protocol, self.doing());
@@ -384,8 +376,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 }
 
-/// Writes the number of completed items (of a pipeline), tasks (of a farm or workflow) or units (rows or indices of a loop) to the job
-/// status, the file that shows the state of the job.
 fn record_done<P: Protocol>(endpoint: &mut Endpoint, protocol: &mut P) {
     if let Some(progress) = protocol.progress() {
         endpoint.record_done(progress.done);

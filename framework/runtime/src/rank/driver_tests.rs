@@ -20,7 +20,6 @@ messages! {
     }
 }
 
-/// User code that doubles numbers and fails for 13.
 struct Doubling;
 
 impl UserCode for Doubling {
@@ -49,7 +48,7 @@ impl UserCode for Doubling {
 struct Numbers {
     is_root: bool,
     to_do: Vec<u8>,
-    /// On rank 0: results that were received. On rank 1: results that were sent.
+    /// Doubled numbers: on rank 0 those that it has received, on rank 1 those that it has sent.
     seen: Vec<u8>,
     expected: usize,
     has_ticked: bool,
@@ -124,7 +123,6 @@ impl Protocol for Numbers {
     }
 }
 
-/// Runs the protocol of the tests on rank `rank` of `world`.
 fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) -> Result<Vec<u8>> {
     let transport = LocalTransport::open(world.clone(), rank);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));

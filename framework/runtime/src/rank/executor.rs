@@ -30,22 +30,19 @@ const JOBS_BEFORE_CHANGE: u32 = 16;
 /// job. Longer jobs are not queued, because another rank might run them sooner.
 pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
-/// Duration of a job of user code below which the job costs less than one poll for messages.
+/// Duration below which a call of user code costs less than one poll for messages.
 const TINY: Duration = Duration::from_micros(1);
 
-/// Runs user code on the communicating thread (inline) or on a compute thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     /// Scope (`std::thread::scope`) in which the compute thread is started; `None` if user code always runs on the communicating thread.
     scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
-    /// True if the user has chosen that user code always runs on the communicating thread ([`Driver::Inline`]).
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
     /// True if the first task has to start the compute thread, because the time of a task is still unknown.
     is_new: bool,
-    /// Outcome of the last task that ran on the communicating thread, if the outcome has not been fetched.
     ready: Option<Result<W::Outcome>>,
     /// Timing of user code in a simulator, which has no second thread; `None` on a real machine, or if the user has chosen [`Driver::Inline`].
     simulated: Option<SimulatedThread>,
@@ -65,19 +62,16 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    /// Records for the event log that a task of user code starts at `now`.
     fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
         if W::answers(task) {
             self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
         }
     }
 
-    /// Records for the event log that the current task of user code has ended.
     fn ends(&self, now: impl FnOnce() -> Duration) {
         self.tally.with(|tally| tally.end_job(now()));
     }
 
-    /// Records that the outcome of the oldest ended task has been fetched; `outcome` is `None` if the task failed.
     fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
         self.tally.with(|tally| {
             tally.fetched();
@@ -87,7 +81,6 @@ impl WorkLog {
         });
     }
 
-    /// Runs a task on a compute thread and records its times.
     fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         self.begins::<W>(&task, || self.clock.now());
         let outcome = user_code.run(task);
@@ -107,7 +100,7 @@ impl WorkLog {
     }
 }
 
-/// Start and end of the last task of a simulated rank, timed as if a compute thread ran the task.
+/// Start and end of the last task of a simulated rank, as if a compute thread had run the task.
 struct SimulatedThread {
     start: Duration,
     done: Duration,
@@ -121,7 +114,6 @@ enum State<'scope, W: UserCode> {
     Threaded {
         tasks: Sending<W::Task>,
         outcomes: Receiving<Result<W::Outcome>>,
-        /// User code, which the compute thread stores here when it ends.
         left: Left<W>,
         thread: ScopedJoinHandle<'scope, ()>,
     },
@@ -190,7 +182,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.is_inline() && !self.is_inline_by_choice
     }
 
-    /// Returns the user code if it runs on the communicating thread.
     pub(crate) fn inline(&mut self) -> Option<&mut W> {
         match &mut self.state {
             State::Inline(user_code) => Some(user_code),
@@ -198,23 +189,21 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns the record of this rank's jobs of user code (their number and times) for the event log. It is updated only if there is an
-    /// event log.
+    /// The record (number and times of the calls of user code) is updated only if the run writes an event log.
     pub(crate) fn tally(&self) -> SharedTally {
         self.work_log.tally.clone()
     }
 
-    /// Sets the outcome of a task that the caller has computed on the communicating thread.
     pub(crate) fn answer(&mut self, outcome: W::Outcome) {
         self.ready = Some(Ok(outcome));
     }
 
-    /// Returns true if user code runs on the communicating thread and blocks it.
+    /// Returns true if user code runs on the communicating thread and blocks it; false for a simulated rank, whose communication continues
+    /// meanwhile.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.state, State::Inline(_)) && self.simulated.is_none()
     }
 
-    /// Returns the id of the thread that runs user code; `None` if it is not known yet or the rank is simulated.
     pub(crate) fn thread_id(&self) -> Option<i32> {
         match self.state {
             _ if self.simulated.is_some() => None,
@@ -223,7 +212,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if user code never moves to another thread, however long its calls take.
     pub(crate) fn is_fixed(&self) -> bool {
         self.choice != Driver::Auto
     }
@@ -242,12 +230,10 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.simulated.as_ref().filter(|_| self.ready.is_some())
     }
 
-    /// Returns true if jobs of user code run on the communicating thread and take less than [`TINY`] on average.
     pub(crate) fn is_tiny(&self) -> bool {
         self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < TINY
     }
 
-    /// Returns true if another task can be submitted to user code now.
     pub(crate) fn has_room(&self) -> bool {
         match self.state {
             State::Inline(_) => self.ready.is_none(),
@@ -255,7 +241,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if no task of user code is in progress and no outcome waits to be fetched.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding == 0 && self.ready.is_none()
     }
@@ -305,7 +290,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Err(self.thread_died())
     }
 
-    /// Returns the next outcome of user code, if there is an outcome.
     pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
         let pending = self.in_hand().is_some_and(|task| task.done > self.work_log.clock.now());
         let outcome = match &mut self.state {
@@ -338,7 +322,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(outcome)
     }
 
-    /// Updates the mean duration of the calls of user code, and moves user code to another thread if they have become short or long.
     fn weigh(&mut self, took: Duration) -> Result<()> {
         // The last call has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
         self.mean = (self.mean * 7 + took) / 8;
@@ -449,7 +432,6 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
     }
 
-    /// Ends the compute thread, if there is one, and returns the user code, which must be idle.
     pub(crate) fn finish(mut self) -> Result<W> {
         self.move_inline()?;
         match self.state {

@@ -4,7 +4,6 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// User code whose task waits until the test sends a message to it.
 struct Waits;
 
 impl UserCode for Waits {
@@ -47,7 +46,6 @@ fn core_is_free_while_the_compute_thread_waits() {
     });
 }
 
-/// A job of user code counts as work from its start to its end, even if its outcome is fetched much later.
 #[test]
 fn job_counts_as_work_from_start_to_end() {
     const LONG: Duration = Duration::from_millis(30);

@@ -29,11 +29,9 @@ pub(crate) struct FlightRecordLocation {
 /// one.
 type FlightRecord = [u8; 16];
 
-/// Writer of this rank's flight record (number of its current task).
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     file: File,
-    /// True if the last record names a chunk or a task that is running.
     names_task: bool,
 }
 
@@ -50,7 +48,6 @@ impl FlightRecorder {
         FlightRecordLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
-    /// Writes to the flight record that the chunk of tasks `id`, or its task `task`, starts.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
         let mut record = FlightRecord::default();
         record[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
@@ -59,7 +56,6 @@ impl FlightRecorder {
         self.write(&record);
     }
 
-    /// Writes to the flight record that no chunk of tasks is running.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.names_task) {
             self.write(&FlightRecord::default());
@@ -78,7 +74,6 @@ impl FlightRecorder {
 pub(crate) struct FlightRecordReader(File);
 
 impl FlightRecordReader {
-    /// Opens the flight record (number of the current task, in memory) of another process on this machine.
     pub(crate) fn open(place: &FlightRecordLocation) -> Option<Self> {
         if !Process::own().sees(&place.process) {
             return None;

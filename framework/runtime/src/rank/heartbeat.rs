@@ -21,15 +21,12 @@ const HEARTBEATS_PER_LIMIT: u32 = 4;
 /// Supervision of one rank by another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// This rank does not check whether the other rank is alive.
     No,
     /// Only the end of the rank's process is detected.
     Process,
-    /// Rank 0 and each other rank exchange heartbeats. The session's settings limit the time without a heartbeat.
+    /// Rank 0 and each other rank exchange heartbeats. The settings of the session limit the time between two heartbeats.
     Usual,
-    /// The supervised and the supervising rank exchange heartbeats.
     Within {
-        /// Longest allowed time without a message from the rank.
         limit: Duration,
         /// True if the rank has begun the skeleton; false while it runs code of the program before the skeleton.
         has_joined: bool,
@@ -40,9 +37,7 @@ pub(crate) enum Watch {
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) rank: usize,
-    /// True if the process of the rank has ended.
     pub(crate) has_ended: bool,
-    /// Time since the last message of the rank.
     pub(crate) silent: Duration,
     /// Error message that names the rank and its last state. On rank 0 it also contains the states of all other ranks.
     pub(crate) error: Error,
@@ -55,24 +50,20 @@ impl Silence {
     }
 }
 
-/// Heartbeats that a rank sends and receives. By default rank 0 exchanges heartbeats with all ranks, and the other ranks only with rank 0.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// Name of the skeleton, for error messages.
     name: &'static str,
     every: Duration,
     next: Duration,
     peer_limit: Duration,
     join_limit: Duration,
-    /// True if user code may keep this rank from sending messages, as its heartbeats report; `None` until it is known.
+    /// True if user code may keep this rank from sending messages, as the rank's last heartbeat reported; `None` before the first
+    /// heartbeat.
     is_interleaved: Option<bool>,
-    /// Last heartbeat of each rank in this run.
     heartbeat_states: Vec<Option<HeartbeatState>>,
-    /// For each rank: true if the rank has sent a message in this run.
     has_joined: Vec<bool>,
     /// Time since which rank 0 has waited for results while no rank computed, on the clock that runs only while rank 0 polls. Only on rank 0.
     standstill: Option<Duration>,
-    /// Schedules log messages about ranks that have not reached the skeleton.
     reminder: Reminder,
     blocked_ranks: BlockedRanks,
 }
@@ -101,7 +92,6 @@ impl Heartbeat {
         }
     }
 
-    /// Limits the interval of heartbeats so that this rank is never silent for as long as `limit`.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         let every = self.every.min(limit / HEARTBEATS_PER_LIMIT);
         self.next -= self.every - every;
@@ -114,12 +104,11 @@ impl Heartbeat {
         self.is_interleaved.replace(is_interleaved).is_some_and(|replaced| replaced != is_interleaved)
     }
 
-    /// Returns true if a call of [`beat`](Heartbeat::beat), which sends and checks heartbeats, is due.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.heartbeat_states.len() > 1 && now >= self.next
     }
 
-    /// Returns the heartbeat in a message, if the message is a heartbeat. Every message shows that its sender has reached the skeleton.
+    /// Every message, and not only a heartbeat, shows that its sender has reached the call that runs the skeleton.
     pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&HeartbeatState>> {
         self.has_joined[message.from] = true;
         if !message.is(Control::Heartbeat) {
@@ -128,7 +117,6 @@ impl Heartbeat {
         Ok(Some(self.heartbeat_states[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
-    /// Returns the other ranks with their supervision; `Watch::Usual` is replaced by the limit of silence that applies to the rank.
     fn others(&self, endpoint: &Endpoint, watch: &dyn Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
         let me = endpoint.rank();
         let within_limits = |other: usize| match watch(other) {
@@ -148,7 +136,6 @@ impl Heartbeat {
         (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
     }
 
-    /// Sends a heartbeat to the ranks with which this rank exchanges heartbeats, according to `watch`.
     pub(crate) fn send(
         &self,
         endpoint: &mut Endpoint,
@@ -219,7 +206,6 @@ impl Heartbeat {
         if me == 0 { self.check_standstill(&mine, awaits_results, here) } else { Ok(()) }
     }
 
-    /// Logs from time to time which ranks have not reached the call that runs the skeleton.
     fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
         let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_joined: false, .. });
         let away: Vec<usize> =
@@ -250,7 +236,6 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the error message about a rank that has died or is silent.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.heartbeat_states[other].as_ref();
         let last = last.map_or("it has sent no heartbeat".to_string(), |heartbeat_state| {
@@ -292,7 +277,6 @@ impl Heartbeat {
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 
-    /// Returns the last known state of every rank, one line each. Only on rank 0.
     fn all(&self, mine: &HeartbeatState) -> String {
         let mut lines = vec![format!("  rank 0: {}", mine.state)];
         for (rank, heartbeat_state) in self.heartbeat_states.iter().enumerate().skip(1) {

@@ -4,18 +4,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Occupation {
-    /// The rank waits for messages of other ranks.
     Waits,
-    /// The rank runs user code.
     Computes,
     /// The rank has nothing to do, and no other rank waits for it.
     Rests,
 }
 
-/// State of a rank, as its heartbeats report it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HeartbeatState {
     pub(crate) occupation: Occupation,
@@ -32,19 +28,16 @@ pub(crate) struct HeartbeatState {
 }
 
 impl HeartbeatState {
-    /// Creates the content of a heartbeat without additional data of the skeleton's protocol.
     pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
         let occupation = if is_computing { Occupation::Computes } else { Occupation::Waits };
         let (unchanged_for, details) = (Duration::ZERO, Vec::new());
         HeartbeatState { occupation, is_interleaved: false, unchanged_for, state: state.into(), details }
     }
 
-    /// Sets the activity to computing if `computes` is true.
     pub(crate) fn or_computes(self, computes: bool) -> Self {
         HeartbeatState { occupation: if computes { Occupation::Computes } else { self.occupation }, ..self }
     }
 
-    /// Sets the activity to resting if `rests` is true: the rank has nothing to do and no other rank waits for it.
     pub(crate) fn or_rests(self, rests: bool) -> Self {
         let rests = rests && !self.is_computing();
         HeartbeatState { occupation: if rests { Occupation::Rests } else { self.occupation }, ..self }

@@ -18,7 +18,6 @@ fn heartbeat() -> (Heartbeat, Endpoint) {
     (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
 }
 
-/// Sends the heartbeat of a rank that computes nothing and cannot continue without the other ranks.
 fn beat(
     heartbeat: &mut Heartbeat,
     endpoint: &mut Endpoint,

@@ -30,7 +30,6 @@ impl Calls {
     }
 }
 
-/// Runs `body`, which calls user code until the long call has ended, on two ranks.
 fn may_skip_poll(body: impl Fn(&mut Session, &Calls) -> crate::Result<()> + Sync) {
     let calls = Calls { begin: Instant::now(), had_long: AtomicBool::new(false) };
     let config = Config::new().ranks(2).progress(crate::Progress::Off).peer_limit(LIMIT);

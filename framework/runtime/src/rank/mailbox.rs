@@ -9,28 +9,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Queue<T> = Arc<Mutex<VecDeque<T>>>;
 
-/// Sending end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Sending<T> {
     queue: Queue<T>,
     signal: Sender<()>,
 }
 
-/// Receiving end of a channel between two threads.
 #[derive(Debug)]
 pub(super) struct Receiving<T> {
     queue: Queue<T>,
     signal: Receiver<()>,
 }
 
-/// Creates a channel between two threads.
 pub(super) fn mailbox<T>() -> (Sending<T>, Receiving<T>) {
     let (queue, (sender, receiver)) = (Queue::default(), channel());
     (Sending { queue: Arc::clone(&queue), signal: sender }, Receiving { queue, signal: receiver })
 }
 
 impl<T> Sending<T> {
-    /// Sends a value. Returns false if the receiving end was dropped.
     pub(super) fn send(&self, value: T) -> bool {
         // A poisoned lock of the queue is ignored: no operation on the queue panics halfway, so the queue is consistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(value);
@@ -39,7 +35,7 @@ impl<T> Sending<T> {
 }
 
 impl<T> Receiving<T> {
-    /// Waits for the next value. Returns `None` if the queue is empty and the sending end was dropped.
+    /// Waits for the next value from the other thread. Returns `None` if no value is left and the sending end was dropped.
     pub(super) fn next(&self) -> Option<T> {
         self.signal.recv().ok().and_then(|()| self.pop())
     }
@@ -61,7 +57,6 @@ impl<T> Receiving<T> {
     }
 }
 
-/// Error of a receive: the sending end of the channel was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disconnected;
 

@@ -12,9 +12,7 @@ use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-/// Task that a protocol gives to its user code.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-/// Outcome of a task that a protocol has given to its user code.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
 /// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols in which other ranks wait for replies to their messages: a reply is delayed by less
@@ -25,7 +23,6 @@ pub(crate) const FREQUENT_POLLS: u32 = 64;
 ///
 /// A method sends its messages before it returns. An error ends the job; the driver adds the rank to the error.
 pub(crate) trait Protocol: Sized {
-    /// User code that the rank runs in this protocol.
     type Code: UserCode;
 
     /// Frequency of polls for messages during a job of user code in a simulator: with the value n, a message waits for at most one n-th of the time
@@ -53,10 +50,8 @@ pub(crate) trait Protocol: Sized {
         Ok(())
     }
 
-    /// Handles a message of the skeleton from another rank.
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// Handles an outcome of a task of user code.
     fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
     /// Does periodic work that is due at `now`. Called before each wait, and periodically while there is work. Returns true if
@@ -74,7 +69,6 @@ pub(crate) trait Protocol: Sized {
     /// Notifies the protocol before each wait that user code is idle and has no further task.
     fn on_idle(&mut self, _at: &Moment) {}
 
-    /// Handles a heartbeat of another rank.
     fn on_heartbeat(
         &mut self,
         _from: usize,
@@ -137,14 +131,12 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Returns the state of the rank for its heartbeats.
     fn heartbeat_state(&self) -> HeartbeatState;
 
     /// Adds work to `tally`, the counts and times of user-code calls for the event log: calls that the protocol has measured itself since
     /// the last call of this function, and the running commands.
     fn tally(&mut self, _now: Duration, _tally: &mut Tally) {}
 
-    /// Returns the progress of the run, if it is known. Called on rank 0 when the progress is displayed.
     fn progress(&mut self) -> Option<Progress> {
         None
     }
@@ -155,17 +147,14 @@ pub(crate) trait Protocol: Sized {
     }
 }
 
-/// Next action of a rank in a skeleton's protocol.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    /// Run this task of user code.
     Task(T),
     /// Wait for a message, an outcome of user code, or the next periodic work.
     Wait,
     /// Poll for messages again at once, because MPI makes progress on sends only in polls, or because a decision needs all messages that have
     /// arrived.
     PollAgain,
-    /// The rank has finished its part of the run.
     Finished,
 }
 
@@ -184,11 +173,8 @@ pub(crate) struct Moment {
 /// Which thread runs a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// True if user code runs on the communicating thread and blocks it.
     pub(crate) is_inline: bool,
-    /// True if user code never moves to another thread, however long its calls take.
     pub(crate) is_fixed: bool,
-    /// True if user code has no task.
     pub(crate) is_idle: bool,
 }
 
@@ -203,7 +189,6 @@ impl Moment {
         Moment { clock, messages_progress: !is_inline || !real_time, computed_since_poll, user_code }
     }
 
-    /// Returns a `Moment` for tests, at time zero, on a rank whose user code runs on a compute thread.
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
         let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };
@@ -223,7 +208,6 @@ impl Moment {
     }
 }
 
-/// Sends the messages of a skeleton's protocol.
 pub(crate) struct Outgoing<'e>(&'e mut Endpoint);
 
 impl<'e> Outgoing<'e> {
@@ -260,7 +244,6 @@ impl<'e> Outgoing<'e> {
         self.0.transport().has_left(number)
     }
 
-    /// Returns the rank's endpoint, which knows the processes of other ranks.
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
         self.0
     }

@@ -1,4 +1,5 @@
-//! User code of a rank, as the [executor](super::executor) calls it.
+//! Interface through which the [executor](super::executor) runs the user code of a rank, that is, the functions that the program passes to
+//! a skeleton.
 
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 pub(crate) trait UserCode: Send {
     /// A job for user code, such as a batch of items or a chunk of tasks.
     type Task: Send;
-    /// Result of a task of user code.
     type Outcome: Send;
 
     /// Runs one task of user code. An error ends the job.
@@ -33,16 +33,13 @@ pub(crate) trait UserCode: Send {
     /// Returns the time that the task took; `None` if this time does not predict the times of later tasks.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 
-    /// Adds an ended task to `tally`: the number and the times of the jobs of user code, for the event log.
     fn tally(outcome: &Self::Outcome, tally: &mut Tally) {
         if let Some(took) = Self::took(outcome) {
             tally.add(0, None, 1, took);
         }
     }
 
-    /// Mean duration of a call of user code above which it needs a separate compute thread.
     const THREADED_ABOVE: Duration = THREADED_ABOVE;
 
-    /// Name of a call of this user code in the event log.
     const KIND: &'static str = "task";
 }

@@ -20,10 +20,11 @@ use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
-/// Description of the run that a rank is about to begin, which the rank compares with that of rank 0.
+/// Description of the run (of a skeleton or a collective operation) that a rank is about to begin. The rank compares it with that of rank
+/// 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
-    /// Description of the run, in words that follow "rank 1": `runs the farm "a"`.
+    /// Description of the run in error messages, where it follows "rank 1": `runs the farm "a"`.
     what: String,
     /// Names and values of everything that must be equal on all ranks, such as options and stages.
     details: Vec<(String, Detail)>,
@@ -31,16 +32,13 @@ pub(crate) struct Announcement {
     survives: bool,
 }
 
-/// Value that must be equal on all ranks, such as that of an option.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Detail {
-    /// Value as text, which error messages show.
     Text(String),
     /// Checksum of a value that is too long for a message.
     Checksum(u32),
 }
 
-/// Writer that computes a checksum of the written text.
 struct Hashed(crc32fast::Hasher);
 
 impl Write for Hashed {
@@ -51,13 +49,12 @@ impl Write for Hashed {
 }
 
 impl Announcement {
-    /// Creates the announcement (description of the next run) of a collective operation; `what` describes the operation in words that
-    /// follow "rank 1".
+    /// Creates the announcement (description of the next run) of a collective operation. `what` describes the operation in error messages,
+    /// where it follows "rank 1".
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Announcement { what: what.into(), details: Vec::new(), survives: false }
     }
 
-    /// Returns this announcement (description of the next run) for a run that continues without ranks that have died.
     pub(crate) fn without_the_dead(self) -> Self {
         Announcement { survives: true, ..self }
     }

@@ -49,7 +49,6 @@ pub(super) struct Node {
 }
 
 impl Register {
-    /// Returns the first message of this rank, one of `size` ranks, to rank 0.
     fn own(transport: String, size: usize, capabilities: Capabilities, config: &Config) -> Self {
         let is_compared = capabilities.processes && size > 1;
         let node = || Node {
@@ -66,7 +65,6 @@ impl Register {
         }
     }
 
-    /// Returns the settings that must be equal on all ranks.
     fn settings(&self) -> Announcement {
         Announcement::new("runs")
             .with("ARMATURE_SPLIT_BYTES", self.split_bytes)
@@ -112,7 +110,6 @@ pub(super) fn exchange(
     Ok((sharing, events, platform))
 }
 
-/// Receives the registrations of all ranks on rank 0, and answers each rank with its placement on the cores of its node.
 fn place_ranks(
     endpoint: &mut Endpoint,
     config: &Config,
@@ -175,7 +172,8 @@ fn place_ranks(
             "speeds and memory of the hosts are ignored: the platform has neither all hosts of the {size} ranks nor as many processors"
         );
     }
-    // Other ranks plan in groups only. They measure bandwidths that differ, because a bandwidth for each pair of ranks would be a long message.
+    // Ranks other than 0 use the platform only to plan in groups of ranks. A bandwidth for each pair of ranks would be a long message, so
+    // bandwidths that differ are not sent but measured by the ranks of the group.
     let for_others = platform.clone().map(|platform| JobPlatform {
         bandwidth: platform.bandwidth.filter(|_| platform.links.is_empty()),
         links: Vec::new(),
@@ -191,7 +189,6 @@ fn place_ranks(
     Ok((places[0].clone(), sharing, platform))
 }
 
-/// Registers a rank other than 0 with rank 0. Returns the placement of the rank, the number of the attempt (start of the job), and the platform.
 fn register_with_root(
     endpoint: &mut Endpoint,
     config: &Config,

@@ -92,7 +92,6 @@ pub(crate) fn output_file(rank: usize) -> String {
 #[derive(Debug)]
 pub(crate) struct RankCommands {
     pub(crate) starter: Starter,
-    /// Number of cores that commands of this rank may occupy at a time.
     pub(crate) cores: u32,
     /// Directory in which rank 0 collects the output of the commands of all ranks; `None` if the output is not collected.
     pub(crate) collected: Option<PathBuf>,

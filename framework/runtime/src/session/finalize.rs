@@ -33,7 +33,8 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         // All ranks have done their work. The death of a rank from here on does not change the result of the job.
         endpoint.finish()?;
         if let Some(stopped) = endpoint.stopped().filter(|_| endpoint.is_process()) {
-            // The other ranks are not dismissed yet: when the first one exits with the code of a stopped job, the launcher ends this rank.
+            // Rank 0 prints this text before it dismisses the other ranks: when the first rank exits with the code of a stopped job, the
+            // launcher ends rank 0.
             let _ = std::io::stderr().write_all(format!("armature: {stopped}\n").as_bytes());
         }
         // Ranks that were taken for dead but still exist can finalise MPI with the others. Where the launcher permits ranks to end early, the others
@@ -116,7 +117,6 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     }
 }
 
-/// Waits on a rank other than 0 until rank 0 dismisses it. Returns the dead ranks.
 fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usize>> {
     let mut limit = config.join_limit;
     let mut watch = LeaveWatch::new(endpoint);
@@ -143,13 +143,11 @@ fn wait_for_dismissal(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<us
     }
 }
 
-/// Times on a rank that waits for the end of the job: when it received its last message, and when its next heartbeat is due.
 struct LeaveWatch {
     /// Time of the last poll for messages, on a clock that runs only while this rank polls.
     here: Duration,
     last: Duration,
     next: Duration,
-    /// Time when the wait for the end of the job began, on a clock that runs only while this rank polls.
     start: Duration,
     reminder: Reminder,
     backoff: Backoff,
@@ -176,12 +174,10 @@ impl LeaveWatch {
         self.backoff.reset();
     }
 
-    /// Returns the duration of the wait for the end of the job, at the last poll for messages.
     fn waited(&self) -> Duration {
         self.here.saturating_sub(self.start)
     }
 
-    /// Returns true if a heartbeat of this rank is due.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
         self.here = endpoint.record_poll(now);

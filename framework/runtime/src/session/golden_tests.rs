@@ -1,4 +1,4 @@
-//! Tests that the bytes of the session's messages, which are not part of a skeleton, do not change from version to version.
+//! Tests that the bytes of the messages for start-up, collective operations and shutdown do not change from version to version.
 
 use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Register};

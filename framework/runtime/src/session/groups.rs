@@ -125,7 +125,6 @@ impl Session {
 }
 
 impl Config {
-    /// Returns the settings for the session of a group, the ranks that passed `color` to the split. The rank may use `cores` cores in it.
     fn of_group(&self, color: u32, cores: usize) -> Config {
         let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
         let cores = Some(cores);
@@ -134,7 +133,6 @@ impl Config {
     }
 }
 
-/// Returns the group of ranks with `color`, which is the color of this rank. `all` contains the color and the key of each rank.
 fn group_of(run: u32, color: Option<u32>, all: &[(Option<u32>, i64)]) -> Group {
     let colors: BTreeSet<u32> = all.iter().filter_map(|(color, _)| *color).collect();
     let number = colors.iter().position(|&one| Some(one) == color).unwrap_or(0);

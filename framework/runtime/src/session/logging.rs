@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 static PROCESS_RANK: OnceLock<usize> = OnceLock::new();
 
 thread_local! {
-    /// Number of the rank that this thread is; `None` if ranks are processes.
     static THREAD_RANK: Cell<Option<usize>> = const { Cell::new(None) };
 }
 

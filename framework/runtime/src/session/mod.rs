@@ -75,7 +75,6 @@ pub(crate) type Probed = Option<(Duration, crate::balance::probe::Probed)>;
 pub(crate) struct Parts<'s> {
     pub(crate) config: &'s Config,
     pub(crate) endpoint: &'s mut Endpoint,
-    /// Process that starts this rank's commands, if commands are enabled.
     pub(crate) commands: &'s mut Option<RankCommands>,
     /// Groups of ranks that compete for the same cores; empty on ranks other than 0.
     pub(crate) sharing: &'s Sharing,
@@ -158,7 +157,6 @@ impl Session {
         Parts { config, endpoint, commands, sharing, probed }
     }
 
-    /// Borrows the endpoint, which sends and receives messages, and the settings.
     pub(crate) fn endpoint(&mut self) -> (&mut Endpoint, &Config) {
         (&mut self.endpoint, &self.config)
     }
@@ -264,7 +262,6 @@ impl std::fmt::Debug for Session {
 #[derive(Default)]
 struct Prepared {
     commands: Option<RankCommands>,
-    /// On rank 0: the directory in which this start of the job logs events, if events are logged.
     attempt: Option<Attempt>,
 }
 
@@ -274,15 +271,11 @@ impl Prepared {
     }
 }
 
-/// State of a rank that has left its session without a failure.
 struct Left {
-    /// Ranks that have died during the session.
     lost: Vec<usize>,
-    /// Error with which the session ends, if the job was asked to stop.
     stopped: Option<Error>,
 }
 
-/// Runs the user's function on one rank, from the registration of the rank to its end.
 fn on_rank(
     transport: Box<dyn Transport>,
     config: &Config,

@@ -20,7 +20,6 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Placement of a rank if the hardware of its node is not known.
     pub(super) const UNKNOWN: Placement = Placement { cores: 1, units: None };
 
     pub(super) fn has_shared_cores(&self) -> bool {
@@ -31,7 +30,6 @@ impl Placement {
 /// Groups of ranks that run on the same cores and outnumber these cores, or the cores of their CPU quotas.
 pub(crate) type Sharing = Vec<SharedCores>;
 
-/// Returns the placement of each rank: whether it shares cores, and the cores to which it is bound.
 pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
     let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (rank, topology) in topologies.iter().enumerate() {
@@ -42,7 +40,6 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         let of_node = || ranks.iter().map(|&rank| topologies[rank]);
         let masks: Vec<BTreeSet<usize>> = of_node().map(|t| t.processing_units().collect()).collect();
         let bound = topology::launcher_has_bound(&masks);
-        // All cores that at least one rank of the node may use, without duplicates.
         let cores: BTreeMap<usize, &Core> =
             of_node().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
         let cores: Vec<Core> = cores.into_values().cloned().collect();
@@ -61,7 +58,6 @@ pub(super) fn places(topologies: &[&Topology], bind: Bind) -> Vec<Placement> {
         }
         for (own, &rank) in allowed.iter().zip(ranks) {
             let share: f64 = own.iter().map(|core| 1.0 / f64::from(users[core])).sum();
-            // The ranks that have the same limit share it.
             let limit = topologies[rank].core_limit.as_ref();
             let quota = limit.map_or(f64::INFINITY, |limit| limit.cores() / limited[&*limit.set_by] as f64);
             let is_shared = ranks.len() > cores.len() || quota < 1.0;
@@ -82,7 +78,6 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
         let host = topology.host.as_str();
         let mut cores: BTreeSet<usize> = cores_of(topology, &places[rank]).into_iter().collect();
         let mut ranks = vec![rank];
-        // A group that has a core in common with this rank is merged into the group of this rank.
         groups.retain(|(of, theirs, members)| {
             let apart = *of != host || theirs.is_disjoint(&cores);
             if !apart {
@@ -102,7 +97,7 @@ pub(super) fn sharing(topologies: &[&Topology], places: &[Placement]) -> Sharing
     groups.into_iter().map(group).filter(is_short).collect()
 }
 
-/// Returns the number of cores that the limits of some ranks leave together; infinity if a rank has no limit.
+/// Returns the sum of the CPU quotas of some ranks, in cores; ranks that share a quota count once. Infinity if a rank has no quota.
 fn total<'a>(limits: impl Iterator<Item = Option<&'a CoreLimit>>) -> f64 {
     let limits: Option<BTreeMap<&str, f64>> =
         limits.map(|limit| limit.map(|limit| (&*limit.set_by, limit.cores()))).collect();
@@ -116,7 +111,6 @@ fn cores_of(topology: &Topology, place: &Placement) -> Vec<usize> {
     cores.map(|core| core.processing_units[0]).collect()
 }
 
-/// Returns the table of ranks that is logged at start-up, which begins with a newline: host, cores and memory of every rank.
 pub(super) fn table(topologies: &[&Topology], places: &[Placement]) -> String {
     let mut text =
         format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
@@ -214,7 +208,6 @@ mod tests {
         assert_eq!(cores(&one_core, Bind::Core), [1, 1, 7], "two ranks compute on one core");
     }
 
-    /// Returns a node with eight cores and a CPU quota.
     fn with_quota(cores: f64, group: &str) -> Topology {
         let all = (0..8).map(|core| Core { package: 0, processing_units: vec![core] }).collect();
         Topology { cores: all, core_limit: Some(CoreLimit::new(cores, group)), ..node("a") }
@@ -231,7 +224,7 @@ mod tests {
         assert_eq!(see(&vec![with_quota(4.0, "/job"); 2]), (vec![2, 2], vec![]));
         assert_eq!(see(&vec![with_quota(1.5, "/job"); 2]), (vec![0, 0], vec![group(&[0, 1], 1.5)]));
         assert_eq!(see(&[with_quota(0.4, "/job")]), (vec![0], vec![group(&[0], 0.4)]));
-        // Each container has its own quota.
+        // The two ranks run in different containers, each of which has a CPU quota.
         let apart = [with_quota(1.0, "/one"), with_quota(3.0, "/two")];
         assert_eq!(see(&apart), (vec![1, 3], vec![]));
         let mixed = [with_quota(1.0, "/one"), with_quota(1.0, "/one"), with_quota(3.0, "/two")];

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Program that a rank runs: its build and its command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Program {
     /// Path of the executable, or of the shared library that contains the program.
@@ -21,7 +20,6 @@ pub(super) struct Program {
     pub(super) build: Option<String>,
     /// Command-line arguments without `argv[0]`, escaped, one per line; only the first [`SENT`] bytes.
     pub(super) arguments: String,
-    /// Checksum of all command-line arguments.
     pub(super) checksum: u32,
 }
 
@@ -34,7 +32,6 @@ const SHOWN: usize = 80;
 const BEFORE: usize = 20;
 
 impl Program {
-    /// Returns the build and the command line of this process.
     pub(super) fn own() -> Self {
         static OWN: OnceLock<Program> = OnceLock::new();
         OWN.get_or_init(|| {
@@ -54,7 +51,6 @@ impl Program {
         .clone()
     }
 
-    /// Creates the description of a program from its executable, build and escaped `arguments`.
     fn new(file: &Path, build: Option<String>, arguments: impl Iterator<Item = String>) -> Self {
         let mut arguments = arguments.collect::<Vec<_>>().join("\n");
         let checksum = crc32fast::hash(arguments.as_bytes());
@@ -207,7 +203,6 @@ mod elf {
         })
     }
 
-    /// Returns the build id in an ELF segment of notes, if there is a build id.
     fn build_id_of(mut notes: &[u8], alignment: usize) -> Option<Vec<u8>> {
         loop {
             let (name, length) = (u32_at(notes, 0)? as usize, u32_at(notes, 4)? as usize);

@@ -131,7 +131,6 @@ const STACK: usize = 8 << 20;
 #[cfg(feature = "mpi")]
 static IS_RANK: AtomicBool = AtomicBool::new(false);
 
-/// Guard that resets [`IS_RANK`] at the end of a run.
 #[cfg(feature = "mpi")]
 struct OneRun;
 

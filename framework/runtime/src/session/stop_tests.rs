@@ -14,13 +14,11 @@ use crate::loops::{Checkpoint, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, R
 use crate::pipeline::Pipeline;
 use crate::workflow::{Action, Description, Task, Workflow};
 
-/// Run directory of a job that is stopped and continued, with the numbers of the units of work that have been done in it.
+/// Run directory of a job that is stopped and continued, with the numbers of the tasks, items or rows that the job has computed.
 struct Run {
     dir: tempfile::TempDir,
     done: Mutex<Vec<u64>>,
-    /// Number of units of work that are done when the job is asked to stop.
     stops_after: usize,
-    /// Text of the stop file.
     request: &'static str,
 }
 
@@ -40,8 +38,6 @@ impl Run {
             .job_status(Some(self.path("status")))
     }
 
-    /// Simulates a call of user code: sleeps for `millis` milliseconds, records the number `unit`, and asks the job to stop after `stops_after`
-    /// calls.
     fn work(&self, unit: u64, millis: u64) {
         std::thread::sleep(Duration::from_millis(millis));
         let mut done = self.done.lock().unwrap();
@@ -51,7 +47,6 @@ impl Run {
         }
     }
 
-    /// Checks that the job was stopped, and that its error message contains `kept`, a description of the results from which a later job continues.
     #[track_caller]
     fn is_stopped<R>(&self, result: Result<R>, kept: &str) {
         let error = result.err().expect("the job stops");
@@ -63,7 +58,6 @@ impl Run {
         assert!(!self.path("stop").exists());
     }
 
-    /// Checks that the jobs have together done each unit of work below `units` exactly once.
     #[track_caller]
     fn did_each_once(&self, units: u64) {
         let done = self.done.lock().unwrap();
@@ -97,7 +91,8 @@ fn stopped_farm_continues_from_its_journal() {
 #[test]
 fn farm_stopped_while_it_restores_its_journal_names_all_its_results() {
     let run_directory = Run::new(300);
-    // The sink of the second start is slow, and the small window keeps the farm from restoring results ahead of it.
+    // The sink of the second job is slow. The small window (limit of bytes in flight) keeps the farm from reading all results from its
+    // journal before the sink takes them.
     let start = |sink: &(dyn Fn() + Sync)| {
         run(&run_directory.config(3), |session| {
             let work = |n: u64| {
@@ -367,8 +362,6 @@ fn completed_job_is_finished_despite_a_stop_request() {
     assert_eq!(status.state, State::Finished);
 }
 
-/// Before the time limit of its job, a farm stops dispatching tasks that cannot end in time. The same call continues the farm, from its journal, in a
-/// job with more time.
 #[test]
 fn farm_stops_when_no_task_can_end_before_the_time_limit() {
     const TASKS: u64 = 40;
@@ -427,7 +420,6 @@ fn farm_without_a_journal_and_a_time_limit_in_the_past_change_nothing() {
     }
 }
 
-/// A workflow begins no task that cannot end before the time limit of the job, and stops when no other task is left. The same call continues it.
 #[test]
 fn workflow_stops_when_no_task_can_end_before_the_time_limit() {
     for (ranks, planned) in [(1, false), (3, false), (3, true)] {

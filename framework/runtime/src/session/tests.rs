@@ -111,7 +111,6 @@ fn each_start_has_separate_events_and_needs_a_writable_directory() {
         run(&config(&events), |session| {
             let own = session.config().events.clone().expect("a directory");
             assert_eq!(own, events.join(format!("attempts/{number}")));
-            // A group of ranks writes its events to a separate directory below that of the job.
             session.split(Some(session.rank() as u32 % 2), 0, |group| {
                 assert!(group.config().events.as_ref().expect("a directory").starts_with(&own));
                 Ok(())

@@ -28,7 +28,7 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Suspicion of a task that was created by another task (in an exploration): a rank may have died in that other task.
+    /// Suspicion of a task that was created by another task (in a farm whose tasks create tasks): a rank may have died in that other task.
     pub(crate) const BELOW: Suspicion = Suspicion { certain: 0, shared: 1, death: 0, most: u32::MAX };
 }
 
@@ -42,8 +42,8 @@ impl Attempts {
         self.failed >= tries
     }
 
-    /// Returns true if the task gets no further attempt after its `tries`. A task gets another one if a rank died either in it or in another task,
-    /// because the other task may have caused the death.
+    /// Returns true if the task gets no further attempt after its `tries`. A task gets another attempt if a rank died either in it or in
+    /// another task, because the other task may have caused the death.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }
@@ -79,7 +79,8 @@ impl Attempts {
         was_suspected
     }
 
-    /// Returns the attempts after the death with number `death`; `blame` states whether the dead rank was in this task.
+    /// Returns the attempts of the task after the death of a rank, which has the number `death`. `blame` states whether the dead rank was
+    /// in this task.
     fn after(self, blame: Blame, death: u32) -> Self {
         let Attempts { failed, suspicion: was } = self;
         match blame {
@@ -132,11 +133,9 @@ impl Attempts {
 /// Judgement whether a dead rank was in a given task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// The dead rank was not in this task.
     Innocent,
     /// The dead rank was in this task or in another task. This task is retried in a chunk of at most the given number of tasks.
     Suspect(u32),
-    /// The dead rank was in this task.
     Guilty,
 }
 

@@ -27,12 +27,10 @@ pub(crate) enum LastActivity {
 pub(crate) struct FlightRecords(BTreeMap<usize, FlightRecordReader>);
 
 impl FlightRecords {
-    /// Opens the flight record (number of the current task) of a rank, if the rank has one that this rank can read.
     pub(crate) fn open(&mut self, rank: usize, location: Option<&FlightRecordLocation>) {
         self.0.extend(location.and_then(FlightRecordReader::open).map(|reader| (rank, reader)));
     }
 
-    /// Closes the flight record (number of the current task) of a rank.
     pub(crate) fn close(&mut self, rank: usize) {
         self.0.remove(&rank);
     }

@@ -34,7 +34,6 @@ const MOST_TIME: Duration = Duration::from_millis(20);
 /// State of the check that `Serialize` and `Deserialize` of a type agree, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct Agreement {
-    /// Number of items that were encoded, or checked without being sent, so far.
     items: AtomicU64,
     /// Nanoseconds spent on examining items because of their number (the first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
@@ -47,7 +46,6 @@ pub(crate) struct Agreement {
 static AGREEMENTS: Mutex<Option<HashMap<TypeId, &'static Agreement>>> = Mutex::new(None);
 
 impl Agreement {
-    /// Returns the state of the check that `Serialize` and `Deserialize` of the type `T` agree.
     pub(super) fn of<T: 'static>() -> &'static Self {
         let mut all = AGREEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
@@ -99,7 +97,6 @@ impl Agreement {
 pub(super) struct Batch<'a> {
     agreement: &'a Agreement,
     watch: Watch,
-    /// Number of the next item to encode, among all items of the type.
     number: u64,
     due: u64,
 }
@@ -174,7 +171,6 @@ fn there_and_back<T: Serialize + DeserializeOwned>(item: &T, bytes: &[u8]) -> Re
     }))
 }
 
-/// Returns descriptions of the structs, enum variants and omitted fields with which an item is written.
 fn written_as<T: Serialize>(item: &T) -> Vec<String> {
     let watch = Watch::default();
     // Errors are ignored, because the item has been written without an error before.

@@ -13,7 +13,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Codec, Item, Named, codec};
 use crate::error::ErrorKind;
 
-/// Checks that encoding a batch of the items fails, and that the error message contains the texts `why`.
 #[track_caller]
 fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
     let error = codec::encode(items.to_vec(), &mut Vec::new(), &mut Vec::new()).unwrap_err();
@@ -31,7 +30,6 @@ fn refused_at_home<T: Item>(items: &[T], why: &str) {
     assert!(error.message().contains(why), "`{why}` is not in: {error}");
 }
 
-/// Checks that items are accepted, both when their `Serialize` and `Deserialize` are compared and when they are encoded and decoded.
 #[track_caller]
 fn accepted<T: Item + Clone>(items: &[T]) {
     Codec::<T>::of_type().check(items).unwrap();
@@ -266,7 +264,6 @@ fn consistent_types_are_accepted() {
     assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
 }
 
-/// Number of deserialized values of `Counted<0>`, `Counted<1>` and `Counted<2>`.
 static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Number that counts its deserializations in `READ[TAG_AT]`. If `TAG_AT` is 1, deserialization is slow; if it is 2, some numbers fail.

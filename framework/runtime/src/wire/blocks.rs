@@ -1,7 +1,7 @@
 //! Items that consist of contiguous bytes: `Vec` of numbers, `String`, `Bytes`, `BytesMut`.
 //!
 //! A batch consists of the lengths of its items in bytes (one `u32` each), followed by the bytes of all items. An item of [`OWN_PART`]
-//! bytes or more has the length [`APART`] and is sent as a separate part.
+//! bytes or more has the length [`APART`] and is sent as a separate part of the message.
 
 use bytes::{Buf, Bytes, BytesMut};
 

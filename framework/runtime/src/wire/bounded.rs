@@ -30,7 +30,8 @@ pub(super) fn budget(size: usize) -> Cell<usize> {
     Cell::new(size.saturating_mul(usize::from(MOST_NESTED)).saturating_add(EMPTY_ELEMENTS))
 }
 
-/// Limits for decoding the rest of an input: number of elements that may still be announced, and number of nesting levels that may still be entered.
+/// Limits for decoding the rest of an input: number of elements that its sequences may still announce, and number of nesting levels that
+/// may still be entered.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'b> {
     elements: &'b Cell<usize>,
@@ -38,7 +39,6 @@ pub(super) struct Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
-    /// Returns the limits at the start of an input; `elements` is the number of elements that the input may announce (see [`budget`]).
     pub(super) fn new(elements: &'b Cell<usize>) -> Self {
         Bounds { elements, levels: MOST_NESTED }
     }
@@ -71,7 +71,6 @@ fn bound<T>(inner: T, bounds: Bounds<'_>) -> Bounded<'_, T> {
     Bounded { inner, bounds }
 }
 
-/// Defines the methods of the deserializer for values without nested values; each calls the same method of the wrapped deserializer.
 macro_rules! leaves {
     ($($method:ident)*) => {$(
         #[inline]

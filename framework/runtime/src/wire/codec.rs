@@ -21,7 +21,6 @@ use super::{
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Codec number of plain old data in messages.
 const PLAIN: u8 = Id::Plain as u8;
 
 /// Calls a macro with every scalar type (numbers, `bool`, `char`). A batch of scalars, or of vectors of scalars, is sent as its memory.
@@ -31,7 +30,6 @@ macro_rules! scalars {
     };
 }
 
-/// Returns the name of a codec by its number, for error messages.
 pub(super) fn describe(id: u8) -> String {
     macro_rules! names {
         ($($scalar:ident)*) => {
@@ -90,7 +88,6 @@ impl Known {
         }
     }
 
-    /// Returns the codec of `T`, or `None` if values of `T` are serialised with serde.
     fn of<T: 'static>() -> Option<&'static Known> {
         static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
             macro_rules! all {
@@ -108,7 +105,6 @@ impl Known {
     }
 }
 
-/// Returns the batch as a vector of the items' type.
 fn batch<B: 'static>(items: &mut dyn Any) -> Result<&mut Vec<B>> {
     items
         .downcast_mut()
@@ -171,7 +167,6 @@ fn check_count(count: usize, what: &str) -> Result<()> {
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
-    /// Check that `Serialize` and `Deserialize` of the type agree; `None` if the type is not serialised with serde.
     agreement: Option<&'static Agreement>,
     is_plain: bool,
 }
@@ -180,7 +175,6 @@ type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
 type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
-    /// Returns the codec for type `T` with its default encoding ([`encode`] and [`decode`]).
     pub(crate) fn of_type() -> Self {
         let agreement = Known::of::<T>().is_none().then(Agreement::of::<T>);
         Codec { encode: encode::<T>, decode: decode::<T>, agreement, is_plain: false }
@@ -213,12 +207,10 @@ impl<T> Codec<T> {
         if self.is_plain { format!("{name}, sent as plain memory") } else { name.to_string() }
     }
 
-    /// Appends a batch of items to a message. See [`encode`].
     pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         (self.encode)(items, head, parts)
     }
 
-    /// Decodes a batch of `count` items from a message. See [`decode`].
     pub(crate) fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
         (self.decode)(head, parts, count)
     }

@@ -28,7 +28,6 @@ pub(super) fn is_running() -> bool {
     IS_RUNNING.get()
 }
 
-/// Error message of a type's `Serialize` implementation.
 #[derive(Debug)]
 pub(super) struct Refused(String);
 
@@ -53,14 +52,12 @@ fn mix(first: u64, second: u64) -> u64 {
     product ^ product >> 32
 }
 
-/// Combines several digests into one, in which their order matters.
 fn all<const N: usize>(numbers: [u64; N]) -> Result<u64, Refused> {
     Ok(numbers.into_iter().fold(N as u64, mix))
 }
 
 struct Digest;
 
-/// Defines the serializer methods for numbers whose bits fit a `u64`.
 macro_rules! numbers {
     ($($method:ident($value:ty))*) => {$(
         fn $method(self, value: $value) -> Result<u64, Refused> {
@@ -203,12 +200,10 @@ struct Parts {
 }
 
 impl Parts {
-    /// Starts the digest of the fields of a struct or of an enum variant with the number `variant`. The digest depends on the order of the fields.
     fn in_order(variant: u32) -> Self {
         Parts { ordered: true, count: 0, sum: variant.into(), key: 0 }
     }
 
-    /// Starts the digest of the elements of a sequence or map. The digest does not depend on the order of the elements.
     fn in_any_order() -> Self {
         Parts { ordered: false, count: 0, sum: 0, key: 0 }
     }
@@ -221,8 +216,6 @@ impl Parts {
     }
 }
 
-/// Implements the serializer traits of compound values (structs, sequences and maps). Each method takes a contained value, preceded by its name
-/// if it has one.
 macro_rules! compounds {
     ($($compound:ident: $method:ident($($field:ty)?);)*) => {$(
         impl ser::$compound for Parts {

@@ -16,11 +16,8 @@ use crate::user_code;
 /// A batch of items of one type (a `Vec<T>`), for code that does not know the type of the items.
 pub(crate) trait Batch: Any + Send {
     fn len(&self) -> usize;
-    /// Removes the items from position `at` to the end of the batch, and returns them.
     fn split_off(&mut self, at: usize) -> Items;
-    /// Appends items of the batch's type to the batch.
     fn append(&mut self, items: Items) -> Result<()>;
-    /// Returns the approximate size of the items in bytes. See [`weigh_some`].
     fn weigh(&self) -> usize;
 }
 
@@ -55,7 +52,6 @@ impl dyn Batch {
         (self as Box<dyn Any>).downcast()
     }
 
-    /// Removes the items before position `at` in the batch, and returns them.
     pub(crate) fn split_front(self: &mut Box<Self>, at: usize) -> Items {
         let rest = self.split_off(at);
         std::mem::replace(self, rest)
@@ -80,7 +76,6 @@ impl fmt::Debug for dyn Batch {
     }
 }
 
-/// Returns the items as a vector of the type that the caller expects.
 pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
         let text = format!("a batch does not hold the items that its receiver takes ({})", type_name::<T>());
@@ -88,12 +83,11 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
-/// Memory of a value of a type: its size, and whether it may own memory on the heap.
+/// Memory of the values of an item type: the size of a value, and whether values may own memory on the heap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Size in bytes, without the memory that a value owns on the heap.
+    /// Size in bytes of a value of the type, without the memory that the value owns on the heap.
     pub(crate) size: usize,
-    /// True if values may own memory on the heap.
     pub(crate) owns: bool,
 }
 
@@ -113,9 +107,7 @@ pub(crate) trait Codec: Send + Sync {
     /// Encodes each item alone, passes the encoded item to `receive`, and decodes it again. Adds 1 to `done` for each item, so that the caller knows
     /// their number even after an error.
     fn encode_each(&self, items: Items, done: &mut u64, receive: &mut Receive<'_>) -> Result<Items>;
-    /// Returns the name of the item type. See [`super::Codec::item`].
     fn item(&self) -> String;
-    /// Checks that a sample of `items`, which stay on this rank, could be sent. Returns true if any item was checked.
     fn check(&self, items: &Items) -> Result<bool>;
     fn shape(&self) -> Shape;
 }

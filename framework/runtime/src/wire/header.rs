@@ -11,10 +11,8 @@ macro_rules! header {
         $vis struct $name { $($(#[$doc])* $vis $field: $number),* }
 
         impl $name {
-            /// Size of the encoded header in bytes.
             $vis const SIZE: usize = size_of::<Self>();
 
-            /// Returns the encoded header.
             #[inline]
             $vis fn to_bytes(self) -> [u8; Self::SIZE] {
                 let mut bytes = [0; Self::SIZE];

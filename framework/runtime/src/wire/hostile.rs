@@ -25,10 +25,8 @@ struct Record {
     bytes: Bytes,
 }
 
-/// Function that decodes a batch and returns the bytes of memory that the decoded items take.
 type Try = fn(Bytes, Vec<Part>, usize) -> Result<usize>;
 
-/// All codecs, each with its name in the corpus (files with malformed frames) and a function that decodes a batch.
 const CODECS: &[(&str, Try)] = &[
     ("u8", |h, p, n| codec::decode::<u8>(h, p, n).map(|items| items.capacity())),
     ("u64", |h, p, n| codec::decode::<u64>(h, p, n).map(|items| 8 * items.capacity())),
@@ -106,7 +104,6 @@ fn words64(bytes: &[u8]) -> Part {
     Part::of(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
-/// Generates up to two parts of a message, whose memory consists of bytes or of words of 32 or 64 bits.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let part = (0..3, vec(any::<u8>(), 0..50)).prop_map(|(kind, bytes)| match kind {
         0 => Part::Bytes(bytes.into()),
@@ -151,10 +148,8 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
     assert!(seen >= 20, "only {seen} frames found");
 }
 
-/// Encoded batch, as the function that decodes it, the head and the parts of the message, and the number of items.
 type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
-/// Returns valid encoded batches of several codecs, which tests then damage.
 fn valid() -> Vec<Frame> {
     fn frame<T: super::Item>(name: &str, items: Vec<T>) -> Frame {
         let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;

@@ -24,8 +24,7 @@ pub(super) enum Id {
     String = 0x40,
     Bytes = 0x41,
     BytesMut = 0x42,
-    /// Codec for plain old data, whose bytes in memory are sent unchanged.
     Plain = 0x50,
-    /// Codec for all other types, which serde encodes.
+    /// Codec for all types without a faster codec; serde encodes their values.
     Structured = 0x60,
 }

@@ -13,7 +13,6 @@ pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER 
 const OTHER_ORDER: u8 = 1 << 7;
 
 header! {
-    /// Header of every encoded batch.
     struct Start {
         version: u8, codec: u8,
         /// Where the memory of the items is: 1 if it is the first part of the message, 0 if it follows this header in the message's head (its first
@@ -22,10 +21,8 @@ header! {
     }
 }
 
-/// Size in bytes of the header of an encoded batch.
 pub(super) const START: usize = Start::SIZE;
 
-/// Appends the header of an encoded batch.
 pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
@@ -93,17 +90,14 @@ impl Reader {
         Ok(Reader { what: what.to_string(), head, in_part: in_part == 1, parts: parts.into_iter() })
     }
 
-    /// Creates an error about the batch that is being read.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::Wire, format!("batch of {}: {message}", self.what))
     }
 
-    /// Returns the next four bytes of the message's head (its first bytes) as a number.
     pub(super) fn u32(&mut self) -> Result<u32> {
         Ok(self.u32s(1)?[0])
     }
 
-    /// Returns the next `count` numbers of the message's head (its first bytes).
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>> {
         let size = count.saturating_mul(size_of::<u32>());
         if self.head.len() < size {
@@ -115,7 +109,6 @@ impl Reader {
         Ok(numbers)
     }
 
-    /// Returns the next part of the message: a block of memory that was sent in addition to the message's head.
     pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }
@@ -144,7 +137,6 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Checks that every part of the message has been read.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.parts.len() {
             0 => Ok(()),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// Struct, enum variant or omitted field that serde has written in an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Name of the struct or enum.
     name: &'static str,
     /// Name of the variant or field; empty for a struct.
     part: &'static str,
@@ -90,10 +89,9 @@ impl Shapes {
         self.places[self.find(key)] == key
     }
 
-    /// Returns the position of a key in the hash table, or the free position at which it would be inserted.
     #[inline]
     fn find(&self, key: Key) -> usize {
-        // By this hash, the variants of an enum are next to each other in the table, because their numbers are consecutive.
+        // With this hash function, the variants of an enum are next to each other in the table, because their numbers are consecutive.
         let mut place = (key.name >> 3 ^ key.part >> 2).wrapping_add(key.rest as usize);
         loop {
             place &= self.places.len() - 1;
@@ -124,7 +122,8 @@ impl Shapes {
     }
 }
 
-/// Recorder of the structs, enum variants and omitted fields that serde writes for an item and that are not in `known`.
+/// Recorder of the structs, enum variants and omitted fields that serde writes for an item and that no earlier item contained (those are in
+/// `known`).
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) known: Arc<Shapes>,
@@ -159,7 +158,6 @@ impl Watch {
         self.has_new.get()
     }
 
-    /// Removes and returns the recorded shapes (structs, enum variants and omitted fields), in the order in which serde first wrote them.
     pub(super) fn take_new(&self) -> Vec<Shape> {
         self.has_new.set(false);
         self.new.take()

@@ -14,7 +14,6 @@ use super::{
 };
 use crate::error::Result;
 
-/// Codec number in messages of the codec that uses serde.
 pub(super) const ID: u8 = Id::Structured as u8;
 
 /// Returns a number that very probably differs if two ranks use different types (FNV-1a of the type's name).
@@ -55,7 +54,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
         );
     }
     let (items, used) = value::get_many(&bytes, count).map_err(|e| reader.error(e))?;
-    // After the last item only the padding that `encode` appends may follow.
+    // After the last item of a batch only zero bytes may follow, with which `encode` pads the batch.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));
     }

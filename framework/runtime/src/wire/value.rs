@@ -15,7 +15,6 @@ fn config() -> bincode::config::Configuration {
     bincode::config::standard()
 }
 
-/// Appends an encoded value to `into`; `what` is its name in error messages.
 #[inline]
 pub(super) fn encode_into<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
@@ -28,7 +27,6 @@ pub(super) fn encode_into<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8
     })
 }
 
-/// Returns the cause of a decoding error: malformed bytes, or the type's own `Deserialize`.
 fn reason(error: DecodeError) -> String {
     use bincode::serde::DecodeError::{AnyNotSupported, IdentifierNotSupported, IgnoredAnyNotSupported};
     match error {
@@ -41,7 +39,6 @@ fn reason(error: DecodeError) -> String {
     }
 }
 
-/// Writes a value to `into`, encoded as by [`encode_into`].
 pub(super) fn write<T: Serialize>(value: &T, into: &mut impl std::io::Write) -> Result<(), String> {
     bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| e.to_string())
 }

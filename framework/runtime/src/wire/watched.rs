@@ -51,7 +51,6 @@ impl<'w, S> Watching<'w, S> {
     }
 }
 
-/// Defines the methods of the serializer for values without nested values.
 macro_rules! leaves {
     ($($method:ident($value:ty))*) => {$(
         #[inline]
@@ -205,7 +204,6 @@ impl<'w, S: Serializer> Serializer for Watching<'w, S> {
     }
 }
 
-/// Implements the serializer traits of compound values (structs, sequences and maps); each method takes a contained value.
 macro_rules! compounds {
     ($($compound:ident: $($method:ident)*;)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {
@@ -236,7 +234,6 @@ compounds!(
     SerializeMap: serialize_key serialize_value;
 );
 
-/// Implements the serializer traits of compound values whose fields have names.
 macro_rules! structs {
     ($($compound:ident)*) => {$(
         impl<C: ser::$compound> ser::$compound for Watching<'_, C> {

@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Item, blocks::Block, value};
 
-/// Writer that counts the written bytes and drops them.
 struct Counter(usize);
 
 impl Write for Counter {

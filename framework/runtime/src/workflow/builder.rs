@@ -22,7 +22,6 @@ use crate::persist::identity::RunIdentity;
 use crate::session::{Announcement, Session};
 use crate::wire::{Codec, Item};
 
-/// Options of a workflow.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) memory: Option<u64>,

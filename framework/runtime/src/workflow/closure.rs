@@ -81,7 +81,6 @@ pub(super) trait Erased: Send {
     fn call(&mut self, inputs: &mut Inputs<'_>, context: &Context) -> Result<Value, BoxError>;
 }
 
-/// Typed closure, with the codec for the type of its value.
 pub(super) struct Closure<F, O> {
     pub(super) call: F,
     pub(super) codec: Codec<O>,

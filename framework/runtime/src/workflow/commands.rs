@@ -30,7 +30,6 @@ pub(super) struct Commands<'s> {
     are_short: bool,
 }
 
-/// Command that was passed to the process that starts commands.
 #[derive(Debug)]
 struct Dispatched {
     attempt: u32,
@@ -38,10 +37,8 @@ struct Dispatched {
     began: Option<Duration>,
 }
 
-/// Start or end of a command that this rank runs.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// The process of this task's command has started.
     Began(usize),
     Ended(Try),
 }
@@ -56,21 +53,18 @@ pub(super) struct Limits {
 /// Try of a command that is about to start: number of earlier failed tries, and limits.
 pub(super) type Started = (u32, Limits);
 
-/// Try of a command that has ended.
 #[derive(Debug)]
 pub(super) struct Try {
     pub(super) task: usize,
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
     pub(super) ended: Ended,
-    /// Rank that ran the command.
     pub(super) rank: usize,
     /// Name of an output file that cannot be sent to rank 0, with the reason. `None` if all can be sent, or if files are not sent between ranks.
     pub(super) fault: Option<String>,
 }
 
 impl Try {
-    /// Returns the reason for the failure of the try, if it has failed.
     pub(super) fn failure(&self) -> Option<(Reason, String)> {
         let reason = match self.ended.stopped {
             Some(Stopped::MemoryLimit | Stopped::OutOfMemory) => Reason::MemoryLimit,
@@ -115,7 +109,6 @@ impl<'s> Commands<'s> {
         Ok(Commands { rank, number, tasks, directory, running: HashMap::new(), are_short: false })
     }
 
-    /// Returns the number of commands that may run at a time; 0 if the rank runs no commands.
     pub(super) fn cores(&self) -> usize {
         self.rank.as_ref().map_or(0, |rank| rank.cores as usize)
     }
@@ -143,7 +136,6 @@ impl<'s> Commands<'s> {
         }
     }
 
-    /// Returns the directory in which rank 0 collects the standard output of all commands; `None` if the program has not asked for it.
     pub(super) fn collected(&self) -> Option<&Path> {
         self.rank.as_ref()?.collected.as_deref()
     }
@@ -241,7 +233,6 @@ fn environment(
     about.into_iter().map(|(name, value)| (name.into(), value.into())).chain(own).collect()
 }
 
-/// Returns true if the task runs a command or a shell line, not a closure.
 pub(super) fn is_command(task: &Task) -> bool {
     matches!(task.action, Action::Command { .. } | Action::Shell(_))
 }

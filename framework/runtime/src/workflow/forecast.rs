@@ -20,7 +20,8 @@ const LEAST_PART: f64 = 0.1;
 /// causes a deviation of two standard errors in one of twenty cases. With a smaller value plans are computed in vain; with a larger one they are
 /// computed later.
 const CERTAIN: f64 = 2.0;
-/// Size in bytes below which deviations of value sizes and memory are ignored. Values of this size are sent without a reservation of memory.
+/// Size in bytes below which deviations of memory and of the sizes of task values (results) are ignored. Values of this size are sent
+/// without a reservation of memory.
 const SMALL: u64 = 64 << 10;
 /// Weight of the speed that was known for a rank before the run, when it is combined with measurements: it counts like this number of measured tasks.
 /// This weight prevents one unusual first task from dominating the estimate.
@@ -29,7 +30,6 @@ const TASKS_OF_PRIOR: f64 = 4.0;
 /// iteration at least halves the remaining error.
 const ROUNDS: usize = 20;
 
-/// Measurements of a completed task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) task: usize,
@@ -42,13 +42,13 @@ pub(super) struct Sample {
     pub(super) peak: Option<u64>,
 }
 
-/// Ratio of measured to assumed values, for one kind of task or one rank.
+/// Ratio of measured to assumed run times, sizes or memory of one kind of task, or of the run times on one rank.
 #[derive(Clone, Debug)]
 struct Factor {
-    /// Factor by which the assumed values are multiplied for the next plan.
+    /// Factor by which the assumed run times, sizes or memory are multiplied for the next plan.
     value: f64,
-    /// Mean and variation of the ratio of measured values to corrected assumptions (assumed value times `value`), over the tasks that have ended
-    /// since `value` was set.
+    /// Mean and variation of the ratio of measured run times, sizes or memory to the corrected assumptions (assumed value times `value`),
+    /// over the tasks that have ended since `value` was set.
     since: Running,
 }
 
@@ -57,7 +57,8 @@ impl Factor {
         Factor { value: 1.0, since: Running::new() }
     }
 
-    /// Returns true if measured values differ from the corrected assumptions by more than chance explains: the mean of their ratios is not 1.
+    /// Returns true if measured run times, sizes or memory differ from the corrected assumptions by more than chance explains: the mean of
+    /// their ratios is not 1.
     fn is_off(&self) -> bool {
         let off = (self.since.mean() - 1.0).abs();
         self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
@@ -71,7 +72,7 @@ impl Factor {
     }
 }
 
-/// Correction of the assumed value sizes, or of the assumed memory, of the tasks of one kind.
+/// Correction of the assumed sizes of task values (results), or of the assumed memory, of the tasks of one kind.
 #[derive(Clone, Debug)]
 struct Bytes {
     factor: Factor,
@@ -132,7 +133,7 @@ pub(super) struct Weights {
     /// By task: run time in seconds on a rank of speed 1.
     pub(super) works: Vec<f64>,
     pub(super) memories: Vec<u64>,
-    /// Tasks whose value size is assumed to differ from the description, with the size in bytes.
+    /// Tasks whose results (values) are assumed to have another size than the description states, with this size in bytes.
     pub(super) sizes: Vec<(usize, u64)>,
 }
 
@@ -153,13 +154,11 @@ impl fmt::Display for Deviation {
 #[derive(Debug)]
 pub(super) struct Forecast {
     graph: Arc<Graph>,
-    /// Correction of run times by kind of task.
     works: Vec<Factor>,
     sizes: Vec<Bytes>,
     memories: Vec<Bytes>,
     /// By rank: ratio of measured run times to the run times that follow from the rank's known speed.
     slowness: Vec<Factor>,
-    /// By rank: speed as measured or described before the run.
     known: Vec<f64>,
     cells: BTreeMap<(usize, usize), Cell>,
     /// By task: size of its value in bytes, once the task is done.
@@ -168,7 +167,6 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Creates the forecast for ranks with the speeds `speeds`, which were measured or described before the run.
     pub(super) fn new(graph: Arc<Graph>, speeds: Vec<f64>) -> Self {
         let kinds = graph.kinds.len();
         Forecast {
@@ -184,7 +182,6 @@ impl Forecast {
         }
     }
 
-    /// Records the measurements of a completed task.
     pub(super) fn on_done(&mut self, sample: Sample) {
         let Sample { task, rank, took, bytes, peak } = sample;
         let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
@@ -223,7 +220,6 @@ impl Forecast {
         }
     }
 
-    /// Returns the assumption of the plan from which the measurements deviate, if there is one.
     pub(super) fn deviation(&mut self) -> Option<Deviation> {
         // The deviation that an earlier measurement indicated is checked again: later measurements may have shown that it was chance.
         self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
@@ -239,7 +235,6 @@ impl Forecast {
         })
     }
 
-    /// Corrects the assumed run times, sizes and speeds by all measurements so far.
     pub(super) fn refit(&mut self) {
         let mut kinds: Vec<f64> = self.works.iter().map(|factor| factor.value).collect();
         let mut ranks: Vec<f64> = self.slowness.iter().map(|factor| factor.value).collect();
@@ -274,7 +269,6 @@ impl Forecast {
         self.suspect = None;
     }
 
-    /// Returns the corrected speed of each rank.
     pub(super) fn speeds(&self) -> Vec<f64> {
         self.known.iter().zip(&self.slowness).map(|(known, slowness)| known / slowness.value).collect()
     }
@@ -284,7 +278,6 @@ impl Forecast {
         self.graph.dag.work(task) * self.works[self.graph.kind_of[task]].value
     }
 
-    /// Returns the corrected run time, memory and value size of all tasks.
     pub(super) fn weights(&self) -> Weights {
         let graph = &self.graph;
         let size = |task: usize| {

@@ -22,11 +22,10 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
-    /// Memory in bytes of the rank that has the most memory.
     most_memory: u64,
-    /// Run time of each task in the description, in seconds.
+    /// By task: run time in seconds that the workflow's description states.
     run_times: Vec<Option<f64>>,
-    /// Kinds of tasks; `kind_of` has the number of the kind of each task.
+    /// Names of the kinds of tasks. `kind_of` contains, for each task, the index of its kind in this list.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
     /// Total amount of each shared resource (named limit), which concurrent tasks must not exceed.
@@ -48,7 +47,8 @@ pub(super) struct Needs {
 }
 
 impl Graph {
-    /// Creates the graph of a description. A task whose description has no number of tries is tried at most `tries` times.
+    /// Creates the graph of the tasks in a workflow's description. A task whose description has no number of tries is tried at most `tries`
+    /// times.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the description cannot be run.
@@ -128,12 +128,10 @@ impl Graph {
         &self.tasks[task]
     }
 
-    /// Returns the run time of a task in the description, in seconds.
     pub(super) fn run_time(&self, task: usize) -> Option<f64> {
         self.run_times[task]
     }
 
-    /// Returns the expected size of a task's value in bytes.
     pub(super) fn output(&self, task: usize) -> u64 {
         self.tasks[task].output
     }
@@ -146,7 +144,6 @@ impl Graph {
         self.dag.outputs(task).iter().map(|edge| edge.to)
     }
 
-    /// Returns true if no task reads the value of the task.
     pub(super) fn is_final(&self, task: usize) -> bool {
         self.dag.outputs(task).is_empty()
     }

@@ -144,7 +144,6 @@ pub(super) struct Draft {
     pub(super) edges: Vec<(String, String)>,
     /// True if the workflow was created from a complete description, to which no task can be added.
     pub(super) is_described: bool,
-    /// By name of a task: size of its value in bytes.
     pub(super) sizes: BTreeMap<String, u64>,
 }
 

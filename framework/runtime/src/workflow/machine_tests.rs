@@ -22,7 +22,6 @@ use crate::rank::protocol::Outgoing;
 use crate::tasks::{Attempts, LastActivity, Suspicion};
 use crate::wire::Codec;
 
-/// Settings of a simulated run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) seed: u64,
@@ -34,14 +33,12 @@ pub(super) struct Setting {
     /// One in this many tries of tasks fails; `None` if no try fails.
     pub(super) failing: Option<usize>,
     pub(super) max_failures: usize,
-    /// Number of ranks that die during the run.
     pub(super) deaths: usize,
     /// Number of a task that kills every rank on which it runs, except rank 0.
     pub(super) deadly: Option<usize>,
     /// True if a dead rank leaves a file that names the task in which it died (its flight record).
     pub(super) flight_records: bool,
     pub(super) is_planned: bool,
-    /// True if a simulated planner computes new plans while the workflow runs.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
     /// True if every second task is a command.
@@ -106,7 +103,6 @@ fn size(task: usize) -> usize {
     [8, 20_000, 90_000][task % 3]
 }
 
-/// Computes the output of a task from its inputs; commands have an empty output.
 fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
     if graph.needs(task).is_command {
         return Value::nothing().unwrap();
@@ -140,9 +136,8 @@ pub(super) struct World {
     workers: Vec<WorkflowWorker>,
     endpoints: Vec<Recorder>,
     wires: Vec<Vec<VecDeque<Content>>>,
-    /// By rank: values that the rank is sending, each with the number of the message and its receiver.
+    /// By rank: task values that the rank is sending, each with the number of the message and its receiver.
     leaving: Vec<Vec<(u64, usize, Value)>>,
-    /// By rank: peak of the bytes that values occupied in memory.
     most: Vec<u64>,
     jobs: Vec<Option<Job>>,
     disks: Vec<BTreeMap<usize, Value>>,
@@ -152,7 +147,6 @@ pub(super) struct World {
     now: Duration,
     /// Request for a new plan to which the simulated planner has not replied yet.
     requested: Option<Box<ReplanQuestion>>,
-    /// Results of all requests for a new plan.
     pub(super) changes: Vec<Change>,
 }
 
@@ -202,7 +196,6 @@ impl World {
         }
     }
 
-    /// Passes an event to the worker of rank `rank`, and adds the messages that the worker sends to those in transit.
     fn act<R>(
         &mut self,
         rank: usize,
@@ -285,7 +278,6 @@ impl World {
         Ok(())
     }
 
-    /// Keeps a value on rank 0 if it is the value of a final task, which the caller gets, or if there is a journal.
     fn keep(&mut self, task: usize, value: &Value) {
         if self.setting.journals {
             self.master.has_journalled(task);
@@ -345,7 +337,6 @@ impl World {
                     self.act(rank, |worker, out| worker.on_failed(task, failure, Duration::ZERO, out))?;
                 } else {
                     self.runs[task] += 1;
-                    // Run times differ by task and by rank.
                     let took = Duration::from_millis((1 + task as u64 % 3) * (1 + rank as u64));
                     let value = give(&self.graph, task, inputs);
                     if rank == 0 {
@@ -393,7 +384,6 @@ impl World {
         self.flush(to, false)
     }
 
-    /// Informs the worker of rank `at` of the death of rank `dead`.
     fn learn_of(&mut self, dead: usize, at: usize) -> Result<()> {
         self.endpoints[at].endpoint.learn_of(&[dead]);
         self.act(at, |worker, out| worker.on_lost(dead, out))
@@ -428,7 +418,6 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Restores values that were only on the dead rank, from the journal on rank 0. Other ranks may have requested them from rank 0 already.
     fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
             if self.graph.needs(task).is_command {
@@ -457,7 +446,6 @@ impl World {
         self.flush(0, false)
     }
 
-    /// Simulates the run until all tasks have ended.
     fn play(&mut self) -> Result<()> {
         self.master.begin();
         self.flush(0, false)?;
@@ -515,7 +503,6 @@ impl World {
     }
 }
 
-/// Returns a cluster of ranks with equal speeds and `budget` bytes of memory each.
 pub(super) fn clusters(ranks: usize, budget: u64) -> Clusters {
     let memory = budget.min(i64::MAX as u64);
     let cluster = |disk| {

@@ -77,7 +77,6 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Deletes the order for a task from this message, which has not been sent. Returns true if the message contained it.
     pub(super) fn forget(&mut self, task: usize) -> bool {
         let at = self.orders.iter().position(|order| order.task == task);
         at.map(|at| self.orders.remove(at)).is_some()
@@ -92,7 +91,6 @@ impl Orders {
     }
 }
 
-/// Report of a completed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) task: usize,
@@ -105,12 +103,9 @@ pub(super) struct Done {
     pub(super) peak_memory: Option<u64>,
 }
 
-/// Reason for the failure of a try of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reason {
-    /// User code returned an error.
     Error,
-    /// User code panicked.
     Panic,
     /// The command exceeded its memory limit, or was killed because memory was short. The next try gets more memory.
     MemoryLimit,
@@ -120,7 +115,6 @@ pub(super) enum Reason {
     TimeLimit,
 }
 
-/// Report of a failed try of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failure {
     pub(super) task: usize,

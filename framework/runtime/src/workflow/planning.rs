@@ -46,7 +46,6 @@ impl Clusters {
         Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
     }
 
-    /// Returns the result of `request` for the ranks without disks or, if that fails, for the ranks with disks.
     fn first<T>(&self, request: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
         request(&self.in_memory).or_else(|_| request(&self.with_disk))
     }
@@ -59,7 +58,6 @@ fn bandwidth(probed: &Probed) -> f64 {
     (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
 }
 
-/// Sets the measured bandwidth of each link between two ranks. Does nothing if all links count as equal.
 fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
     let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
     let pairs =
@@ -89,10 +87,8 @@ const LISTS: usize = 20;
 /// Name of the planner that is used if there are too many tasks for the other planners.
 pub(super) const QUICK: &str = "relaxed HEFTM";
 
-/// Plan, and the name of its planner.
 pub(super) type Found = (Plan, String);
 
-/// Request for a plan before the run.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) clusters: Clusters,
@@ -102,7 +98,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Plans with these speeds and links. If the planner refuses them, all ranks count as equally fast.
+    /// Makes the planner assume the measured speeds and links. If the planner refuses them, it assumes that all ranks are equally fast.
     pub(super) fn use_probed(&mut self, probed: &Probed, workflow: &str) {
         match self.clusters.probed(probed) {
             Ok(clusters) => self.clusters = clusters,

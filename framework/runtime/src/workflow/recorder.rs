@@ -12,7 +12,6 @@ use crate::comm::{Capabilities, Frame, Group, Transport, Waker};
 use crate::error::Result;
 use crate::rank::protocol::Outgoing;
 
-/// Messages that a rank has sent.
 #[derive(Default)]
 struct Sent {
     /// Messages that were sent since the last call of [`take`](Recorder::take): number, receiver and content.
@@ -82,7 +81,6 @@ impl Transport for Recording {
     }
 }
 
-/// Endpoint of a rank whose messages are recorded.
 pub(super) struct Recorder {
     pub(super) endpoint: Endpoint,
     sent: Rc<RefCell<Sent>>,
@@ -99,7 +97,6 @@ impl Recorder {
         Outgoing::new(&mut self.endpoint)
     }
 
-    /// Returns the messages that were sent since the last call: number, receiver and content of each.
     pub(super) fn take(&mut self) -> Vec<(u64, usize, Content)> {
         let from = self.endpoint.rank();
         let new = std::mem::take(&mut self.sent.borrow_mut().new).into_iter();
@@ -110,7 +107,6 @@ impl Recorder {
         new.map(open).collect()
     }
 
-    /// Sets the numbers of the messages that the transport reports as not sent yet.
     pub(super) fn are_leaving(&mut self, numbers: Vec<u64>) {
         self.sent.borrow_mut().leaving = numbers;
     }

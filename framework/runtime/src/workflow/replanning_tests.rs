@@ -13,7 +13,6 @@ use super::master::{Change, Master};
 use super::messages::{Done, Report};
 use crate::tasks::LastActivity;
 
-/// Returns independent tasks that are expected to take one second each.
 fn graph(tasks: usize) -> Arc<Graph> {
     let mut builder = Description::builder("equal");
     for number in 0..tasks {
@@ -44,7 +43,6 @@ impl Run {
         Run::without(&[], tasks, takes, planning)
     }
 
-    /// Creates a run in which the ranks `lost` are dead before the first plan.
     fn without(lost: &[usize], tasks: usize, takes: &[Duration], planning: Duration) -> Self {
         let graph = graph(tasks);
         let clusters = clusters(takes.len(), 1 << 20);

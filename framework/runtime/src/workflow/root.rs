@@ -29,7 +29,6 @@ use crate::rank::protocol::Outgoing;
 use crate::session::JobPlatform;
 use crate::tasks::{FlightRecords, LastActivity};
 
-/// State that only rank 0 has in a run of a workflow.
 pub(super) struct Root {
     pub(super) master: Master,
     /// Measurement of the ranks' speeds and of links, before the first plan; `None` when it has ended, or if the run is too short for it.
@@ -40,20 +39,15 @@ pub(super) struct Root {
     pub(super) plan: Option<Box<Question>>,
     /// Name of the planner that has computed the first plan, and the plan's makespan in seconds.
     pub(super) planned: Option<(String, f64)>,
-    /// Request for a new plan for the rest of the run, until it is passed to the planner.
     pub(super) replan_question: Option<Box<ReplanQuestion>>,
-    /// Reason for the last request for a new plan.
     pub(super) cause: Option<Cause>,
-    /// Number of new plans that have replaced an earlier plan.
     pub(super) replanned: u32,
-    /// True if the values of final tasks are returned to the program.
     pub(super) collects: bool,
     pub(super) results: BTreeMap<usize, Value>,
     /// By rank: statistics of its work, once the rank has finished.
     pub(super) finals: Vec<Option<RankReport>>,
     pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
-    /// Time after which the run is ended with an error; `None` without a limit.
     pub(super) wall_time: Option<Duration>,
     /// Number of tasks that an earlier run has completed.
     pub(super) known: usize,
@@ -69,7 +63,6 @@ pub(super) struct Root {
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
-    /// Send this message to this rank, to measure its speed or its link.
     Send(usize, Frame),
     /// The measurement has ended. The event describes its result for the log.
     Done(Event),
@@ -141,14 +134,12 @@ impl Root {
         }
     }
 
-    /// Returns the log event of the beginning of the run.
     pub(super) fn start_event(&self, ranks: usize) -> Event {
         let (known, tasks) = self.master.progress();
         let name = self.graph.name.clone();
         Event::WorkflowStart(WorkflowStart { name, ranks, tasks: tasks as u64, known: known as u64 })
     }
 
-    /// Returns the event of the end of the run at time `now`.
     pub(super) fn end_event(&self, now: Duration) -> Event {
         let failed = self.master.failed().len() as u64 + self.master.skipped;
         let tasks = self.graph.len() as u64 - failed;
@@ -189,7 +180,6 @@ impl Root {
         })
     }
 
-    /// Handles the planner's reply to the request for a new plan. Returns the event for the log.
     pub(super) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -217,7 +207,6 @@ impl Root {
         })
     }
 
-    /// Returns the event that describes the active plan, for the log.
     pub(super) fn plan_event(&self) -> Option<Event> {
         let (plan, cluster) = self.master.active_plan()?;
         let dag = &self.graph.dag;
@@ -299,7 +288,6 @@ impl Root {
         Ok(())
     }
 
-    /// Returns the progress of the run for display: the number of completed tasks, and the time of the remaining critical path.
     pub(super) fn progress(&self) -> Progress {
         let (done, all) = self.master.progress();
         let left = self.master.critical_path();

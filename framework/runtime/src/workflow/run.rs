@@ -31,7 +31,6 @@ use crate::rank::protocol::Outgoing;
 use crate::session::{Config, JobPlatform, Parts, RankCommands, Session};
 use crate::tasks::FlightRecords;
 
-/// Name of this kind of parallel operation in messages to the user.
 const NAME: &str = "the workflow";
 
 impl Workflow<'_> {
@@ -50,7 +49,6 @@ impl Workflow<'_> {
             .inspect_err(|error| endpoint.report(error))
     }
 
-    /// Creates the description of the workflow from the tasks that the program has added, if there are any.
     fn describe(&mut self) -> Result<()> {
         if let Some(draft) = &self.draft {
             self.description = draft.describe(self.description.name())?;
@@ -201,7 +199,6 @@ impl Workflow<'_> {
         Ok(Some((results, summary)))
     }
 
-    /// Marks tasks as done in the master that are marked as done in the description.
     fn take_done(
         &self,
         graph: &Graph,
@@ -312,7 +309,6 @@ const PROBING_A_LINK: Duration = Duration::from_millis(10);
 /// keep tasks on one rank that should run on different ranks; with a much larger one they would send values that should not be sent.
 const BANDWIDTH: f64 = 1e9;
 
-/// Returns the results and the summary of a run that has ended.
 fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Results, Summary) {
     let Root { master, planned, replanned, results, finals, ended, .. } = root;
     let failed = master.failed().to_vec();

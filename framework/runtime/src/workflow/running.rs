@@ -34,13 +34,11 @@ pub(super) struct Running<'c, 'w> {
     graph: Arc<Graph>,
     worker: WorkflowWorker,
     commands: Commands<'c>,
-    /// True if commands that use more memory than their description states are ended.
     enforces_memory: bool,
     /// Ended commands for which the program's function `after_command` has to be called; `None` if there is no such function.
     unsettled: Option<VecDeque<Try>>,
     /// State of file transfers between ranks; `None` if the files of commands are not sent.
     files: Option<Files>,
-    /// State that only rank 0 has; `None` on other ranks.
     pub(super) root: Option<Root>,
     /// True if rank 0 has asked this rank to measure its speed, and the measurement has not begun.
     is_to_measure: bool,
@@ -56,7 +54,6 @@ pub(super) struct Running<'c, 'w> {
     untallied: Vec<Duration>,
     /// Description, for messages, of what user code does at present if it does not run a task, such as planning or reading from disk.
     in_hand: Option<&'static str>,
-    /// True if rank 0 has announced the end of the run.
     has_ended: bool,
     is_finished: bool,
     code: PhantomData<(&'c (), &'w ())>,
@@ -132,7 +129,6 @@ impl<'c, 'w> Running<'c, 'w> {
         self.root.as_mut().ok_or_else(|| unexpected(from))
     }
 
-    /// On rank 0: ends the run on all ranks when all tasks have ended. Does nothing on other ranks.
     fn end_if_finished(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_due = self.root.as_ref().is_some_and(|root| root.is_finished() && !self.has_ended);
         if !is_due || !self.has_all_output(out)? {
@@ -156,7 +152,6 @@ impl<'c, 'w> Running<'c, 'w> {
         Ok(())
     }
 
-    /// Returns the driver's next step when the rank has nothing to run: to wait or, after the end of the run, to finish.
     fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if !self.has_ended {
             return Ok(Next::Wait);
@@ -187,7 +182,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.worker.on_done((task, value), took, peak_memory, out)
     }
 
-    /// If the program has set `after_command`, queues an ended command for it; otherwise completes the command's task.
+    /// If the program has set `after_command`, queues an ended command for this function; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
             // If the command has not written an output file, its try has already failed, so `after_command` is not called.
@@ -395,7 +390,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
-        // The tasks of the dead rank are dispatched to other ranks at the next call of `next`.
+        // The tasks of the dead rank are dispatched to other ranks when the driver asks this protocol for its next task.
         let now = out.endpoint().clock().now();
         let again = root.on_lost(&silence, out.endpoint(), now)?;
         let (rank, why) = (silence.rank, silence.error.message().to_string());
@@ -490,7 +485,6 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 }
 
-/// Returns the error for a message that only rank 0 may receive.
 fn unexpected(from: usize) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent a message for the master to another rank"))
 }

@@ -12,7 +12,6 @@ use crate::session::Session;
 use crate::wire::Codec;
 
 impl Workflow<'_> {
-    /// Sends the values of final tasks from rank 0 to all ranks.
     pub(super) fn share(&self, session: &mut Session, collected: Option<Results>) -> Result<Results> {
         let name = self.description.name();
         let packed = collected.map(|results| {

@@ -1,4 +1,5 @@
-//! Spilled values: one file for each value, in a directory of the rank that is removed at the end of the run.
+//! Task values (results) that are moved from memory to disk, that is, spilled: one file for each value, in a directory of the rank that is
+//! removed at the end of the run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,10 +12,10 @@ use armature_files::regular::{Links, open_with};
 use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Prefix of the names of the directories in which ranks store spilled values.
+/// Prefix of the names of the directories to which ranks move task values from memory.
 const PREFIX: &str = "armature-spill-";
 
-/// Directory of a rank for spilled values. It is created when the first value is spilled.
+/// Directory to which a rank moves task values from memory. It is created when the first value is moved.
 #[derive(Debug)]
 pub(super) struct SpillFolder {
     parent: PathBuf,
@@ -22,7 +23,6 @@ pub(super) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Creates the state of a rank that has spilled no value. Its directory is created within `parent` when a value is spilled.
     pub(super) fn new(parent: &Path) -> Self {
         SpillFolder { parent: parent.into(), own: None }
     }

@@ -17,7 +17,7 @@ use crate::persist::journal::{FIRST_NOTE, Identity, Journal};
 use crate::tasks::Attempts;
 use crate::wire;
 
-/// Version of the record layout. A journal with another version is refused.
+/// Version of the layout of the records in a journal. A journal with another version is refused.
 const LAYOUT: &str = concat!("workflow 3, armature ", env!("CARGO_PKG_VERSION"));
 
 const NO_RESULT: &str = "contains a record that is not a result of a workflow's task";
@@ -37,11 +37,10 @@ pub(super) struct JournalPlace {
     identity: Identity,
 }
 
-/// Results of an earlier run that were read from the journal.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) tasks: u64,
-    /// Values of final tasks, by number of the task.
+    /// Values of final tasks (which no other task reads), by number of the task.
     pub(super) finals: Vec<(usize, Value)>,
     /// Tasks whose values this run needs. Their values were written to the directory for spilled values; the numbers are their sizes in bytes.
     pub(super) restored: Vec<(usize, u64)>,
@@ -134,7 +133,7 @@ impl TaskJournal {
         Ok(self.place.clone())
     }
 
-    /// Closes the journal, and waits until everything is on disk.
+    /// Closes the journal, and waits until all records are on disk.
     pub(super) fn close(self) -> Result<()> {
         self.journal.close()
     }

@@ -21,7 +21,6 @@ fn diamond() -> Description {
     diamond_with_priority(0)
 }
 
-/// Returns the workflow [`diamond`] with a priority for the last task.
 fn diamond_with_priority(priority: i64) -> Description {
     let mut builder = Description::builder("diamond");
     for name in ["a", "b", "c"] {
@@ -86,7 +85,6 @@ fn many_small_tasks_run_once_each() {
     assert_eq!((count.into_inner(), summary.unwrap().unwrap().tasks), (10_000, 10_000));
 }
 
-/// Runs the workflow [`diamond`] with the given closure for task `b`, and returns the result.
 fn with_b(ranks: usize, b: impl Fn(&Context) -> Result<f64, BoxError> + Sync) -> Result<Option<Summary>> {
     run(&config(ranks), |session| {
         let workflow = run_diamond(Workflow::from_description(diamond())).retries(1);
@@ -227,7 +225,6 @@ fn log_contains_speeds_plan_and_task_waits() {
         });
         assert_eq!(speeds, Some(ranks));
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
-        // The log contains an event for the first plan, and possibly for later plans.
         assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
         // Each plan is logged with the rank and the time of its tasks, and the first plan also with the memory use of each rank.
         let plans: Vec<_> = events

@@ -47,7 +47,6 @@ pub(super) enum Job {
     Forget(Vec<usize>),
 }
 
-/// Result of a [`Job`] of the executor.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Result of planning before the run: the plan, or an error, with the request for it. The two times are the planning time, and the expected time
@@ -72,7 +71,6 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct ClosureFlightRecorder {
     flight_recorder: FlightRecorder,
-    /// Run time of the last closure, if there was one.
     took: Option<Duration>,
     /// True if the flight record (the memory that rank 0 reads if this rank dies) contains [`SHORT`](ClosureFlightRecorder::SHORT) instead of the
     /// number of a closure's task.
@@ -84,7 +82,6 @@ impl ClosureFlightRecorder {
     /// because recording each of them would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
-    /// Creates an empty record of the running closure (flight record); `None` if the system has no anonymous files.
     pub(super) fn new() -> Option<Self> {
         Some(ClosureFlightRecorder {
             flight_recorder: FlightRecorder::new()?,
@@ -122,19 +119,16 @@ impl ClosureFlightRecorder {
 pub(super) struct TaskCode<'c, 'w> {
     pub(super) graph: Arc<Graph>,
     pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
-    /// By task: number of its closure.
     pub(super) closure_of: Arc<[usize]>,
     pub(super) after_command: Option<&'c mut AfterCommand<'w>>,
     pub(super) context: Context,
     pub(super) names: Vec<Arc<str>>,
     pub(super) spill: SpillFolder,
-    /// Flight recorder, which records the running closure for rank 0 in case this rank dies.
     pub(super) flight_recorder: Option<ClosureFlightRecorder>,
     pub(super) clock: Clock,
 }
 
 impl TaskCode<'_, '_> {
-    /// Sets the name and number of the task and the number of the try in the context that user code gets.
     fn begin(&mut self, task: usize, attempt: u32) {
         self.context.name.clone_from(&self.names[task]);
         (self.context.number, self.context.attempt) = (task as u64, attempt);
@@ -154,7 +148,6 @@ impl TaskCode<'_, '_> {
         result
     }
 
-    /// Runs `code` and returns its result and its run time.
     fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let begin = self.clock.now();
         let result = code(self);

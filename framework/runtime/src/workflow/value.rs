@@ -7,7 +7,7 @@ use crate::comm::message::{Body, Put, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Codec, Item, header_length, packed};
 
-/// Encoded value of a task. Clones share the memory.
+/// Encoded value (result) of a task. Clones share the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     head: Bytes,
@@ -52,7 +52,7 @@ impl Value {
         (packed::lengths(&self.head, &self.parts), pieces)
     }
 
-    /// Returns true if both values share their memory, or are small and equal.
+    /// Returns true if two task values share their memory, or are small and equal.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self.parts.first(), other.parts.first()) {
@@ -62,7 +62,6 @@ impl Value {
         }
     }
 
-    /// Reads a value from the bytes of a file; `None` if they do not contain a value.
     pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
         packed::unpack(bytes).map(|(head, parts)| Value { head, parts })
     }

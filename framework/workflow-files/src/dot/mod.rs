@@ -25,7 +25,6 @@ const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
 /// Attributes of a node or edge: name, value and line number of each.
 type Attributes = Vec<(String, String, usize)>;
 
-/// Parser of a dot file.
 struct Reader {
     tokens: Tokens,
     draft: Draft,
@@ -130,7 +129,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the number of a node. Creates the node if it is not known.
     fn node(&mut self, name: String, line: usize) -> Result<usize> {
         // A port, the point at which an edge touches its node, is skipped.
         while self.tokens.take(':') {

@@ -2,18 +2,15 @@
 
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 
-/// Token of a dot file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A name, number, or text in quotation marks or angle brackets.
     Id(String),
-    /// Arrow `->` of a directed edge.
     Arrow,
     /// Sign with a meaning in dot: one of `{}[]=;,:`.
     Sign(char),
 }
 
-/// All tokens of a file, and the position of the next one.
 #[derive(Debug)]
 pub(super) struct Tokens {
     all: Vec<Found>,
@@ -92,7 +89,6 @@ impl Tokens {
         self.all.get(self.at).or(self.all.last()).map_or(1, |found| found.line)
     }
 
-    /// Consumes a sign if it is the next token. Returns true if it was.
     pub(super) fn take(&mut self, sign: char) -> bool {
         self.take_if(|found| found.token == Token::Sign(sign))
     }
@@ -118,7 +114,6 @@ impl Tokens {
         if self.take(sign) { Ok(()) } else { Err(self.unexpected(&format!("{sign:?}"))) }
     }
 
-    /// Consumes and returns a name if it is the next token.
     pub(super) fn take_id(&mut self) -> Option<String> {
         let Some(Found { token: Token::Id(word), .. }) = self.all.get_mut(self.at) else { return None };
         self.at += 1;
@@ -130,7 +125,6 @@ impl Tokens {
         self.take_id().ok_or_else(|| self.unexpected(expected))
     }
 
-    /// Returns an error that names the next token, and the token `expected` in its place.
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let there = match self.peek() {
             None => "the end of the file".into(),

@@ -13,7 +13,6 @@ use crate::description::Description;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::At;
 
-/// Reads WfFormat 1.2 to 1.6.
 pub(crate) fn read(text: &str) -> Result<Description> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         Error::new(ErrorKind::Syntax, format!("line {}", error.line()), format!("{error}: expected JSON"))

@@ -29,7 +29,6 @@ fn command(task: &At<'_>) -> Result<Action> {
     Ok(if line.is_empty() { Action::Nothing } else { Action::Shell(line) })
 }
 
-/// Reads the fields of a task that have the same names in both layouts of WfFormat.
 pub(super) fn common(task: &mut Task, at: &At<'_>) -> Result<()> {
     task.action = command(at)?;
     task.priority = at.find("priority").map_or(Ok(0), |priority| priority.signed())?;

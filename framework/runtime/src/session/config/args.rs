@@ -38,7 +38,6 @@ pub(super) const OPTIONS: [(&str, &str, &str); 8] = [
 /// Exit code of a program with invalid arguments.
 const USAGE: u8 = 2;
 
-/// Action that the command line requests: a run, or the output of a text such as the help.
 enum Request {
     Run(Box<Config>),
     Print(String),
@@ -176,7 +175,6 @@ fn arguments() -> impl Iterator<Item = String> {
     std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned())
 }
 
-/// Returns the name of this program for error messages.
 fn name() -> String {
     armature_text::shown(&this_process::program())
 }

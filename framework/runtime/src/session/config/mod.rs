@@ -95,7 +95,6 @@ pub struct Config {
     pub(crate) communicator: Option<EmbeddedCommunicator>,
     /// Maximum of [`Session::threads`](crate::Session::threads) in a group of ranks, 0 if the ranks share cores; `None` outside of groups.
     pub(crate) cores: Option<usize>,
-    /// Environment variables that begin with `ARMATURE_` but are not known.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -195,7 +194,8 @@ impl Config {
         self
     }
 
-    /// Returns the times without a message after which a rank counts as dead while ranks wait for each other outside of skeletons.
+    /// Returns the times without a message after which a rank counts as dead while ranks wait for each other between two skeletons (farms,
+    /// loops, pipelines or workflows).
     pub(crate) fn limits(&self) -> Limits {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
@@ -207,7 +207,6 @@ impl Config {
         self
     }
 
-    /// Returns the expected speed of each rank relative to the others, if speeds are known.
     #[cfg(any(feature = "farm", feature = "loops", feature = "pipeline", feature = "workflow"))]
     pub(crate) fn speeds(&self) -> Option<Vec<f64>> {
         self.platform.as_ref()?.speeds()
@@ -358,7 +357,6 @@ impl Config {
         remarks
     }
 
-    /// Checks the values that setters have set. Called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {

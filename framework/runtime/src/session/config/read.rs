@@ -68,7 +68,6 @@ impl Config {
         Config::default().read(lookup)
     }
 
-    /// Overrides these settings with those from a source of variables.
     fn read(self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut c = self;
         let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
@@ -173,7 +172,6 @@ pub(super) fn number(name: &str, value: &str, low: usize, high: usize) -> Result
     })
 }
 
-/// Returns the time this number of seconds after the start of 1970, UTC.
 fn since_1970(seconds: u64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
@@ -183,12 +181,10 @@ pub(super) fn percent(name: &str, value: &str) -> Result<f64> {
     Ok(above_zero(name, value, 100.0)? / 100.0)
 }
 
-/// Reads a number of hours. `name` is the environment variable that contains it, for an error message.
 pub(super) fn hours(name: &str, value: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(above_zero(name, value, MAX_HOURS)? * 3600.0))
 }
 
-/// Reads a number above 0 and at most `high`. `name` is the environment variable that contains it, for an error message.
 fn above_zero(name: &str, value: &str, high: f64) -> Result<f64> {
     value.parse().ok().filter(|n| *n > 0.0 && *n <= high).ok_or_else(|| {
         Error::new(ErrorKind::Config, format!("{name}={value}: expected a number above 0 and at most {high}"))
@@ -254,7 +250,6 @@ mod tests {
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
-    /// Reads all settings and compares the variables that were read with the list of known variables and with the documentation.
     #[test]
     fn every_read_variable_is_listed_and_documented() {
         let asked = std::cell::RefCell::new(Vec::new());

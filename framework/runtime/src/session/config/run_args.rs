@@ -115,7 +115,6 @@ mod tests {
         assert!(parse("--balance live --no-balance").unwrap_err().contains("--no-balance"));
     }
 
-    /// Checks that [`RunArgs`], for programs that use clap, has the same options as [`Config::from_args`].
     #[test]
     fn run_args_has_the_options_of_from_args() {
         let command = Line::command();

@@ -4,13 +4,11 @@
 use super::variables::SETTINGS;
 use super::{Balance, Config};
 
-/// Source code of the module that contains the documentation of [`Config`](super::Config).
 const DOCUMENTED: &str = include_str!("mod.rs");
 /// Path of the book's page with the table of settings, and environment variable that makes the test write this page.
 const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
 const RENEW: &str = "ARMATURE_TEST_RENEW";
 
-/// Returns the lines of the table of settings in `text`, without the `prefix` of each line.
 fn table(text: &str, prefix: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.strip_prefix(prefix).unwrap_or_default());
     lines
@@ -33,7 +31,6 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
-            // In the book, a link to a method is replaced by the method's name with its type.
             Some(path) if text.starts_with('`') => {
                 let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
                 written.push_str(&format!("`{}::{}`", method[1], method[0]));
@@ -54,7 +51,6 @@ fn every_setting_is_documented() {
     assert_eq!(documented, SETTINGS, "the table in the page of `Config` against SETTINGS");
 }
 
-/// If each variable in the table is set to the default that the table names, the configuration equals the default one.
 #[test]
 fn documented_defaults_match_the_code() {
     // The defaults of `ranks` and `balance` depend on the launcher and on the skeleton, so the expected configuration sets both.

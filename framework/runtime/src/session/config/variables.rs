@@ -1,9 +1,7 @@
 //! Environment variables that begin with `ARMATURE_`: the known names, and suggestions for unknown names.
 
-/// Prefix of the names of all environment variables of the framework.
 const START: &str = "ARMATURE_";
 
-/// Variables that a [`Config`](super::Config) reads.
 pub(super) const SETTINGS: [&str; 25] = [
     "ARMATURE_TRANSPORT",
     "ARMATURE_RANKS",
@@ -48,7 +46,6 @@ const OTHERS: [&str; 10] = [
     "ARMATURE_RUN",
 ];
 
-/// Returns the names that begin like a variable of the framework but belong to no known variable, sorted.
 pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     let is_known =
         |name: &str| SETTINGS.contains(&name) || OTHERS.iter().any(|other| name.starts_with(other));
@@ -57,7 +54,6 @@ pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     unknown
 }
 
-/// Returns the warning about an environment variable that is not a setting.
 pub(super) fn remark(name: &str) -> String {
     let settings = SETTINGS.iter().map(|setting| &setting[START.len()..]);
     let meant = name.strip_prefix(START).and_then(|rest| nearest(rest, settings));
@@ -72,7 +68,7 @@ pub(super) fn nearest<'a>(word: &str, words: impl Iterator<Item = &'a str>) -> O
     nearest.filter(|(slips, _)| *slips <= most).map(|(_, other)| other)
 }
 
-/// Returns the number of letters that have to be inserted, deleted or replaced to turn one word into the other.
+/// Returns the Levenshtein distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

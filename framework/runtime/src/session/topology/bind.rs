@@ -7,13 +7,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns the processing units that the calling thread may run on; `None` if the kernel does not report them.
 pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
     let threads = armature_host::allowed_threads(&armature_host::Here);
     (!threads.is_empty()).then(|| threads.into_iter().collect())
 }
 
-/// Binds the calling thread, and threads that it starts from now on, to these processing units.
+/// Binds the calling thread, and threads that it starts from now on, to the processing units `units`.
 ///
 /// # Errors
 /// If there are no units, or this process may use none of the units.
@@ -59,7 +58,6 @@ pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: b
 mod tests {
     use super::*;
 
-    /// Returns cores with two hardware threads each, for the tests.
     fn cores(count: usize) -> Vec<Core> {
         (0..count).map(|core| Core { package: 0, processing_units: vec![core, core + count] }).collect()
     }

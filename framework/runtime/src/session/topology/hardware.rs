@@ -33,7 +33,6 @@ pub(super) struct Hardware {
 }
 
 impl Core {
-    /// Returns the core with only the processing units in the affinity mask `allowed`; `None` if no processing unit is left.
     pub(super) fn within(mut self, allowed: &BTreeSet<usize>) -> Option<Core> {
         self.processing_units.retain(|unit| allowed.contains(unit));
         (!self.processing_units.is_empty()).then_some(self)

@@ -10,7 +10,6 @@ use hwloc2::{ObjectType, Topology, TopologyObject};
 
 use super::hardware::{Core, Hardware, Source};
 
-/// Returns the hardware of the whole node, or `None` if the library fails.
 pub(super) fn hardware() -> Option<Hardware> {
     let topology = Topology::new()?;
     let of_type = |kind| topology.objects_with_type(&kind).unwrap_or_default();
@@ -41,7 +40,8 @@ pub(super) fn hardware() -> Option<Hardware> {
     Some(Hardware { cores, caches, source: Source::Hwloc })
 }
 
-/// Returns the processing units of an object, ascending. The result is a list, because an iterator would borrow hwloc's set of units.
+/// Returns the processing units of a hardware object, ascending. The result is a list, because an iterator would borrow hwloc's set of
+/// units.
 fn units(object: &TopologyObject) -> impl Iterator<Item = usize> + use<> {
     let units: Vec<usize> = object.cpuset().into_iter().flatten().map(|unit| unit as usize).collect();
     units.into_iter()

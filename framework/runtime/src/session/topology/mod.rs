@@ -64,7 +64,6 @@ impl Topology {
         Topology::new(this_process::host(), hardware.clone(), current_binding()).limited_by(&Here)
     }
 
-    /// Returns the topology of `hardware`, restricted to the processing units `allowed` (all units if `None`).
     fn new(host: String, hardware: Hardware, allowed: Option<BTreeSet<usize>>) -> Self {
         let Hardware { cores, caches, source } = hardware;
         let mut cores = match &allowed {
@@ -87,7 +86,6 @@ impl Topology {
         Topology { host, packages, cores, core_limit, caches, memory_total, memory_available, source }
     }
 
-    /// Sets the memory, and the limit of the CPU time.
     fn limited_by(self, files: &dyn armature_host::Source) -> Self {
         let memory = armature_host::Memory::read(files);
         let core_limit = CoreLimit::read(files);
@@ -116,7 +114,6 @@ fn read_hardware() -> Hardware {
     sysfs::hardware(&Here)
 }
 
-/// Formats the topology as one line of text.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |count: usize| if count == 1 { "" } else { "s" };

@@ -4,7 +4,6 @@ use armature_host::{Source as Files, parse_list, threads_of_core};
 
 use super::hardware::{Core, Hardware, Source};
 
-/// Directory of the processing units.
 const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Returns the hardware of the whole node. Values that the kernel does not report are missing. A processing unit without topology
@@ -25,7 +24,6 @@ pub(super) fn hardware(files: &dyn Files) -> Hardware {
     Hardware { cores, caches, source: Source::Sysfs }
 }
 
-/// Returns the sizes in bytes of the data or unified caches of level 1 to 3; `None` for an unknown size.
 fn caches(files: &dyn Files, folder: &str) -> [Option<u64>; 3] {
     let mut sizes = [None; 3];
     for index in 0.. {
@@ -62,7 +60,6 @@ mod tests {
 
     use super::*;
 
-    /// Files below `/sys/devices/system/cpu` of a made-up node.
     struct Tree(BTreeMap<String, String>);
 
     impl Files for Tree {

@@ -9,7 +9,6 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Returns the file name of the program.
 pub(crate) fn program() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -25,7 +24,6 @@ pub(crate) fn throttled() -> Duration {
     cgroup::throttled(&Here).unwrap_or_default()
 }
 
-/// Returns the peak memory of this process in bytes, if the system reports it.
 pub(crate) fn memory_peak() -> Option<u64> {
     cgroup::entry(&Here.read("/proc/self/status")?, "VmHWM:").map(|kib| kib << 10)
 }

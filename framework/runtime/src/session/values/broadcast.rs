@@ -28,7 +28,6 @@ pub(crate) type NextPiece<'n> = &'n mut dyn FnMut() -> Result<(Encoded, bool)>;
 pub(super) struct Course {
     pub(super) limits: Limits,
     pub(super) run: u32,
-    /// Parent of this rank in the tree of ranks; 0 on rank 0.
     pub(super) parent: usize,
     pub(super) children: Vec<usize>,
     /// On rank 0: ranks that were taken for dead. Rank 0 sends all pieces to them too, because they may only have been slow, and expects no messages
@@ -111,8 +110,8 @@ impl Course {
         }
     }
 
-    /// Sends a piece to the children of this rank in the tree, to those with the largest subtrees first. Rank 0 also sends it to ranks that were
-    /// taken for dead.
+    /// Sends a piece of the broadcast value to the children of this rank in the tree of ranks, to those with the largest subtrees first.
+    /// Rank 0 also sends it to ranks that were taken for dead.
     fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
         if self.children.is_empty() && self.aside.is_empty() {
             return Ok(());
@@ -125,7 +124,6 @@ impl Course {
         })
     }
 
-    /// Returns the next piece of the broadcast value, which the parent of this rank in the tree sends.
     fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
         let Course { parent, limits, .. } = *self;
         endpoint.await_from(
@@ -143,7 +141,6 @@ pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
     parts
 }
 
-/// Returns the encoded bytes and the large blocks of data of a piece that rank `from` has sent.
 pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
     if parts.is_empty() {
         return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent an empty piece of a value")));
@@ -152,7 +149,6 @@ pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<
     Ok((head, parts))
 }
 
-/// Encodes `items`, preceded by the number of items.
 pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Result<Encoded> {
     let (mut head, mut parts) = ((items.len() as u64).to_le_bytes().to_vec(), Vec::new());
     // The items' `Serialize` may be user code, whose panics have to be caught.
@@ -160,7 +156,6 @@ pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Re
     Ok((head, parts))
 }
 
-/// Decodes items that [`encode_items`] has written.
 pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part>) -> Result<Vec<T>> {
     let items = head
         .try_get_u64_le()
@@ -204,7 +199,6 @@ impl Endpoint {
 }
 
 impl Course {
-    /// Sends a value of rank 0, whose type belongs to the framework, to all ranks along the tree.
     pub(super) fn descend_value<S: Serialize + DeserializeOwned>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -222,7 +216,6 @@ impl Course {
         got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 sent no value"))
     }
 
-    /// Sends the items of rank 0 to all ranks along the tree. `bytes` is the approximate size of an item.
     pub(super) fn descend_items<T>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -318,7 +311,6 @@ mod tests {
     use super::*;
     use crate::session::{Config, run};
 
-    /// Returns the values that each rank receives when rank 0 broadcasts `items`.
     fn broadcast_on_all<T: crate::Item + Clone + Sync>(
         ranks: usize,
         items: &[T],
@@ -343,7 +335,7 @@ mod tests {
     fn all_ranks_receive_all_items_for_any_piece_size() {
         let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
         for ranks in [1, 2, 5] {
-            // With these assumed sizes of an item, a piece contains one item, 300 items, or all items.
+            // With these assumed sizes of an item, a piece of the broadcast value contains one item, 300 items, or all items.
             for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
                 let got = broadcast_on_all(ranks, &words, bytes);
                 assert_eq!(got.len(), ranks);

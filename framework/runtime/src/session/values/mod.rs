@@ -26,8 +26,8 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{Codec, Item, weigh_some};
 
-/// Returns the description of a collective operation on values of type `T`, which all ranks compare with that of rank 0; `what` describes
-/// the operation in words that follow "rank 1".
+/// Returns the description of a collective operation on values of type `T`, which all ranks compare with that of rank 0. `what` describes
+/// the operation in error messages, where it follows "rank 1".
 fn announced<T>(what: &str) -> Announcement {
     Announcement::new(what).with("values of type", type_name::<T>())
 }
@@ -189,7 +189,6 @@ impl Session {
         })
     }
 
-    /// Runs a collective operation. Its errors name `at`, the location of the call in the program.
     pub(super) fn together<R>(
         &mut self,
         at: &Location<'_>,
@@ -236,7 +235,6 @@ fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {
     Ok(before)
 }
 
-/// Returns the only value of a list, and an error if the list has no value or several.
 fn only<T>(values: Vec<T>) -> Result<T> {
     let count = values.len();
     let mut values = values.into_iter();

@@ -8,7 +8,6 @@ use crate::comm::local::{LocalTransport, World};
 use crate::farm::Farm;
 use crate::session::{Config, run};
 
-/// Runs `body` on a number of ranks, and returns the result of each rank, in the order of the ranks.
 fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Sync) -> Vec<R> {
     let got = std::sync::Mutex::new(Vec::new());
     run(&Config::new().ranks(ranks), |session| {
@@ -22,7 +21,6 @@ fn on_each<R: Send>(ranks: usize, body: impl Fn(&mut Session) -> Result<R> + Syn
     got.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Returns a value that differs for each rank, of a type that serde encodes.
 fn named(rank: usize) -> (String, Vec<Option<u16>>) {
     ("x".repeat(rank), (0..rank).map(|n| (n % 2 == 0).then_some(n as u16)).collect())
 }
@@ -93,8 +91,8 @@ fn error_of_one_rank_reaches_all_ranks() {
     }
 }
 
-/// The job fails with the error that rank 1 passes to the consensus. If rank 1 handles the error, the job fails with the copy that another rank has
-/// received, which contains no cause ([`std::error::Error::source`]).
+/// The job fails with the error that rank 1 passes to the consensus. If rank 1 handles the error, the job fails with the copy of the error
+/// on another rank, which contains no cause ([`std::error::Error::source`]).
 #[test]
 fn consensus_error_of_one_rank_fails_the_job() {
     for handled in [false, true] {
@@ -126,7 +124,6 @@ fn barrier_waits_for_the_last_rank() {
     });
 }
 
-/// Returns the error of a job of four ranks in which rank 3 calls another collective operation.
 fn disagreement(
     most: impl Fn(&mut Session) -> Result<()> + Sync,
     other: impl Fn(&mut Session) -> Result<()> + Sync,

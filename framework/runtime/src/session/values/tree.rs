@@ -18,7 +18,6 @@ impl Tree {
         self.members.binary_search(&rank).ok()
     }
 
-    /// Returns the parent of a rank in the tree; `None` for rank 0 and for a rank that is not in the tree.
     pub(super) fn parent(&self, rank: usize) -> Option<usize> {
         let place = self.place(rank).filter(|&place| place > 0)?;
         self.members.get(place & (place - 1)).copied()
@@ -37,7 +36,6 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Returns `rank` and the ranks below it in the tree, in the order in which their values are combined.
     fn under(tree: &Tree, rank: usize) -> Vec<usize> {
         let children = tree.children(rank);
         assert!(children.iter().all(|&child| tree.parent(child) == Some(rank)), "{tree:?}");

@@ -18,7 +18,6 @@ use crate::session::output_file;
 /// Bits of a file's mode that are sent with the file: the permissions to read, write and execute.
 const PERMISSIONS: u32 = 0o777;
 
-/// Directory in which the commands of a rank run.
 #[derive(Debug)]
 pub(in crate::workflow) struct Folder {
     path: PathBuf,
@@ -66,7 +65,6 @@ impl Folder {
         }
     }
 
-    /// Creates the parent directories of the files `names`.
     pub(in crate::workflow) fn make_room<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
@@ -119,13 +117,11 @@ impl Folder {
         })
     }
 
-    /// Returns the piece of the file `name` that another rank has requested.
     pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> Piece {
         let piece = self.place(name).and_then(|path| read(&path, Links::Refused, request));
         piece.unwrap_or_else(|error| Piece::refused(request, format!("cannot read {name:?}: {error}")))
     }
 
-    /// Returns the requested piece of the file with the standard output of this rank's commands.
     pub(in crate::workflow) fn read_output(&self, request: PieceRequest) -> Piece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
         let piece = piece.and_then(|path| read(&path, Links::Refused, request));
@@ -159,7 +155,6 @@ impl Folder {
         let _ = fs::remove_file(self.incomplete_path(&self.path.join(name), file));
     }
 
-    /// Returns the path of the incomplete copy of a file, to which pieces are written until the file is complete.
     fn incomplete_path(&self, path: &Path, file: usize) -> PathBuf {
         path.with_file_name(format!("{OURS}part-{}-{file}", self.token))
     }
@@ -227,7 +222,6 @@ mod tests {
 
     use super::*;
 
-    /// Copies a file piece by piece from one directory to another; returns the number of pieces.
     fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
         let (mut offset, mut pieces) = (0, 0);
         loop {

@@ -33,7 +33,6 @@ pub(super) struct Files {
     pub(super) reported: BTreeMap<usize, Try>,
     /// On rank 0, by task: ended tries on other ranks whose output files rank 0 is fetching.
     pub(super) arriving: BTreeMap<usize, Try>,
-    /// On rank 0: true if it has requested the standard output of other ranks' commands.
     pub(super) has_requested_output: bool,
 }
 

@@ -17,13 +17,11 @@ pub(in crate::workflow) struct PieceRequest {
     pub(in crate::workflow) offset: u64,
 }
 
-/// Header of a piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workflow) struct PieceHead {
     pub(in crate::workflow) file: usize,
     pub(in crate::workflow) offset: u64,
     pub(in crate::workflow) total: u64,
-    /// Permission bits of the file.
     pub(in crate::workflow) mode: u32,
     /// Reason why the sender cannot send the piece; `None` if it sends it.
     pub(in crate::workflow) refusal: Option<String>,
@@ -37,7 +35,6 @@ pub(in crate::workflow) struct Piece {
 }
 
 impl Piece {
-    /// Creates the reply for a piece that cannot be sent.
     pub(in crate::workflow) fn refused(request: PieceRequest, why: String) -> Self {
         let PieceRequest { file, offset } = request;
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };

@@ -10,7 +10,6 @@ use crate::error::{Error, ErrorKind, Result};
 /// Prefix of file names that armature uses for its own files, so that no command may use it.
 pub(super) const OURS: &str = ".armature-";
 
-/// Input file of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::workflow) struct Input {
     pub(in crate::workflow) file: usize,
@@ -22,7 +21,6 @@ pub(in crate::workflow) struct Input {
 #[derive(Debug)]
 pub(in crate::workflow) struct FileTable {
     names: Vec<String>,
-    /// By task: input files of its command. `outputs` contains the numbers of its output files.
     inputs: Vec<Vec<Input>>,
     outputs: Vec<Vec<usize>>,
 }
@@ -105,12 +103,10 @@ impl FileTable {
         self.names.get(file).map(String::as_str)
     }
 
-    /// Returns the files that the command of a task reads.
     pub(in crate::workflow) fn inputs(&self, task: usize) -> &[Input] {
         &self.inputs[task]
     }
 
-    /// Returns the numbers of the files that the command of a task writes.
     pub(in crate::workflow) fn outputs(&self, task: usize) -> &[usize] {
         &self.outputs[task]
     }

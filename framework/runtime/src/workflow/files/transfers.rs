@@ -37,9 +37,7 @@ pub(in crate::workflow) enum Settled {
 #[derive(Debug)]
 struct Transfer {
     from: usize,
-    /// Number of bytes of the file that this rank has received.
     offset: u64,
-    /// Size of the file in bytes, once it is known.
     total: Option<u64>,
     /// True if the rank receives the file at present; false if it waits because it receives [`AT_ONCE`] other files from the same rank.
     has_started: bool,
@@ -47,7 +45,6 @@ struct Transfer {
     readers: BTreeSet<Reader>,
 }
 
-/// State of all transfers of files to a rank.
 #[derive(Debug)]
 pub(in crate::workflow) struct Transfers {
     rank: usize,
@@ -57,12 +54,10 @@ pub(in crate::workflow) struct Transfers {
     /// For each purpose for which files are fetched: number of files that are still missing.
     waiting: BTreeMap<Reader, usize>,
     settled: Vec<Settled>,
-    /// Ranks that are considered dead.
     lost: BTreeSet<usize>,
 }
 
 impl Transfers {
-    /// Creates the state of a rank without files, for a workflow with `files` files.
     pub(super) fn new(rank: usize, files: usize) -> Self {
         Transfers {
             rank,
@@ -100,12 +95,10 @@ impl Transfers {
         files.is_empty()
     }
 
-    /// On rank 0, fetches the standard output of the commands of rank `from`.
     pub(in crate::workflow) fn want_output(&mut self, from: usize) {
         self.fetch(self.is_here.len() + from, from, Reader::Output(from));
     }
 
-    /// Returns true if rank 0 does not wait for standard output of other ranks' commands.
     pub(in crate::workflow) fn has_outputs(&self) -> bool {
         !self.waiting.keys().any(|reader| matches!(reader, Reader::Output(_)))
     }
@@ -130,7 +123,6 @@ impl Transfers {
         files.iter().for_each(|&file| self.is_here[file] = true);
     }
 
-    /// Returns the requests for pieces of files that can be sent now, each with its receiver.
     pub(in crate::workflow) fn take_requests(&mut self) -> Vec<(usize, PieceRequest)> {
         let mut started: BTreeMap<usize, usize> = BTreeMap::new();
         for transfer in self.transfers.values().filter(|transfer| transfer.has_started) {
@@ -175,7 +167,6 @@ impl Transfers {
         false
     }
 
-    /// Records that a piece of a file has been written. After the last piece, the transfer is complete.
     pub(in crate::workflow) fn written(&mut self, head: &PieceHead, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(&head.file) else { return };
         transfer.offset += bytes;
@@ -255,7 +246,6 @@ impl Transfers {
         }
     }
 
-    /// Returns true if no file is being fetched.
     pub(in crate::workflow) fn is_idle(&self) -> bool {
         self.transfers.is_empty()
     }
@@ -264,7 +254,6 @@ impl Transfers {
         std::mem::take(&mut self.settled)
     }
 
-    /// Returns the files that this rank receives at present, each with the rank that sends it.
     pub(super) fn arriving(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let started = self.transfers.iter().filter(|(_, transfer)| transfer.has_started);
         started.map(|(&file, transfer)| (file, transfer.from))
@@ -283,7 +272,6 @@ mod tests {
         PieceRequest { file, offset }
     }
 
-    /// Simulates that a piece of a file arrives and is written.
     fn arrives(transfers: &mut Transfers, from: usize, head: &PieceHead, bytes: u64) {
         assert!(transfers.on_piece(from, head, bytes), "{head:?}");
         transfers.written(head, bytes);

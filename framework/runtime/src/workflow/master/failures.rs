@@ -64,7 +64,6 @@ impl Master {
         self.fail(failed)
     }
 
-    /// Describes for the log how a task is retried after a failed try.
     fn retry(&self, task: usize, rank: usize, failure: &Failure) -> String {
         let (needs, exceeded) = (self.graph.needs(task), self.tasks[task].exceeded);
         let with = match failure.reason {
@@ -139,7 +138,6 @@ impl Master {
         self.consider(task);
     }
 
-    /// Marks a task as failed, and all tasks that depend on it as skipped.
     fn abandon(&mut self, task: usize) {
         let graph = self.graph.clone();
         let mut to_skip = vec![task];

@@ -187,7 +187,6 @@ impl Master {
         self.tasks.iter().map(|task| task.attempts).collect()
     }
 
-    /// Returns the number of living ranks other than rank 0.
     fn others(&self) -> usize {
         self.ranks.iter().skip(1).filter(|rank| !rank.is_lost).count()
     }

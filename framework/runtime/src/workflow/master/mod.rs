@@ -28,10 +28,8 @@ pub(super) use replanning::{Cause, Change};
 use supply::Supply;
 use time_left::TimeLeft;
 
-/// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The task is to be run, and is not dispatched to a rank.
     Waiting,
     /// The task is dispatched to this rank, which may have begun it.
     Ordered(usize),
@@ -39,14 +37,12 @@ pub(super) enum State {
     Done(usize),
     /// The task is done, and no other task needs its value any more.
     Dropped,
-    /// The task has failed at every try.
     Failed,
     /// The task is not run, because a task that it depends on has failed.
     Skipped,
 }
 
 impl State {
-    /// Returns true if the task is dispatched to a rank, or done with its value on a rank.
     fn is_placed(self) -> bool {
         matches!(self, State::Ordered(_) | State::Done(_))
     }
@@ -58,15 +54,14 @@ struct Task {
     attempts: Attempts,
     /// Numbers of tries of the task that exceeded their memory limit, and their time limit.
     exceeded: Exceeded,
-    /// Number of parents that are not done.
+    /// Number of the task's parents that are not done.
     undone: u32,
-    /// Number of parents that are neither done nor dispatched.
+    /// Number of the task's parents that are neither done nor dispatched.
     unplaced: u32,
-    /// Number of children that have not ended and therefore still need the value of the task.
+    /// Number of the task's children that have not ended and therefore still need its value.
     readers: u32,
     /// True if dispatched tasks may wait for this task, so that it is dispatched before all others.
     is_urgent: bool,
-    /// Rank on which the last try of the task failed.
     failed_on: Option<usize>,
     /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for tasks that may have killed
     /// an earlier rank.
@@ -81,15 +76,13 @@ struct Task {
     was_recalled: bool,
 }
 
-/// State of a rank, as the master sees it.
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
-    /// Maximum number of bytes that values and running tasks may occupy on the rank.
+    /// Maximum number of bytes that task values and running tasks may occupy on the rank.
     memory: u64,
     /// Bytes of the values that were computed on the rank and are still needed, plus the expected bytes of the values of tasks dispatched to it.
     values: u64,
-    /// Tasks that are dispatched to the rank and not reported as ended.
     outstanding: BTreeSet<usize>,
     /// Number of tasks that are announced to the rank (the rank knows that it will run them) and not dispatched.
     announced: usize,
@@ -102,13 +95,11 @@ struct Rank {
 const FULL_PART: u64 = 2;
 
 impl Rank {
-    /// Returns true if half of the rank's memory is in use, or will be when its dispatched tasks are done.
     fn is_short_of_memory(&self) -> bool {
         self.values >= (self.memory / FULL_PART).max(1)
     }
 }
 
-/// State of a workflow's run on rank 0.
 #[derive(Debug)]
 pub(super) struct Master {
     graph: Arc<Graph>,
@@ -136,14 +127,11 @@ pub(super) struct Master {
     journalled: Vec<bool>,
     /// By task: run time and memory of the completed try; `None` if the task was not run.
     pub(super) measured: Vec<Option<Measured>>,
-    /// Plan and measurements from which the need for a new plan is determined; `None` without a plan.
     replanning: Option<Replanning>,
-    /// Remaining time for tasks, if the job has a time limit.
     time_left: Option<TimeLeft>,
 }
 
 impl Master {
-    /// Creates the master for `ranks` ranks, of which `lost` have died before this run of a workflow. At most `max_failures` tasks may fail.
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
         let task = |task| Task {
             state: State::Waiting,
@@ -183,12 +171,10 @@ impl Master {
         }
     }
 
-    /// Sets the number of tasks that each rank runs at once.
     pub(super) fn run_several(&mut self, tasks: usize) {
         self.at_once = tasks.max(1);
     }
 
-    /// Sets the maximum number of bytes that values and running tasks may occupy on each rank.
     pub(super) fn has_memory(&mut self, memory: &[u64]) {
         self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
@@ -210,13 +196,11 @@ impl Master {
         unneeded
     }
 
-    /// Begins the run: dispatches the first tasks to all ranks.
     pub(super) fn begin(&mut self) {
         self.recount();
         self.fill();
     }
 
-    /// Activates a plan: each task is assigned to a rank, and the tasks have a sequence.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
         self.take_announcements_back();
         self.supply.plan(&self.graph, processor_of, sequence);
@@ -308,7 +292,6 @@ impl Master {
         unneeded
     }
 
-    /// Drops the value of a task, which no task needs any more, and informs the rank that holds it.
     fn drop_value(&mut self, task: usize) {
         if let State::Done(rank) = self.tasks[task].state {
             self.tasks[task].state = State::Dropped;
@@ -319,7 +302,6 @@ impl Master {
         }
     }
 
-    /// Records that the journal contains the value of the task, or that rank 0 has the output files of its command.
     pub(super) fn has_journalled(&mut self, task: usize) {
         self.journalled[task] = true;
     }
@@ -345,7 +327,6 @@ impl Master {
         }
     }
 
-    /// Returns true if the run was stopped before all tasks had ended.
     pub(super) fn is_cut(&self) -> bool {
         self.is_stopping && self.left > 0
     }
@@ -356,7 +337,6 @@ impl Master {
         self.left == 0 || (self.is_stopping && self.ranks.iter().all(is_idle))
     }
 
-    /// Returns the number of tasks that have ended, and the number of all tasks.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.tasks.len() - self.left, self.tasks.len())
     }
@@ -392,7 +372,6 @@ impl Master {
         &self.failed
     }
 
-    /// Removes and returns the orders that must be sent, by rank.
     pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
         let has_urgent_change = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
         let ranks = self.ranks.iter_mut().enumerate().filter(has_urgent_change);

@@ -58,12 +58,10 @@ impl Master {
         best.map(|(_, rank)| rank)
     }
 
-    /// Returns the minimum number of tasks that a rank should have at any time, running and waiting ones together.
     fn least_ahead(&self) -> usize {
         LEAST_AHEAD * self.at_once
     }
 
-    /// Returns true if tasks are so short that a rank gets more than the minimum number of them in advance.
     fn are_short(&self) -> bool {
         self.ahead() > self.least_ahead()
     }
@@ -80,7 +78,6 @@ impl Master {
         }
     }
 
-    /// Dispatches tasks to all ranks that have fewer tasks than they should have in advance.
     pub(super) fn fill(&mut self) {
         if self.is_stopping {
             return;
@@ -115,7 +112,6 @@ impl Master {
         }
     }
 
-    /// Dispatches tasks to a rank until it has `ahead` tasks. Returns true if any task was dispatched.
     fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
         let has = |master: &Master| master.ranks[rank].outstanding.len();
         // A rank with many tasks gets new ones only when half of them are done, because one message with several orders is cheaper than several
@@ -166,7 +162,6 @@ impl Master {
         (first..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost)
     }
 
-    /// Returns the rank with the fewest tasks among those that may run a task, preferably not the rank on which the task has failed.
     fn least_busy(&self, task: usize) -> Option<usize> {
         let failed_on = self.tasks[task].failed_on;
         self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
@@ -287,7 +282,6 @@ impl Master {
         self.tasks[task].announced_to = Some(rank);
     }
 
-    /// Withdraws the announcement that a rank will run the task, if there is one.
     pub(super) fn take_announcement_back(&mut self, task: usize) {
         if let Some(rank) = self.tasks[task].announced_to.take() {
             self.ranks[rank].announced -= 1;

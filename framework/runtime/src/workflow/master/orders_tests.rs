@@ -152,7 +152,6 @@ fn stopped_run_recalls_all_orders_and_waits_for_begun_tasks() {
     assert!(master.is_finished() && master.is_cut());
     assert!(all_orders(&mut master).values().all(|orders| orders.orders.is_empty()));
     assert_eq!(master.progress(), (1, 4));
-    // A second request to stop the run changes nothing.
     master.stop();
     assert!(all_orders(&mut master).is_empty());
 }

@@ -84,7 +84,6 @@ impl Master {
         Some((cause, Box::new(request)))
     }
 
-    /// Handles the planner's reply, which arrives at time `now`. The planner has needed the time `takes`.
     pub(in crate::workflow) fn on_replanned(
         &mut self,
         found: armature_planner::Result<Replanned>,
@@ -113,7 +112,6 @@ impl Master {
         if kept { Change::Kept(makespan) } else { Change::Fresh(makespan) }
     }
 
-    /// Returns a lower bound of the remaining time of the run.
     fn left_at_least(&self, replanning: &Replanning) -> Duration {
         let waits = |task: &usize| self.tasks[*task].state == State::Waiting;
         let work: f64 = (0..self.tasks.len()).filter(waits).map(|task| replanning.forecast.work(task)).sum();

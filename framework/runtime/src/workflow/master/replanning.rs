@@ -9,12 +9,10 @@ use armature_planner::workflow::Plan;
 use crate::workflow::forecast::{Deviation, Forecast};
 use crate::workflow::planning::Clusters;
 
-/// Reason for computing a new plan during a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::workflow) enum Cause {
     /// This rank has died, so the plan, which has tasks for it, cannot be used any more.
     Lost(usize),
-    /// Measurements of tasks or ranks differ from the assumptions of the plan.
     Deviation(Deviation),
 }
 
@@ -41,7 +39,7 @@ pub(super) struct Replanning {
     pub(super) requested: Option<usize>,
 }
 
-/// Result of a request for a new plan during a run.
+/// Result of a request to the planner for a new plan during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
     /// A new plan replaces the current one. The number is the predicted remaining time of the run in seconds.
@@ -54,7 +52,6 @@ pub(in crate::workflow) enum Change {
 }
 
 impl Replanning {
-    /// Records the death of a rank as the reason for a new plan.
     pub(super) fn on_lost(&mut self, rank: usize) {
         self.lost = Some(rank);
     }

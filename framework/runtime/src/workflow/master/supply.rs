@@ -9,10 +9,10 @@ use crate::workflow::graph::Graph;
 /// Sort key of a task: priority, position in the plan (without a plan, in the order of the longest paths to the end), and number of the task.
 pub(super) type Key = (Reverse<i64>, usize, usize);
 
-/// Tasks that can be dispatched now and that belong to one rank, by the plan or by their inputs.
+/// Tasks that can be dispatched now and that belong to one rank: the plan assigns them to the rank or, without a plan, most of their inputs
+/// are there.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Tasks whose parents are all done.
     ready: BTreeSet<Key>,
     /// Tasks whose parents are all done and that free memory when they end.
     freeing: BTreeSet<Key>,
@@ -23,7 +23,6 @@ struct Pool {
 /// Assignment of tasks to ranks, and their sequence, in the active plan.
 #[derive(Debug)]
 struct Planned {
-    /// By task: its rank in the plan.
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been dispatched, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
@@ -34,7 +33,6 @@ struct Planned {
 /// Tasks that can be dispatched, and the state of shared resources (named limits), such as a number of database connections.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
-    /// Sort key of each task.
     keys: Vec<Key>,
     planned: Option<Planned>,
     /// Number of positions that all plans so far have assigned to tasks. The positions of a new plan are higher, so that tasks dispatched under an
@@ -105,7 +103,6 @@ impl Supply {
         self.planned.as_ref().map(|_| self.keys[task].1)
     }
 
-    /// Returns the rank of a task in the plan, if there is one.
     pub(super) fn rank_of(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|planned| planned.rank_of[task])
     }
@@ -170,7 +167,6 @@ impl Supply {
         woken
     }
 
-    /// Enables the record of tasks that wait for a named limit, which [`take_held`](Supply::take_held) returns.
     pub(in crate::workflow) fn record_held(&mut self) {
         self.held = Some(Vec::new());
     }
@@ -211,8 +207,8 @@ impl Supply {
     ) -> Option<usize> {
         if let Some(key) = self.first(rank) {
             if let Some(Planned { rest, .. }) = &mut self.planned {
-                // Tasks earlier in the rank's sequence that are no longer waiting are skipped: they were dispatched, have failed, or were done by an
-                // earlier run.
+                // Tasks that the plan has put before the found task in the rank's sequence, but that are no longer waiting, are skipped:
+                // they were dispatched, have failed, or were done by an earlier run.
                 while let Some(&next) = rest[rank].first()
                     && (next.1 < key.1 || next == key)
                 {

@@ -11,13 +11,11 @@ pub(super) struct Times {
     pub(super) tasks: f64,
 }
 
-/// Remaining time for the tasks of a workflow.
 #[derive(Debug)]
 pub(super) struct TimeLeft {
     /// Time by which tasks have to end, on the clock of rank 0.
     pub(super) end_by: Duration,
     pub(super) now: Duration,
-    /// By kind of task: run times of completed tasks.
     pub(super) times: Vec<Times>,
     /// Tasks that were not dispatched because they cannot end in the remaining time.
     pub(super) held_back: Vec<usize>,

@@ -8,7 +8,6 @@ use super::{Master, State};
 use crate::observe::number_format::seconds;
 
 impl Master {
-    /// Sets the time `end_by` before which all tasks have to end; `now` is the present time.
     pub(in crate::workflow) fn ends_by(&mut self, end_by: Duration, now: Duration) {
         let times = vec![Times::default(); self.graph.kinds.len()];
         self.time_left = Some(TimeLeft { end_by, now, times, held_back: Vec::new() });
@@ -37,7 +36,6 @@ impl Master {
         Some(time.end_by.saturating_sub(time.now).as_secs_f64())
     }
 
-    /// Records the run time of a completed task, for estimates of other tasks of its kind.
     pub(super) fn count_time(&mut self, task: usize, took: Duration) {
         let described = self.graph.run_time(task);
         if let Some(time) = &mut self.time_left {

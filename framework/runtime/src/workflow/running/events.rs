@@ -14,7 +14,6 @@ use crate::workflow::root::{Answered, Root};
 use crate::workflow::user_code::too_long;
 
 impl Running<'_, '_> {
-    /// Opens the event log in `directory`; there is no event log if it is `None`.
     pub(in crate::workflow) fn log_events(&mut self, directory: Option<&Path>, endpoint: &Endpoint) {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
@@ -26,7 +25,6 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Passes the present time to the worker, which records events with it.
     pub(super) fn set_event_time(&mut self, at: &Moment) {
         if self.events.is_on() {
             self.worker.trace.set_time(at.now());
@@ -44,7 +42,6 @@ impl Running<'_, '_> {
         self.worker.on_lost(lost, out)
     }
 
-    /// Writes the events that the worker has recorded to the event log.
     pub(super) fn log(&mut self, at: &Moment) {
         if !self.events.is_on() {
             return;

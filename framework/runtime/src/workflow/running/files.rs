@@ -30,7 +30,6 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// Starts the process of a command whose input files have all arrived.
     fn start_command(&mut self, task: usize, started: Started, out: &mut Outgoing<'_>) -> Result<()> {
         let fetch_outputs = self.files.as_ref().map_or(Ok(()), |files| {
             let names = || files.table.outputs(task).iter().map(|&file| files.table.name(file));
@@ -73,7 +72,6 @@ impl Running<'_, '_> {
         out.send(0, content)
     }
 
-    /// Records that the output files of a task are complete on this rank and on rank 0.
     pub(super) fn have_written(&mut self, task: usize) {
         if let Some(files) = &mut self.files {
             files.transfers.have(files.table.outputs(task));
@@ -112,7 +110,6 @@ impl Running<'_, '_> {
         content: Content,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        // Messages of a rank that is considered dead are ignored.
         if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) {
             return Ok(());
         }
@@ -213,7 +210,6 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Stops the transfers of files from and to a rank that has died.
     pub(super) fn lose_files(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
         files.transfers.on_lost(lost);
@@ -234,7 +230,6 @@ impl Running<'_, '_> {
 }
 
 impl Files {
-    /// Returns the piece of a file on this rank that another rank has requested.
     fn piece(&self, request: PieceRequest) -> Piece {
         match self.table.name_of(request.file) {
             Some(name) => self.folder.read(name, request),

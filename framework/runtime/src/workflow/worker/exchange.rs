@@ -8,17 +8,16 @@ use crate::rank::protocol::Outgoing;
 use crate::workflow::messages::{Content, Sizes};
 use crate::workflow::value::Value;
 
-/// Requests of a rank for values, and requests of other ranks to which it has not replied.
+/// Requests of a rank for task values (results), and requests of other ranks to which it has not replied.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Request that is held back because further values may be added to it: its receiver, and for each value the maximum size up to which the value
-    /// may be sent without a further request.
+    /// Request for task values that is held back because further values may be added to it: its receiver, and for each value the maximum
+    /// size up to which the value may be sent without a further request.
     request: Option<(usize, Sizes)>,
     /// By task whose value this rank does not have yet: ranks that have requested the value, each with the maximum size up to which it may be sent.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
-    /// Values that must be read from disk and sent: task, and receiver.
+    /// Task values that must be read from disk and sent: task, and receiver.
     pub(super) serving: VecDeque<(usize, usize)>,
-    /// Total size in bytes of the values that this rank has sent.
     pub(super) sent: u64,
 }
 
@@ -79,7 +78,6 @@ impl Exchange {
         }
     }
 
-    /// Replies to all ranks that have requested the value of a task.
     pub(super) fn answer_all(
         &mut self,
         task: usize,
@@ -90,14 +88,13 @@ impl Exchange {
         waiting.into_iter().try_for_each(|(to, room)| self.answer((to, task, room), values, out))
     }
 
-    /// Discards the request of `rank` for the value of a task.
     pub(super) fn stop_waiting(&mut self, task: usize, rank: usize) {
         if let Some(waiting) = self.waiting.get_mut(&task) {
             waiting.retain(|&(other, _)| other != rank);
         }
     }
 
-    /// Sends a value to another rank. Its memory counts as occupied until the transport has sent it.
+    /// Sends the value (result) of a task to another rank. Its memory counts as occupied until the transport has sent it.
     pub(super) fn send_value(
         &mut self,
         to: usize,

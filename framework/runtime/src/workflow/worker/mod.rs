@@ -24,12 +24,11 @@ use queue::{Queue, Queued};
 use trace::Trace;
 use values::{Location, Values};
 
-/// Settings of a workflow's run on one rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Maximum number of bytes that values and running tasks may occupy on the rank.
+    /// Maximum number of bytes that task values and running tasks may occupy on the rank.
     pub(super) budget: u64,
-    /// True if rank 0 gets the values of final tasks.
+    /// True if rank 0 gets the values of final tasks, which no other task reads.
     pub(super) collects: bool,
     /// True if rank 0 gets the values of all tasks, for the journal.
     pub(super) journals: bool,
@@ -43,7 +42,8 @@ struct Started {
     memory: u64,
 }
 
-/// State of one rank in a workflow: tasks dispatched to it, values, and exchange of values with other ranks.
+/// State of one rank in a workflow: the tasks dispatched to it, the task values (results) that it holds, and its exchange of values with
+/// other ranks.
 pub(super) struct WorkflowWorker {
     rank: usize,
     graph: Arc<Graph>,
@@ -73,7 +73,6 @@ impl WorkflowWorker {
         }
     }
 
-    /// Handles a message of the master about the tasks that this rank has to run.
     pub(super) fn on_orders(&mut self, orders: Orders, out: &mut Outgoing<'_>) -> Result<()> {
         for task in orders.cancelled {
             self.unqueue(task);
@@ -128,14 +127,12 @@ impl WorkflowWorker {
         Some(queued)
     }
 
-    /// Changes the location of the value of `task`, and updates the queued tasks that read the value.
     fn set(&mut self, task: usize, location: Location) {
         if let Some(change) = self.values.set(task, location) {
             self.queue.input_changed(task, self.graph.children(task), change, &mut self.trace);
         }
     }
 
-    /// Requests the value of `task` from the rank `source`, which has computed it or will compute it.
     fn want(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Wanted(source));
         let room = self.values.grant(task);
@@ -154,7 +151,6 @@ impl WorkflowWorker {
         if rank == self.rank { Ok(()) } else { self.want(task, rank, out) }
     }
 
-    /// Handles the request of another rank for values.
     pub(super) fn on_want(&mut self, from: usize, wanted: Sizes, out: &mut Outgoing<'_>) -> Result<()> {
         let mut requests = wanted.into_iter().map(|(task, room)| (from, task, room));
         requests.try_for_each(|request| self.exchange.answer(request, &mut self.values, out))
@@ -172,7 +168,6 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Handles the arrival of a value from another rank.
     pub(super) fn on_value(&mut self, from: usize, task: usize, value: Value) {
         self.on_dropped(from, task);
         let held = &self.values[task];
@@ -189,8 +184,8 @@ impl WorkflowWorker {
         // The memory reserved for the value is released before its size is set to the real one, because the reservation was made with the old size.
         self.set(task, Location::Absent);
         (self.values[task].bytes, self.values[task].from) = (bytes, Some(from));
-        // A value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request, if rank 0 gets
-        // it for the program or the journal.
+        // A task value that does not fit into memory is dropped; this rank can request it again. Such a value may arrive without a request,
+        // if rank 0 gets it for the program or the journal.
         self.set(task, if has_room { Location::Memory(value) } else { Location::Offered(from) });
     }
 
@@ -200,22 +195,19 @@ impl WorkflowWorker {
         self.values.expect_no_more(task, |source| source == from);
     }
 
-    /// Handles the death of a rank: values in transit from or to it are given up.
+    /// Handles the death of a rank: task values in transit from or to it are given up.
     pub(super) fn on_lost(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.on_lost(rank) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Releases the memory of values that the transport has sent.
     pub(super) fn release_sent(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         if self.values.have_left(|number| out.has_left(number)) { self.fetch_ahead(out) } else { Ok(()) }
     }
 
-    /// Sends the request for values that was held back because further values could be added to it.
     pub(super) fn send_request(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         self.exchange.send_request(out)
     }
 
-    /// Returns what this rank's executor, which must be idle, is to do next.
     pub(super) fn next(&mut self, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if !self.values.fits(0)
             && let Break(job) = self.evict(None, out)?
@@ -276,7 +268,7 @@ impl WorkflowWorker {
         (inputs, self.graph.memory(order.task, inputs, order.exceeded))
     }
 
-    /// Sends values that are on disk to ranks that have reserved memory for them. Returns a read or write of the disk if that is needed first.
+    /// Sends task values that are on disk to ranks that have reserved memory for them. Returns a disk operation if one is needed first.
     fn serve(&mut self, out: &mut Outgoing<'_>) -> Result<ControlFlow<Option<Job>>> {
         while let Some(&(task, rank)) = self.exchange.serving.front() {
             let bytes = self.values[task].bytes;
@@ -322,7 +314,7 @@ impl WorkflowWorker {
         Ok(None)
     }
 
-    /// Reserves memory for a value whose size another rank has sent, and requests the value from that rank.
+    /// Reserves memory for a task value whose size another rank has sent, and requests the value from that rank.
     fn fetch(&mut self, task: usize, source: usize, out: &mut Outgoing<'_>) -> Result<()> {
         self.set(task, Location::Arriving(source));
         self.exchange.request(task, source, self.values[task].bytes, out)
@@ -402,7 +394,6 @@ impl WorkflowWorker {
         self.values.disk_operation_ended(task);
     }
 
-    /// Handles the value of a task that this rank has completed.
     pub(super) fn on_done(
         &mut self,
         (task, value): (usize, Value),
@@ -418,7 +409,8 @@ impl WorkflowWorker {
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let is_kept = self.settings.journals || self.settings.collects && self.graph.is_final(task);
         if is_kept {
-            // Rank 0 gets this value without a request, for the program or the journal, so an earlier request of rank 0 is discarded.
+            // Rank 0 gets the value of the task without a request, for the program or the journal, so an earlier request of rank 0 is
+            // discarded.
             self.exchange.stop_waiting(task, 0);
         }
         if !self.graph.is_final(task) {
@@ -430,7 +422,6 @@ impl WorkflowWorker {
         self.fetch_ahead(out)
     }
 
-    /// Handles a failed try of a task on this rank.
     pub(super) fn on_failed(
         &mut self,
         task: usize,
@@ -482,23 +473,19 @@ impl WorkflowWorker {
         self.exchange.answer_all(task, &mut self.values, out)
     }
 
-    /// Returns the tasks whose values can be deleted from the disk.
     pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.values.forgotten)
     }
 
-    /// Returns what this rank has to report to the master about tasks since its last report; `None` if there is nothing to report.
     pub(super) fn take_report(&mut self) -> Option<Report> {
         let report = std::mem::take(&mut self.report);
         (report != Report::default()).then_some(report)
     }
 
-    /// Adds `took` to the time that this rank has spent in closures and commands.
     pub(super) fn add_busy(&mut self, took: Duration) {
         self.totals.busy += took;
     }
 
-    /// Returns the statistics of the rank's work.
     pub(super) fn totals(&self) -> RankReport {
         RankReport { sent: self.exchange.sent, most_held: self.values.most_held, ..self.totals }
     }
@@ -512,7 +499,6 @@ impl WorkflowWorker {
         !self.running.is_empty()
     }
 
-    /// Returns the events of this rank since the last call, each with its time, for the event log.
     pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
         self.trace.holds(self.values.taken(), self.settings.budget);
         self.trace.take()

@@ -20,21 +20,19 @@ pub(super) struct Queued {
     pub(super) is_suspect: bool,
     pub(super) attempt: u32,
     pub(super) exceeded: Exceeded,
-    /// Number of inputs that are not known to exist on any rank.
+    /// Number of inputs of the task that are not known to exist on any rank.
     missing: usize,
     /// Number of inputs of the task that are not in memory on this rank, including inputs that do not exist on any rank.
     absent: usize,
 }
 
-/// Queue of the tasks that the master has dispatched or announced to this rank and that have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     orders: BTreeMap<Key, Queued>,
-    /// By task: its position in the queue, if it is queued.
     keys: Vec<Option<Key>>,
-    /// Positions of the dispatched tasks whose inputs are all in memory.
+    /// Queue positions of the dispatched tasks whose inputs are all in memory.
     ready: BTreeSet<Key>,
-    /// Positions of the dispatched tasks whose inputs all exist on some rank.
+    /// Queue positions of the dispatched tasks whose inputs all exist on some rank.
     available: BTreeSet<Key>,
     next_number: u64,
 }
@@ -82,7 +80,6 @@ impl Queue {
         self.orders.get(&self.keys[task]?)
     }
 
-    /// Returns all queued tasks in the order of the queue.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Queued> + Clone {
         self.orders.values()
     }
@@ -140,14 +137,12 @@ impl Queue {
         self.orders.get(&key)
     }
 
-    /// Returns the position of the first dispatched task with a position in the plan.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
         let mut planned = self.orders.range(first..);
         planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
-    /// Returns the lowest queue position of `tasks`.
     pub(super) fn first_of(&self, tasks: impl Iterator<Item = usize>) -> Option<Key> {
         tasks.filter_map(|task| self.keys[task]).min()
     }

@@ -17,7 +17,6 @@ struct Stations {
     short: Option<Duration>,
 }
 
-/// Times and events of a rank's tasks, for the event log.
 #[derive(Debug, Default)]
 pub(in crate::workflow) struct Trace {
     /// Time with which the next event is recorded; `None` without an event log.
@@ -30,11 +29,11 @@ pub(in crate::workflow) struct Trace {
     closures: VecDeque<usize>,
     /// By task: end time of a command's process, until the end of the task is in the log.
     stopped: HashMap<usize, Duration>,
-    /// Time of the first log event about occupied memory.
+    /// Time of the first log event about the memory that tasks and their values occupy on the rank.
     begin: Option<Duration>,
-    /// Time of the last log event about occupied memory, and the bytes in that event.
+    /// Time of the last log event about the memory that tasks and their values occupy, and the bytes in that event.
     last_report: Option<(Duration, u64)>,
-    /// Peak of occupied memory in bytes since the last log event about it.
+    /// Peak, in bytes, of the memory that tasks and their values have occupied since the last log event about it.
     most: u64,
 }
 
@@ -72,7 +71,6 @@ impl Trace {
         std::mem::take(&mut self.events)
     }
 
-    /// Records that the master's order for a task has arrived.
     pub(super) fn ordered(&mut self, task: usize) {
         if let Some(now) = self.now {
             let stations =
@@ -88,14 +86,12 @@ impl Trace {
         }
     }
 
-    /// Records that all inputs of a task are in memory.
     pub(super) fn gathered(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             (stations.gathered, stations.short) = (now, None);
         }
     }
 
-    /// Records that a task does not fit into memory, although its inputs are there.
     pub(super) fn short(&mut self, task: usize) {
         if let Some((now, stations)) = self.now.zip(self.stations.get_mut(&task)) {
             stations.short.get_or_insert(now);
@@ -150,7 +146,6 @@ impl Trace {
         self.events.push((now, Event::TaskBegan(began)));
     }
 
-    /// Records that the process of a task's command has ended.
     pub(in crate::workflow) fn stops(&mut self, task: usize) {
         if let Some(now) = self.now {
             self.stopped.insert(task, now);
@@ -227,7 +222,8 @@ mod tests {
         trace.holds(5, 10);
         assert!(trace.take().is_empty(), "there is no log");
         let mut last_report = Vec::new();
-        // An event about occupied memory is written only if the last one is old enough, and contains the peak since the last one.
+        // An event about the occupied memory of the rank is written only if the last such event is old enough. It contains the peak since
+        // that event.
         for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
             trace.set_time(Duration::from_millis(ms));
             trace.holds(bytes, 10);

@@ -16,27 +16,29 @@ const SENT_UNASKED: u64 = 64 << 10;
 /// accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
-/// Location of a value, as far as this rank knows.
+/// Location of the value (result) of a task, as far as this rank knows.
 #[derive(Debug, Default)]
 pub(super) enum Location {
-    /// The value is not on this rank and has not been requested.
+    /// The task's value is not on this rank and has not been requested.
     #[default]
     Absent,
-    /// The value is not on this rank. It was requested from the given rank, which sends it when it is computed.
+    /// The task's value is not on this rank. It was requested from the given rank, which sends it when it is computed.
     Wanted(usize),
-    /// The given rank has the value and has sent its size. It sends the value after a second request, for which this rank must reserve memory.
+    /// The given rank has the task's value and has sent its size. It sends the value after a second request, for which this rank must
+    /// reserve memory.
     Offered(usize),
-    /// The value is in transit from the given rank, and memory is reserved for it.
+    /// The task's value is in transit from the given rank, and memory is reserved for it.
     Arriving(usize),
     Memory(Value),
-    /// The value is being written to disk, and is still in memory.
+    /// The task's value is being written to disk, and is still in memory.
     Spilling,
     Disk,
-    /// The value is being read from disk; memory is reserved for it.
+    /// The task's value is being read from disk; memory is reserved for it.
     Loading,
 }
 
-/// Availability of a value, as two conditions: true if it exists on some rank so that it can be requested; true if it is in memory on this rank.
+/// Availability of a task's value, as two conditions: true if it exists on some rank, so that it can be requested; true if it is in memory
+/// on this rank.
 pub(super) type Availability = (bool, bool);
 
 impl Location {
@@ -44,79 +46,73 @@ impl Location {
         (!matches!(self, Location::Absent | Location::Wanted(_)), matches!(self, Location::Memory(_)))
     }
 
-    /// Returns true if the value is neither in memory nor on disk on this rank.
     pub(super) fn is_elsewhere(&self) -> bool {
         use Location::{Absent, Arriving, Offered, Wanted};
         matches!(self, Absent | Wanted(_) | Offered(_) | Arriving(_))
     }
 
-    /// Returns true if the value occupies memory on this rank, or if memory is reserved for it.
+    /// Returns true if the task's value occupies memory on this rank, or if memory is reserved for it.
     pub(super) fn takes_room(&self) -> bool {
         use Location::{Arriving, Loading, Memory, Spilling};
         matches!(self, Memory(_) | Spilling | Loading | Arriving(_))
     }
 }
 
-/// State of a value on this rank.
+/// State of the value (result) of a task on this rank.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) location: Location,
     pub(super) bytes: u64,
-    /// Size in bytes up to which the requested value may arrive although no memory was reserved for it.
+    /// Size in bytes up to which the requested value of the task may arrive although no memory was reserved for it.
     pub(super) granted: u64,
-    /// Number of tasks on this rank, queued or running, that read the value.
+    /// Number of tasks on this rank, queued or running, that read this task's value.
     pub(super) uses: u32,
-    /// Number of running tasks on this rank that read the value.
+    /// Number of running tasks on this rank that read this task's value.
     pub(super) pins: u32,
-    /// Rank from which the value was received; `None` if it was computed on this rank.
+    /// Rank from which the task's value was received; `None` if it was computed on this rank.
     pub(super) from: Option<usize>,
-    /// True if the value was computed on this rank, which keeps it until the master reports that no task needs it any more.
+    /// True if the task's value was computed on this rank, which keeps it until the master reports that no task needs it any more.
     pub(super) is_origin: bool,
-    /// True if a copy of the value is on disk.
     pub(super) is_on_disk: bool,
-    /// True if the value is to be dropped when the write or read of the disk in progress has ended.
+    /// True if the task's value is to be dropped when its write to disk, or its read from disk, has ended.
     is_doomed: bool,
-    /// True if the value was computed on this rank and the master has reported that no task needs it any more.
+    /// True if the task's value was computed on this rank and the master has reported that no task needs it any more.
     pub(super) is_unneeded: bool,
-    /// Number of times that the value was removed from memory while a message with it was still being sent.
+    /// Number of times that the task's value was removed from memory while a message with it was still being sent.
     copies: u32,
 }
 
-/// Value that is being sent to another rank.
+/// Value of a task that is being sent to another rank.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     task: usize,
     to: usize,
-    /// Value of `copies` when the sending began. If `copies` has changed since, the copy that is being sent is not the one in memory any more.
+    /// Counter `copies` of the value when sending began. If the counter has changed since, the copy that is being sent is not the one in
+    /// memory any more.
     copy: u32,
     bytes: u64,
-    /// Number of the message that contains the value.
     number: u64,
 }
 
-/// All values of a workflow on a rank, by task.
 #[derive(Debug, Default)]
 pub(super) struct Values {
-    /// Maximum number of bytes that values and running tasks may occupy.
     budget: u64,
     all: Vec<Held>,
-    /// Tasks whose values are in memory, if memory is limited.
+    /// Tasks whose values are in memory on this rank; recorded only if memory is limited.
     in_memory: BTreeSet<usize>,
-    /// Bytes of all values in memory, plus the bytes that are reserved for arriving values.
+    /// Bytes of all task values in memory on this rank, plus the bytes that are reserved for arriving values.
     held: u64,
     /// Bytes that running tasks may occupy besides their inputs.
     working: u64,
-    /// Sum of the sizes in bytes up to which requested values may arrive although no memory was reserved for them.
+    /// Sum, over the requested task values, of the sizes in bytes up to which they may arrive although no memory was reserved for them.
     granted: u64,
-    /// Values that are being sent to other ranks, if memory is limited.
     leaving: Vec<Leaving>,
-    /// Bytes of values that occupy memory only because they are still being sent.
+    /// Bytes of task values that occupy memory only because they are still being sent to other ranks.
     leaving_bytes: u64,
-    /// Peak of the bytes that were occupied or reserved for values and tasks on this rank.
+    /// Peak of the bytes that were occupied or reserved for tasks and their values on this rank.
     pub(super) most_held: u64,
-    /// Size in bytes of the largest value that was computed on this rank.
+    /// Size in bytes of the largest task value that was computed on this rank.
     pub(super) largest: u64,
-    /// Tasks whose values can be deleted from the disk.
     pub(super) forgotten: Vec<usize>,
 }
 
@@ -168,7 +164,6 @@ impl Values {
         (was != is && is_read).then_some((was, is))
     }
 
-    /// Records that this rank must keep a value of `bytes` bytes for other ranks.
     pub(super) fn own(&mut self, task: usize, bytes: u64) {
         self.largest = self.largest.max(bytes);
         (self.all[task].is_origin, self.all[task].is_unneeded) = (true, false);
@@ -180,13 +175,13 @@ impl Values {
         self.drop_if_unused(task);
     }
 
-    /// Decrements the number of tasks on this rank that read a value, after one of them has ended or was withdrawn.
+    /// Decrements the number of tasks on this rank that read the value of `task`, after one of them has ended or was withdrawn.
     pub(super) fn unuse(&mut self, task: usize) {
         self.all[task].uses -= 1;
         self.drop_if_unused(task);
     }
 
-    /// Drops a value that no task on this rank reads, unless this rank must keep it for others.
+    /// Drops the value of `task` if no task on this rank reads it, unless this rank must keep it for other ranks.
     fn drop_if_unused(&mut self, task: usize) {
         let held = &mut self.all[task];
         if held.uses > 0 || held.is_origin {
@@ -207,7 +202,7 @@ impl Values {
         self.set(task, Location::Absent);
     }
 
-    /// Handles the end of a write or read of the disk. A value that has become unneeded meanwhile is dropped.
+    /// Handles the end of a disk operation for the value of `task`. A value that has become unneeded meanwhile is dropped.
     pub(super) fn disk_operation_ended(&mut self, task: usize) {
         if std::mem::take(&mut self.all[task].is_doomed) {
             self.drop_if_unused(task);
@@ -237,7 +232,7 @@ impl Values {
         room
     }
 
-    /// Returns the value for a task that begins. It stays in memory until the task has ended.
+    /// Returns an input for a task that begins. The input stays in memory until the task has ended.
     pub(super) fn pin(&mut self, task: usize) -> Option<Value> {
         self.all[task].pins += 1;
         match &self.all[task].location {
@@ -251,12 +246,10 @@ impl Values {
         self.update_peak();
     }
 
-    /// Releases the memory that a task occupied besides its inputs.
     pub(super) fn release(&mut self, memory: u64) {
         self.working -= memory;
     }
 
-    /// Returns the number of bytes that are occupied or reserved.
     pub(super) fn taken(&self) -> u64 {
         self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
@@ -266,7 +259,6 @@ impl Values {
         self.most_held = self.most_held.max(self.taken());
     }
 
-    /// Returns true if `bytes` bytes fit into memory in addition to the occupied and reserved bytes.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.taken().saturating_add(bytes) <= self.budget
     }
@@ -295,7 +287,6 @@ impl Values {
         })
     }
 
-    /// Records that the value of `task` is being sent to the rank `to`, in the message with the number `number`.
     pub(super) fn leaves(&mut self, task: usize, to: usize, bytes: u64, number: u64) {
         if self.budget == u64::MAX {
             return;
@@ -308,7 +299,7 @@ impl Values {
         }
     }
 
-    /// Counts the memory of a value that has been dropped from memory while it is still being sent.
+    /// Counts the memory of a task value that has been dropped while it is still being sent.
     fn count_leaving(&mut self, task: usize) {
         let held = &mut self.all[task];
         let is_it = |leaving: &&Leaving| leaving.task == task && leaving.copy == held.copies;
@@ -318,7 +309,6 @@ impl Values {
         }
     }
 
-    /// Returns true if the value in memory on this rank is being sent.
     fn is_leaving(&self, task: usize) -> bool {
         self.leaving.iter().any(|leaving| leaving.task == task && leaving.copy == self.all[task].copies)
     }
