@@ -7,9 +7,9 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
-/// Maximum number of columns of a printed line.
+/// Maximum columns of a printed line.
 const WIDTH: usize = 110;
-/// Number of columns for the time and the rank of an event, before its sentence.
+/// Columns for the time and the rank of an event, before the sentence about it.
 const INDENT: usize = 23;
 
 /// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
@@ -62,7 +62,6 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Appends the sentences about the events of one run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
@@ -71,7 +70,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             event if is_change(event) => kept += 1,
             _ => {}
         }
-        // Events of rank activity are shown in the figures of reports; the text omits them.
+        // Events about what ranks wait for and compute are shown in the figures of reports only.
         if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
@@ -92,11 +91,10 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for an event that changes how work is distributed over the ranks. Such an event is shown even if the log does not contain the
-/// decision that led to it.
+/// True for an event that changes how work is distributed over the ranks. It is shown even if the log lacks the decision for the change.
 fn is_change(event: &Event) -> bool {
     match event {
-        // A mapping with epoch 1 is the initial mapping, which is not a change.
+        // Epoch 1 is the mapping with which the program starts.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
@@ -104,16 +102,15 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Returns true for events that `armature explain` shows without `--all`.
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The event `TakeOver` is not shown, because the rank that sent the stage logs `HandOver` with the same content.
+        // The rank that sent the stage has logged `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // The event `Plan` is not shown, because the planner logs `Planned` with the same content, before the plan takes effect.
+        // The planner has logged `Planned` with the same content, before the plan took effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -121,21 +118,19 @@ fn is_essential(event: &Event) -> bool {
     }
 }
 
-/// Appends the sentence about an event, with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
     let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
 }
 
-/// Appends a sentence after a head (its time and rank), broken into lines between words. Following lines are
-/// indented to the column of the first word.
+/// Breaks the line between words. Following lines are indented to the first word of the sentence.
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // A number and its unit are joined by a space at which the line is not broken.
+        // A number and its unit stay on one line.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

@@ -1,4 +1,4 @@
-//! `armature report`, `armature trace` and `armature events`: a run as a page, as a trace, and as lines for other programs.
+//! `armature report`, `armature trace` and `armature events`: the event log of a run as a page, as a trace, and as lines of JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -97,10 +97,9 @@ enum TraceForm {
     Chrome,
 }
 
-/// Maximum number of phases between changes of the distribution of work whose efficiencies are printed: no limit.
+/// Efficiencies are printed for all phases between changes of the distribution of work.
 const PHASES: usize = usize::MAX;
 
-/// Creates the requested page, figure or table. Returns the text to print.
 pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
     let log = read(&directory)?;
@@ -128,8 +127,8 @@ pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     }
 }
 
-/// Returns the attempts of the run in `directory` before the newest one, and the number of the newest one; none and 1 if `directory` is that of an
-/// attempt. An attempt without a readable log has no events, and a message says so.
+/// Returns the earlier attempts of the run in `directory`, and the number of the newest. (None and 1 if `directory` is that of one attempt.) An
+/// attempt without a readable log has no events, and a message says so.
 fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     let run = RunDirectory::at(directory);
     let mut numbers = run.attempts();
@@ -149,7 +148,7 @@ fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     (numbers.into_iter().map(attempt).collect(), newest)
 }
 
-/// Writes a trace. Returns the text to print, which is the path of the trace.
+/// Returns the path of the trace, as text to print.
 pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
     let log = read(&directory)?;
@@ -160,7 +159,7 @@ pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     written(args.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
 }
 
-/// Reads the log. Notes about missing parts are printed to standard error.
+/// Notes about missing parts of the log go to standard error.
 fn read(directory: &Path) -> Result<Log, LaunchError> {
     let log = observe::read(directory).map_err(LaunchError::Events)?;
     log.notes.iter().for_each(crate::message::print_message);
@@ -173,7 +172,6 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
     Ok(format!("{}\n", place.display()))
 }
 
-/// Returns the events as lines of JSON, or their number per kind.
 pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     let log = read(&events_of(&args.run)?)?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
@@ -188,7 +186,7 @@ pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
 }
 
-/// Returns a figure of the longest run in the log as SVG.
+/// Draws the longest run in the log as SVG.
 fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
     let which = match name {
         FigureName::Rates => Figure::Rates,

@@ -1,6 +1,4 @@
-//! Choice of the command that starts a job, which depends on the machine, its launchers and its batch job (the environment).
-//!
-//! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
+//! Chooses the command that starts a job, from the launchers and the batch job that were found on this machine.
 
 mod label;
 mod mpich;
@@ -32,9 +30,9 @@ pub struct Job {
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
-    /// True if the launcher marks each line of output with its rank.
+    /// True if the launcher is to mark each line of the program's output with the rank that printed it.
     pub label: bool,
-    /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
+    /// True if the ranks get `ARMATURE_JOB_STATUS`, the path of the file to which rank 0 writes the result of the job.
     pub job_status: bool,
     /// True if rank 0 reads the standard input of the launcher.
     pub reads_stdin: bool,
@@ -83,7 +81,6 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the word by which the command line of `armature` names this launcher.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -106,11 +103,11 @@ pub struct CommandLine {
     pub ranks: usize,
     /// True if all ranks run on this machine.
     pub all_here: bool,
-    /// True if the launcher marks each line of output with its rank.
+    /// True if the launcher marks each line of the program's output with the rank that printed it.
     pub is_labelled: bool,
-    /// True if the launcher may fail when its standard input, which is empty, ends at the moment at which the job ends.
+    /// True if the launcher may fail if its empty standard input ends while the job ends.
     pub minds_end_of_input: bool,
-    /// Warning about the command, which is printed to the user before the start.
+    /// Warning about the command, for the user.
     pub warning: Option<String>,
     words: Vec<Word>,
 }
@@ -141,7 +138,6 @@ impl CommandLine {
     }
 }
 
-/// Returns a word as it is written in a shell, with quotes if necessary.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -163,7 +159,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     }
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
     if let Some(step) = environment.step.as_ref().filter(|_| in_slurm) {
-        // With `--overlap`, a step shares the resources of this one. Each task of this step would start one.
+        // With `--overlap`, a step shares the resources of the step in which this process runs. If that step had several tasks, each would start the
+        // job.
         if job.launcher != Launcher::Srun || !environment.is_only_task {
             return Err(LaunchError::InsideStep(step.clone()));
         }
@@ -181,12 +178,11 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
-        // Without the hosts of a PBS job, all ranks are started on this machine, because Open MPI and MPICH do not support PBS.
+        // Open MPI and MPICH do not read the hosts of a PBS job themselves, so that all ranks are started on this machine.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The number of slots of the batch job is invalid, which is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses
-        // a number of ranks that is too large.
+        // Only a warning, because the launcher of Slurm or Grid Engine knows the hosts itself and refuses a number of ranks that is too large.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
@@ -242,12 +238,11 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// Properties of a job from which the options of the launcher follow.
+/// Properties of a job that determine the options of its launcher.
 struct Needs<'a> {
     ranks: usize,
-    /// True if there are more ranks than slots.
+    /// True if there are more ranks than slots, so that ranks share cores.
     shared: bool,
-    /// Number of cores that Slurm has allocated to each task.
     cores_per_task: Option<usize>,
     hosts: Option<&'a Hostfile>,
     bind: Bind,
@@ -258,7 +253,7 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Returns the binding to request; `None` for the launcher's default.
+    /// Returns `None` if the launcher's default binding is to be used.
     fn binding(&self) -> Option<Bind> {
         match self.bind {
             Bind::Auto => self.shared.then_some(Bind::None),

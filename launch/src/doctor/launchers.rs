@@ -57,7 +57,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Returns the text that `mpirun --version` prints.
 pub(super) fn mpirun_version(site: &dyn Site) -> Option<String> {
     ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"]
         .iter()
@@ -68,7 +67,6 @@ pub(super) fn is_open_mpi(version: &str) -> bool {
     ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
 }
 
-/// Returns the value of a setting that `scontrol show config` prints as `NAME = VALUE`.
 pub(super) fn slurm_setting(site: &dyn Site, name: &str) -> Option<String> {
     let config = site.run("scontrol", &["show", "config"])?;
     let value =
@@ -100,7 +98,7 @@ fn pmi_plugin(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// Returns the names of plug-ins in the output of `srun --mpi=list`, without the words of its heading.
+/// Returns the names of plug-ins in the output of `srun --mpi=list`, without the heading.
 fn plugins(words: &[&str]) -> String {
     let names = words
         .iter()

@@ -1,4 +1,4 @@
-//! Environment of a start: the machine, its launchers, and the batch job that contains this process.
+//! Facts about this machine, its launchers, and the batch job in which this process runs.
 //!
 //! [`Environment`] is plain data, so that tests can pass simulated environments to [`command_line`](mod@crate::command_line), which chooses the
 //! command that starts a job.
@@ -94,8 +94,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the environment variables
-    /// with which the launcher must be started.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and environment variables for
+    /// the launcher.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;
@@ -121,7 +121,6 @@ pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the batch job that the environment variables describe. An empty variable counts as not set.
 fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
@@ -133,13 +132,13 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
             None => Ok(1),
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
-        // A number of cores per task that the user has set for srun takes precedence over that of the allocation.
+        // A number that the user has set for srun takes precedence over that of the allocation.
         let is_set = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // If the caller of this function has named hosts, the hosts of the batch job are ignored.
+        // Hosts that the user has named replace those of the batch job.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));
@@ -150,15 +149,14 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
-/// Returns the Slurm job step that the environment variables describe.
 pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
+    /// Ids that Slurm gives to the shell of an interactive `salloc` and to a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`), which are
+    /// no steps with ranks.
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
     let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
 }
 
-/// Returns the number in an environment variable, if the variable is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
     let wrong =

@@ -62,7 +62,6 @@ enum Meaning {
     Included,
 }
 
-/// Workflow plan, with the workflow and the platform for which it was made.
 struct Planned {
     workflow: Workflow,
     cluster: Cluster,
@@ -71,7 +70,6 @@ struct Planned {
     platform: String,
 }
 
-/// Plans the workflow that the options name, and returns the text to print.
 pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
     let (description, format) = input::workflow(&args.file)?;
     let cluster = input::platform(&args.platform)?;
@@ -82,7 +80,7 @@ pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
         None => format.task_memory(),
     };
     options.evaluations = args.evaluations.unwrap_or(options.evaluations);
-    // The name of the task is checked before planning, which may take long.
+    // Before planning, which may take long.
     let task = args.explain.as_deref().map(|name| task_of(&description, name, &args.file)).transpose()?;
     let planned = planned(&description, cluster, &options, &args.platform)?;
     if let Some(file) = &args.svg {
