@@ -1,4 +1,4 @@
-//! Descendants of this process: found by their parent process numbers, and ended individually.
+//! Finds and ends the descendants of this process, by the numbers of their parent processes.
 //!
 //! Launchers start ranks in separate process groups and sessions, so that signalling one group does not reach all of them. Instead, this
 //! process becomes the "subreaper" of its descendants: it adopts their orphans, so that no process leaves its tree.
@@ -9,36 +9,32 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
-/// Process as its entry in `/proc` describes it.
+/// Entry of a process in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
     parent: i32,
-    /// True if the process has ended and has not been reaped.
+    /// True if the process has ended and its parent has not yet waited for it.
     dead: bool,
 }
 
-/// Makes orphaned descendants of this process its children from now on.
 pub(super) fn adopt_orphans() -> std::io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Returns the living descendants of this process.
 pub(super) fn living() -> Vec<Pid> {
     let (all, me) = (processes(), getpid().as_raw_nonzero().get());
     descendants(&all, me).into_iter().filter(|p| !p.dead).filter_map(|p| Pid::from_raw(p.id)).collect()
 }
 
-/// Sends a signal to each living descendant.
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // An error of sending the signal is ignored, because the process may have ended in the meantime.
+        // An error is ignored, because the process may have ended meanwhile.
         let _ = kill_process(process, signal);
     }
 }
 
-/// Reaps adopted children that have ended. The process `launcher` is left out, because its `Child`
-/// reaps it.
+/// Waits for adopted children that have ended, except for `launcher`, for which its `Child` waits.
 pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
@@ -47,8 +43,8 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// Names of the environment variables with the rank number of a process, set before MPI is started by Open MPI's mpirun, by MPICH's mpirun and `srun
-/// --mpi=pmi2`, and by `srun --mpi=pmix`.
+/// Variables with the number of a rank, set before MPI starts: by Open MPI's mpirun, by MPICH's mpirun and `srun --mpi=pmi2`, and by `srun
+/// --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
 /// Returns the ranks that have a living process on this machine, recognised by the path of this
