@@ -47,14 +47,12 @@ pub(super) fn reap(launcher: u32) {
 /// --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Returns the ranks that have a living process on this machine, recognised by the path of this
-/// job's status file in its environment. All processes of the machine are searched, because ranks
-/// that srun starts are not descendants of this process. A rank is not found if this process may
-/// not read its environment.
+/// Returns the ranks that live on this machine, found by the path of the job's status file in the environments of all processes. (Ranks of srun are
+/// no descendants of this process.) A rank is missed if this process may not read its environment.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank of another job, all processes that it starts inherit the
-    // rank variables of that rank. The names of these variables are therefore ignored.
+    // If this process was started by a rank of another job, everything that it starts inherits the variables of that rank, which are therefore
+    // ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -63,8 +61,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process if the environment contains the path of this job's status
-/// file. Rank variables whose names are in `but` are ignored.
+/// Returns the rank of a process of this job, from its environment variables except for `but`.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
@@ -76,16 +73,15 @@ fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize>
     RANK.iter().filter(|name| !but.contains(name)).find_map(number)
 }
 
-/// Returns true if a process with this number is alive.
 pub(crate) fn is_alive(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
 }
 
-/// Returns the time at which a process began, in ticks since the last boot.
+/// In ticks since the last boot.
 pub(crate) fn began(id: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The start time is field 22 of `/proc/PID/stat`, counted from 1. The text after the process name begins with field 3.
+    // Field 22 of `/proc/PID/stat`, counted from 1. Field 3 is the first one after the name of the program.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -97,7 +93,7 @@ fn processes() -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Parses a line of `/proc/N/stat`. The process name is in parentheses and may contain any characters.
+/// Parses `/proc/N/stat`, in which the name of the program is in parentheses and may contain any characters.
 fn parse(stat: &str) -> Option<Process> {
     let (id, _) = stat.split_once(' ')?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
