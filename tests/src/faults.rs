@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // One line must contain all expected parts, so that parts of different messages do not count as one message.
+        // Parts in different lines of the message do not count.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
@@ -146,8 +146,7 @@ pub fn all() -> Vec<Fault> {
             Some(FAILING_ITEM),
             true,
         )),
-        // The first items are also deserialized on the rank that sends them. Therefore either the sending rank or the last rank detects the
-        // error first.
+        // The first items are also deserialised on the rank that sends them, so that either this rank or the last one detects the error first.
         two(fault(
             "err-in-deserialize",
             failing_transfer::<2>,
@@ -211,17 +210,16 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// Number of the item at which the programs of this file fail.
+/// Item in which the user code fails.
 const FAILING_ITEM: u64 = 17;
 
-/// Fails, as user code of a program that must fail: by a panic if `panic` is true, otherwise by an error.
+/// User code that panics or returns an error.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())
 }
 
-/// Runs a pipeline that fails at `place`: in its source, in a replicated stage, in the creation or a call of a serial
-/// stage, or in its sink.
+/// `place` is the source, a replicated stage, the creation or a call of a serial stage, or the sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check =
         move |here: &str, item: u64| if here == place && item == FAILING_ITEM { fail(panic) } else { Ok(()) };
@@ -244,7 +242,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
     Ok(())
 }
 
-/// Runs a chain of tasks, one of which fails in every attempt.
+/// One task of a chain fails in every attempt.
 fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
     for number in 0..=FAILING_ITEM + 5 {
@@ -261,7 +259,6 @@ fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A serial stage that may fail.
 struct Narrow<'a>(Box<dyn FnMut(u64) -> Result<(), BoxError> + Send + 'a>);
 
 impl armature::pipeline::Stage for Narrow<'_> {
@@ -277,8 +274,7 @@ impl armature::pipeline::Stage for Narrow<'_> {
     }
 }
 
-/// A number whose transfer fails if it is [`FAILING_ITEM`]. `WHERE` selects the side and the failure: 0 and 1 fail in
-/// `Serialize`, 2 and 3 in `Deserialize`; odd values panic.
+/// A number whose transfer fails if it is [`FAILING_ITEM`]. `WHERE` is 0 or 1 for `Serialize`, 2 or 3 for `Deserialize`; odd values panic.
 struct FailingItem<const WHERE: u8>(u64);
 
 impl<const WHERE: u8> Serialize for FailingItem<WHERE> {
@@ -300,15 +296,14 @@ impl<'de, const WHERE: u8> Deserialize<'de> for FailingItem<WHERE> {
     }
 }
 
-/// Runs a pipeline in which an item fails on its way from rank 0 to the last rank. The items up to the failure are
-/// sent one by one.
+/// An item fails on its way from rank 0 to the last rank. The items before it are sent one by one.
 fn failing_transfer<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
     FailingItem<WHERE>: Item,
 {
     Pipeline::source("numbers", || 0..200u64)
         .map("front", |x| {
-            // The stage takes long enough that no batch holds two items.
+            // Slow enough that no batch holds two items.
             std::thread::sleep(Duration::from_millis(1));
             FailingItem::<WHERE>(x)
         })
@@ -318,7 +313,7 @@ where
     Ok(())
 }
 
-/// Runs a pipeline on all ranks. Before or after the pipeline, this function fails on the last rank.
+/// The last rank fails before or after a pipeline that all ranks run.
 fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
@@ -331,7 +326,7 @@ fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Res
     if bad { fail(panic) } else { Ok(()) }
 }
 
-/// Builds a different pipeline on the last rank.
+/// The last rank builds another pipeline than the others, which must be detected.
 fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
     Pipeline::source("numbers", || 0..50u64)
@@ -342,7 +337,7 @@ fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a loop whose length is the number of a farm's results, which only rank 0 has.
+/// Only rank 0 has the results of the farm, so that ranks disagree about the length of the loop.
 fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?.on_root();
     let length = results.map_or(0, |results| results.len() as u64);
@@ -350,7 +345,6 @@ fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a farm on rank 0 only.
 fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     if session.is_root() {
         Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
@@ -358,7 +352,7 @@ fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a pipeline with a mapping file that does not fit the pipeline or the ranks.
+/// `text` is a mapping that does not fit the pipeline or the ranks.
 fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
@@ -373,7 +367,7 @@ fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> 
     Ok(())
 }
 
-/// Runs for ten minutes unless the job is ended, for tests that stop or kill ranks.
+/// Takes ten minutes, for tests that stop or kill ranks.
 fn endless(session: &mut Session) -> Result<(), BoxError> {
     let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
     Pipeline::source("numbers", || 0..600_000u64)
@@ -390,7 +384,7 @@ fn endless(session: &mut Session) -> Result<(), BoxError> {
     Err("endless came to its end".into())
 }
 
-/// Keeps the last rank from joining the pipeline; the other ranks wait for it until their time limit is reached.
+/// The last rank never joins the pipeline; the others wait for it until their time limit.
 fn never_joins(session: &mut Session) -> Result<(), BoxError> {
     if session.rank() == session.size() - 1 {
         std::thread::sleep(Duration::from_secs(600));

@@ -86,6 +86,6 @@ pub fn find(name: &str) -> Option<Case> {
 /// pipe.
 pub fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A failed write is ignored because the reader may have closed the pipe; the exit code reports the result.
+    // A failed write is ignored, because the reader may have closed the pipe. The exit code reports the result.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -40,8 +40,7 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let name = what.to_string();
     let watchdog = std::thread::spawn(move || {
         if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // The states of the threads are written to standard error directly, because the test runner would capture
-            // the output of `eprintln!`.
+            // Directly to standard error, because the test runner would capture the output of `eprintln!`.
             let text = format!("watchdog: {name} has not ended after {limit:?}; threads:\n{}", threads());
             let _ = std::io::stderr().write_all(text.as_bytes());
             std::process::abort();
@@ -49,12 +48,12 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // `join` cannot fail: the watchdog thread ends as soon as `done` is dropped, and does not panic.
+    // Cannot fail: the thread of the watchdog ends when `done` is dropped, and does not panic.
     let _ = watchdog.join();
     result
 }
 
-/// Returns the name and the state of every thread of this process as reported by the kernel.
+/// Name and state of every thread, as the kernel reports them.
 fn threads() -> String {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return String::new() };
     let read = |dir: &std::path::Path, file: &str| {
@@ -64,8 +63,7 @@ fn threads() -> String {
     for task in tasks.flatten() {
         let dir = task.path();
         let stat = read(&dir, "stat");
-        // Fields of `/proc/self/task/N/stat` after the name in parentheses: the state, ten other fields, and the user and system time in
-        // ticks.
+        // In `/proc/self/task/N/stat`, the state follows the name in parentheses; then ten other fields, and the user and system time in ticks.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let field = |n: usize| fields.get(n).copied().unwrap_or("?");
         lines += &format!(

@@ -31,27 +31,24 @@ pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     ]
 }
 
-/// Splits the stages into contiguous groups of nearly equal length, one for each rank from the last rank to the
-/// first.
+/// Contiguous groups of nearly equal length, one for each rank from the last to the first.
 fn groups(stages: usize, ranks: usize) -> Vec<Block> {
     let count = ranks.min(stages);
     let start = |g: usize| g * stages / count;
     (0..count).map(|g| Block::new(start(g)..start(g + 1), vec![ranks - 1 - g])).collect()
 }
 
-/// Maps the first stage to rank 0 and every other stage to all ranks.
 fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
     runs(serial, 1, |stage| if stage == 0 { vec![0] } else { everyone.to_vec() })
 }
 
-/// Returns the ranks with the parity of `stage`, or rank 0 alone if no rank has this parity.
+/// Rank 0 if no rank has the parity of `stage`.
 fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }
 
-/// Splits the stages into blocks of up to `length` stages. `hosts` returns the ranks of a block from the number of its first stage. A
-/// serial stage is a separate block on the last of these ranks.
+/// Groups up to `length` stages. `hosts` returns the ranks for the first stage of a group. A serial stage is alone, on the last of these ranks.
 fn runs(serial: &[bool], length: usize, hosts: impl Fn(usize) -> Vec<usize>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut start = 0;

@@ -67,7 +67,7 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Directory of the output files, kept until the job is finished.
+    // Holds the output files until the job is finished.
     _dir: tempfile::TempDir,
 }
 
@@ -152,9 +152,8 @@ impl Job {
         }
     }
 
-    /// Returns the launcher's command line without ranks and program. The line is `ARMATURE_TEST_MPIRUN` if that
-    /// variable is set and the launcher of the program's own MPI library is requested; otherwise it starts with
-    /// Debian's name for this launcher, or with a generic name if Debian's is not on the PATH.
+    /// Command line of the launcher up to the number of ranks. The tests use `ARMATURE_TEST_MPIRUN`, if it is set and the launcher of the program's
+    /// own MPI library is wanted, or Debian's name for the launcher, or its general name.
     #[track_caller]
     fn line(&self) -> Vec<String> {
         let configured = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
@@ -178,10 +177,10 @@ impl Job {
         let job_id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().expect("a directory for the job's output");
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-        // Output goes to files, because a process left behind would keep a pipe open.
+        // Files, because a process that the job leaves behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
-            // No run directories are kept, because jobs with restarts would leave them in the source tree.
+            // Jobs with restarts would leave run directories in the source tree.
             Some(command) if command.get(1).is_some_and(|verb| verb == "run") => {
                 [&command[..2], &["--no-run-directory".into()], &command[2..]].concat()
             }
@@ -242,7 +241,6 @@ impl Job {
     }
 }
 
-/// Returns the words of a bash command that runs `script` with the following words as its arguments.
 fn rank_shell(script: &str) -> [String; 4] {
     let script = format!("RANK=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}");
     ["bash".into(), "-c".into(), script, "bash".into()]
@@ -305,7 +303,7 @@ impl Running {
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for process in processes(&self.job_id).iter().filter_map(|p| Pid::from_raw(p.id)) {
-                // Errors are ignored, because a process that has ended in the meantime needs no signal.
+                // A process that has ended meanwhile needs no signal.
                 let _ = kill_process(process, signal);
             }
             if signal == Signal::STOP {
@@ -347,7 +345,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Kills all processes of the job, so that a test that panics leaves no process behind.
+    /// No process must stay behind if a test panics.
     fn drop(&mut self) {
         kill_all(&self.job_id);
         let _ = self.child.wait();

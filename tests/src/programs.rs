@@ -32,7 +32,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 
-/// Pseudorandom numbers derived from a seed.
+/// Pseudorandom numbers from a seed.
 struct Draw {
     seed: u64,
     next: u64,
@@ -123,7 +123,7 @@ impl Program {
                     steps.remove(at);
                 }
                 2 => steps.rotate_left(1),
-                // In half of the cases, one skeleton differs in one property.
+                // In half of the cases, a skeleton (such as a farm) differs in one property.
                 _ => steps[at] = draw.with_change(&steps[at]),
             }
             let other = Program(steps);
@@ -145,7 +145,6 @@ impl Program {
 }
 
 impl Draw {
-    /// Returns a copy of `step` with one property changed.
     fn with_change(&mut self, step: &Step) -> Step {
         let mut step = step.clone();
         let which = self.below(5);
@@ -187,7 +186,7 @@ impl Draw {
     }
 }
 
-/// Body of a loop that holds a number for each of its indices. Each pass doubles the numbers.
+/// Loop with a number for each index, which each pass over the indices doubles.
 struct Double;
 
 impl DoAll for Double {
@@ -203,7 +202,7 @@ impl DoAll for Double {
     }
 }
 
-/// A grid whose inner values grow by one in each step.
+/// Grid whose inner values grow by one in each step.
 struct Grow;
 
 fn row(values: &mut [u64], index: u64) {
@@ -246,7 +245,7 @@ impl Stencil for Grow {
     }
 }
 
-/// Number of tasks of a farm and of items of a pipeline.
+/// Tasks of a farm, and items of a pipeline.
 const ITEMS: u64 = 20;
 
 impl Step {

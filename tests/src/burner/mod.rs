@@ -102,7 +102,7 @@ impl Load {
     }
 }
 
-/// Line that a load prints when it runs on its core.
+/// Printed by the process of a load when it is bound to its core.
 const READY: &str = "ready\n";
 
 /// A running load, which ends when this `Burner` is dropped.
@@ -143,15 +143,14 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Errors of `kill` and `wait` are ignored: they fail only if the process of the load has already
-        // ended.
+        // `kill` and `wait` fail only if the process of the load has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Returns the sum of the ticks in user and in system mode from the text of `/proc/PID/stat`: the 14th and the 15th
-/// field, counted after the name, which may contain spaces.
+/// Returns the CPU time of a process in clock ticks: fields 14 (user mode) and 15 (system mode) of `/proc/PID/stat`, counted after the name, which
+/// may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|field| field.parse::<u64>());
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
@@ -166,8 +165,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // The read waits for the end of the parent: the parent never writes to the pipe, and the call returns when the parent closes its
-        // end or dies.
+        // Waits for the end of the parent process, which never writes to the pipe and closes it when it ends or dies.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
@@ -177,7 +175,6 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     loop {
         match load.wave.state_at(start.elapsed()) {
             (true, left) => cores::spin(left),
-            // A rest of the load that is longer than an hour is split into sleeps of at most an hour.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),
         }
     }

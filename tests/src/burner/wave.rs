@@ -1,4 +1,4 @@
-//! Square wave that determines when a load is busy and when it rests, for real loads and simulated hosts.
+//! Square wave: when a load is busy and when it rests, on real cores and on simulated hosts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Wave {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // A busy time that exceeds 64 bits in nanoseconds (584 years) is returned as the maximum.
+        // At most 584 years, the maximum of 64 bits in nanoseconds.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -88,7 +88,6 @@ impl Wave {
         let seconds = |nanos: u64| format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
         let mut text = format!("<trace id=\"load-{host}\" periodicity=\"{}\">\n", seconds(self.period));
         for (nanos, busy) in self.edges() {
-            // The result is ignored, because writing to a string cannot fail.
             let _ = writeln!(text, "{} {}", seconds(nanos), if busy { share } else { 1.0 });
         }
         let _ = write!(
@@ -98,8 +97,7 @@ impl Wave {
         Ok(text)
     }
 
-    /// Returns the initial state and the changes of state in one period: the time in nanoseconds, and true if the load
-    /// is busy from then on.
+    /// Returns the changes between busy and resting in one period: times in nanoseconds, and true if the load is busy from then on.
     fn edges(&self) -> Vec<(u64, bool)> {
         let mut edges = Vec::new();
         let mut now = 0;
@@ -108,18 +106,18 @@ impl Wave {
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
-            // The remaining duration of a state is always positive, so that `now` increases.
+            // The remaining time of a state is above 0, so that the loop ends.
             now += u64::try_from(remaining.as_nanos()).unwrap_or(self.period);
         }
         edges
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // The cast to `u64` loses nothing, because the remainder is smaller than the period, which is a `u64`.
+        // Nothing is lost, because the remainder is smaller than the period.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 
-    /// Returns the wave as words of a command line, which [`parse`](Wave::parse) reads.
+    /// Returns words of a command line, which [`parse`](Wave::parse) reads.
     pub(super) fn arguments(&self) -> [String; 3] {
         [self.period, self.busy, self.phase].map(|nanos| nanos.to_string())
     }

@@ -1,5 +1,4 @@
-//! Farms: every result arrives once, in order or unordered, with any chunking, with failing tasks and over
-//! iterations.
+//! Farms: every result must arrive once, in order or unordered, with any chunk sizes, with failing tasks and over iterations.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,15 +27,14 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-worklist", run: worklist },
 ];
 
-/// Farms with slow user code: it takes longer than the two seconds that a rank may be silent in
-/// these runs, or longer than a failed job may continue.
+/// Farms with user code that takes longer than the two seconds that a rank may be silent here, or than a failed job may continue.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
     Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
 ];
 
-/// Chunking policies of every kind, with which the cases run.
+/// One of every kind.
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
     Chunking::Static,
@@ -74,12 +72,10 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
 }
 
 fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
-    // Some runs limit the data in flight to 100 bytes (`ARMATURE_WINDOW_BYTES`), so that a chunk
-    // holds only about a dozen tasks.
+    // Some tests limit the data in flight to 100 bytes (`ARMATURE_WINDOW_BYTES`), so that a chunk holds only about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // The farm runs twice. The second run reuses the user code and the measured task times of the
-    // first run.
+    // The second run reuses the user code and the measured task times of the first.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
@@ -109,7 +105,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Rank 1 takes long for each of its last tasks, which idle ranks run as well. Each result must arrive once, in order.
+/// Rank 1 takes long for its last tasks, which idle ranks therefore run as well. Each result must arrive once, in order.
 fn second_copies(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: u64 = 60;
     let work = Work::on(session);
@@ -172,8 +168,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     }
     check_equal(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
-    // The tasks, byte strings and vectors of numbers, are from 0 bytes to 300 kB long, which is
-    // more than some settings allow in one message.
+    // From 0 bytes to 300 kB, which is more than some tests allow in one message.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));
@@ -189,7 +184,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
 }
 
-/// A worker that fails in the first attempt at some tasks and in all attempts at others.
+/// Fails in its first attempt at some tasks, and in all attempts at others.
 struct FailsSometimes;
 
 impl Worker for FailsSometimes {
@@ -225,7 +220,7 @@ fn failing(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Relaxation on a ring: every value of a step depends on three values of the previous step.
+/// Each value of a step depends on three values of the previous step.
 fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let step = |v: &[f64]| -> Vec<(f64, f64, f64)> {
         let n = v.len();
@@ -245,7 +240,7 @@ fn iterations(session: &mut Session) -> Result<(), BoxError> {
     ensure(is_right, || "tasks were miscounted".into())
 }
 
-/// Iterations that start with fewer workers than ranks and continue with as many workers as pay off.
+/// Starts with fewer workers than ranks; the framework adds workers as long as they pay.
 fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -270,8 +265,7 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Farms with one sub-master (rank that distributes tasks to a group of workers), and with the maximum number of
-/// sub-masters.
+/// With one and with the maximum number of sub-masters (ranks that distribute tasks to a group of workers).
 fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -296,13 +290,12 @@ fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the children of a node of an uneven tree.
 pub(super) fn tree_children(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
     let count = if depth == 0 { 0 } else { noise(9, node) % 5 };
     (0..count).map(|n| (noise(node, n), depth - 1)).collect()
 }
 
-/// Returns the nodes of a tree in the order of the serial program.
+/// In the order of the serial program.
 pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     let mut open: Vec<(u64, u32)> = roots.iter().rev().copied().collect();
     let mut found = Vec::new();
@@ -313,7 +306,7 @@ pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     found
 }
 
-/// Tasks that generate tasks, with results in serial order and in order of arrival.
+/// Results in serial order, and in order of arrival.
 fn explore(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..6).map(|root| (noise(8, root), 6)).collect();
@@ -344,7 +337,7 @@ fn explore(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A breadth-first search in which the sink generates tasks.
+/// Breadth-first search in which the sink creates the tasks.
 fn worklist(session: &mut Session) -> Result<(), BoxError> {
     let next = |n: u64| [2 * n % 307, (3 * n + 1) % 307];
     let (mut seen, mut serial, mut at) = (BTreeSet::from([1]), vec![1], 0);
@@ -373,8 +366,8 @@ fn nap(millis: u64) {
     std::thread::sleep(std::time::Duration::from_millis(millis));
 }
 
-/// A farm with slow worker construction, a slow task for each rank, and a slow function that creates tasks from
-/// results. With at least three ranks, a sub-master distributes the tasks to the workers.
+/// Slow construction of workers, a slow task for each rank, and slow user code that creates tasks from results. With at least three ranks, a
+/// sub-master distributes the tasks.
 fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     const SLOW: u64 = 2_500;
     struct Slow(u64);
@@ -416,8 +409,8 @@ fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Either the sink or the source is slow. One of its calls takes 3.5 s, longer than a rank may be
-/// silent. The other calls take 50 ms each, and the calls for one chunk together also take longer.
+/// One call of the sink, or of the source, takes 3.5 s, longer than a rank may be silent. The other calls take 50 ms, and those for one chunk
+/// together also exceed the limit.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

@@ -1,20 +1,19 @@
-//! Processes of a job, identified by an environment variable that they inherit.
+//! Finds the processes of a test's job by an environment variable that they inherit.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Environment variable that identifies the processes of a job.
+/// Variable with the number of a test's job.
 pub(super) const JOB_VARIABLE: &str = "ARMATURE_TEST_JOB";
 
-/// A process of a job.
 pub(super) struct Process {
     pub(super) id: i32,
     pub(super) command: String,
     pub(super) environ: Vec<u8>,
 }
 
-/// Returns the processes whose environment contains the job number `job_id`, without zombies.
+/// Processes of the job `job_id` that have not ended.
 pub(super) fn processes(job_id: &str) -> Vec<Process> {
     let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
@@ -29,7 +28,7 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Returns true if the process does not exist or is a zombie.
+/// A zombie has ended, too.
 fn has_ended(id: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -37,13 +36,12 @@ fn has_ended(id: i32) -> bool {
         .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Kills all processes whose environment contains the job number `job_id`, and waits until they have ended, because the kernel needs time to release
-/// the memory of a killed process.
+/// Waits until the killed processes have ended, because the kernel needs time to release their memory.
 pub(super) fn kill_all(job_id: &str) {
     let start = Instant::now();
     let processes = processes(job_id);
     for pid in processes.iter().filter_map(|process| Pid::from_raw(process.id)) {
-        // Errors are ignored, because the process may have ended in the meantime.
+        // The process may have ended meanwhile.
         let _ = kill_process(pid, Signal::KILL);
     }
     while processes.iter().any(|process| !has_ended(process.id)) && start.elapsed() < Duration::from_secs(10)

@@ -28,8 +28,7 @@ pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize])
 
 /// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
 pub fn completed_passes(dir: &Path) -> Option<u64> {
-    // A checkpoint is described by the file `manifest`. If a job dies while it replaces this file,
-    // only the previous one exists, as `manifest.old`.
+    // If a job dies while it replaces the file `manifest`, which describes the checkpoint, only the previous one exists as `manifest.old`.
     let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
     let manifest = manifests.into_iter().find_map(Result::ok)?;
     let (_, rest) = manifest.split_once("\"pass\":")?;

@@ -17,11 +17,10 @@ use crate::mpirun::{Job, Outcome, linked};
 /// Number of ranks of a job.
 pub const RANKS: usize = 3;
 
-/// Time limit of a job, including its restart if there is one. A job takes some seconds.
+/// A job takes some seconds, with its restart if there is one.
 const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum time from the moment at which a rank has recorded a phase to the next call in which it
-/// waits for other ranks: `MPI_Init`, or the end of the session.
+/// Longest time from the record of a phase by a rank to the next call in which the rank waits for others: `MPI_Init`, or the end of the session.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
 /// Moment at which a rank is killed.
@@ -61,9 +60,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the killed rank enters; `None` if a task ends its process. The second value is true
-    /// if the rank is killed only after this phase, in a call in which it waits for another rank that is still in the
-    /// phase.
+    /// Returns the last phase that the killed rank records (none if a task aborts it), and true if it is killed only later, while it waits for
+    /// another rank that is still in this phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -136,21 +134,20 @@ impl Kill {
         }
     }
 
-    /// Returns true if the other ranks continue after the kill. This requires recovery. A running farm, search or
-    /// workflow continues without a dead worker, and a rank that has left the session has finished its part.
+    /// Returns true if the other ranks continue: a farm, search or workflow continues without a dead worker, and a rank that has left the session has
+    /// done its part.
     fn is_survived(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
-    /// Returns true if the job is restarted. A job whose victim has already left the session is not restarted.
+    /// A job whose killed rank has already left the session is not restarted.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_survived() && self.moment != Moment::Left
     }
 
-    /// Returns true if the job succeeds. A task that aborts its process does so in each attempt, so that a restart
-    /// does not help.
+    /// A task that aborts its rank does so in each attempt, so that a restart of the job does not help.
     fn should_succeed(&self) -> bool {
         self.is_survived() || self.is_restarted() && self.moment != Moment::Task
     }
@@ -197,7 +194,6 @@ impl Kill {
         Ok(outcome)
     }
 
-    /// Checks that the job ended as expected after this kill.
     fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
@@ -205,13 +201,11 @@ impl Kill {
         let codes: &[i32] = match (self.should_succeed(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
-            // A deadly task ends its process by SIGABRT, and a test kills a rank by SIGKILL.
+            // A deadly task dies by SIGABRT; otherwise the test sends SIGKILL.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
             (false, false, Mpi::OpenMpi) => &[137],
-            // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the rank
-            // that died appears either as the bare signal number or as 128 plus the signal number. If the signal
-            // number appears, the result may also contain the signals 9 and 15, by which the launcher ends the
-            // other ranks.
+            // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the dead rank is the bare signal or 128
+            // plus the signal; in the first case, the result may also contain the signals 9 and 15, by which the launcher ends the other ranks.
             (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 15, 134, 143],
             (false, false, Mpi::Mpich) => &[9, 15, 137, 143],
         };
@@ -230,21 +224,20 @@ impl Kill {
     }
 }
 
-/// Returns true if MPICH's launcher reports its own failure and not that of a rank. If the launcher ends the other ranks
-/// at the moment at which they exit themselves, the connection to the process that started the ranks is closed, and
-/// the launcher exits with the code 255.
+/// True if MPICH's launcher has failed itself, with exit code 255: if it ends the other ranks just when they exit, the connection to the process that
+/// has started the ranks is closed.
 fn has_launcher_failed(outcome: &Outcome) -> bool {
     outcome.status.code() == Some(255)
         && outcome.stderr.contains("process manager error waiting for completion")
 }
 
-/// Kills the process whose number is in the file `phase_file`, and waits for its end.
+/// `phase_file` has the process number of the rank.
 fn kill(phase_file: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // Waits until the killed process has ended. The test must not let the other ranks leave their phase earlier.
+    // The other ranks must not leave their phase before the killed process has ended.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();

@@ -1,22 +1,21 @@
-//! Code names in a span or in a line of a code block, and their lookup in the sources.
+//! Finds names of code in the text of the book, and looks them up in the sources.
 
 use std::fmt;
 
 use crate::foreign;
 use crate::sources::{Sources, identifier};
 
-/// Name that the book uses, and that the sources must define.
+/// Name in the book, which the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
-    /// Environment variable, such as `ARMATURE_X`.
+    /// As `ARMATURE_X`.
     Setting(String),
-    /// Command-line option, such as `--option`.
+    /// As `--option`.
     Option(String),
-    /// Member of a type, such as `Type::member`.
+    /// As `Type::member`.
     Member(String, String),
-    /// File or directory.
     File(String),
-    /// Name of another kind: a type, a method, a value of an option, a variable, or an experiment.
+    /// Any other name: a type, a method, a value of an option, a variable, or an experiment.
     Word(String),
 }
 
@@ -33,8 +32,7 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// Returns true if the sources define the name or the name belongs to another project. `base` is the directory of
-    /// the page.
+    /// `base` is the directory of the page. Names of other projects also exist.
     pub(crate) fn exists(&self, sources: &Sources, base: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
@@ -51,11 +49,10 @@ fn is_foreign(name: &str) -> bool {
         || foreign::NAMES.iter().any(|(_, names)| names.contains(&name))
 }
 
-/// Returns the names in a code span.
+/// `span` is text between backticks.
 pub(crate) fn of_span(span: &str) -> Vec<Name> {
     let mut found = Vec::new();
-    // The value of a variable or an option may be anything, for example a number or a file of the user, so only the
-    // part before `=` is a name.
+    // The value of a variable or an option may be anything, so that only the part before `=` is a name.
     let (name, is_single) = match span.split_once('=') {
         Some((name, value)) if !name.contains(' ') && !value.contains(' ') => (name, true),
         _ => (span, !span.contains(' ')),
@@ -68,8 +65,7 @@ pub(crate) fn of_span(span: &str) -> Vec<Name> {
     found
 }
 
-/// Returns the names in a line of a code block. Only shell and TOML blocks have names: documentation tests check Rust,
-/// and the output of programs has no names to check.
+/// Only blocks of shell commands and TOML have names: documentation tests check Rust, and the output of programs has none.
 pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     let mut found = Vec::new();
     if matches!(language, "sh" | "toml" | "bash") {
@@ -78,8 +74,7 @@ pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     found
 }
 
-/// Adds to `found` the code names in a text with spaces: variables, options, files of the repository and
-/// members of types.
+/// Finds variables, options, files of the repository and members of types in a text with spaces.
 fn command(text: &str, found: &mut Vec<Name>) {
     const ROOMS: [&str; 8] =
         ["ci/", "docs/", "apps/", "framework/", "launch/", "bench/", "tests/", "hostfiles/"];
@@ -94,7 +89,7 @@ fn command(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds to `found` the code names in a text without spaces.
+/// Finds names in a text without spaces.
 fn single(text: &str, found: &mut Vec<Name>) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.starts_with("ARMATURE_") {
@@ -110,8 +105,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     } else if is_file(text) {
         found.push(Name::File(text.into()));
     } else {
-        // Only the names before the first bracket are looked up: `map` in `.map(f)`, `summary` and
-        // `tasks` in `summary.tasks`.
+        // Only names before the first bracket: `map` in `.map(f)`, `summary` and `tasks` in `summary.tasks`.
         let head = text.split(['(', '<', '[', '{']).next().unwrap_or_default().trim_start_matches('.');
         let words: Vec<&str> = head.split('.').collect();
         let looks = |word: &&str| word.len() > 1 && word.chars().all(is_name) && !word.starts_with('-');
@@ -122,7 +116,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds to `found` the code names in a Rust path: `Farm::map`, `armature::journal`, `Chunking::…`.
+/// Finds names in a Rust path, such as `Farm::map`, `armature::journal` or `Chunking::…`.
 fn path(text: &str, found: &mut Vec<Name>) {
     if foreign::BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
         return;
@@ -141,7 +135,7 @@ fn path(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Returns true if the text looks like a file or directory of a repository: `ci/test.sh`, `src/bin/`, `Cargo.toml`.
+/// True for `ci/test.sh`, `src/bin/` or `Cargo.toml`.
 fn is_file(text: &str) -> bool {
     const ENDINGS: [&str; 6] = [".rs", ".sh", ".md", ".toml", ".env", ".txt"];
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
