@@ -275,7 +275,7 @@ fn failure_ends_the_job_while_slow_units_run() {
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
 }
 
-/// Items that take longer than the time limit for silent ranks must not count as a standstill, on any rank.
+/// An item that takes longer than a rank may be silent must not count as a standstill, on any rank.
 #[test]
 fn long_pipeline_item_does_not_time_out() {
     let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));
@@ -299,7 +299,7 @@ fn long_pipeline_item_does_not_time_out() {
     .unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// A rank that waits for ten seconds must report the ranks it waits for, in every place where ranks wait.
+/// In every place where ranks wait, a rank must report after ten seconds for which ranks it waits.
 #[test]
 fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
     const PROGRAMS: &str = env!("CARGO_BIN_EXE_armature-programs");
@@ -313,7 +313,7 @@ fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
         (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
     ];
-    // The jobs only sleep, so they run concurrently.
+    // At the same time, because the jobs only sleep.
     let start = |(args, text): (&[&str], &'static str)| {
         let job = Job::new(PROGRAMS, 2).limit(FAILURE_LIMIT * 3).env("RUST_LOG", "warn");
         (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Source, amount, cgroup};
 
-/// Limit of the CPU time that several processes of a host may use together.
+/// Limit of the CPU time that processes of a host may use together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CoreLimit {
@@ -67,12 +67,12 @@ impl Cores {
     }
 }
 
-/// Returns the allotment of the batch system on this host.
+/// Cores that the batch system has given to the job on this host.
 fn allotted(source: &dyn Source) -> Option<CoreLimit> {
     let of = |name: &str| Some(CoreLimit::new(amount(source, name)? as f64, name));
     match amount(source, "SLURM_JOB_ID") {
         Some(_) => of("SLURM_CPUS_ON_NODE"),
-        // The slots of Grid Engine are those of all hosts.
+        // `NSLOTS` of Grid Engine counts the slots of all hosts.
         None => of("NSLOTS").filter(|_| amount(source, "NHOSTS") == Some(1)),
     }
 }
@@ -86,7 +86,7 @@ pub fn allowed_threads(source: &dyn Source) -> Vec<usize> {
 
 /// Returns the hardware threads of the core of a hardware thread; only the given thread if they are unknown.
 pub fn threads_of_core(source: &dyn Source, thread: usize) -> Vec<usize> {
-    // Kernels before 5.3 have the list only under the name `thread_siblings_list`.
+    // Kernels before 5.3 have this list only under the older name `thread_siblings_list`.
     let read = |name: &str| {
         let list = parse_list(&source.read(&format!("/sys/devices/system/cpu/cpu{thread}/topology/{name}"))?);
         list.filter(|list| list.contains(&thread))
@@ -100,7 +100,7 @@ pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.trim().split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // Larger numbers are refused: no machine has more hardware threads, and a damaged file must not exhaust memory.
+        // No machine has more hardware threads, and a damaged file must not exhaust memory.
         if last > 1 << 16 {
             return None;
         }

@@ -46,7 +46,7 @@ impl Source for Here {
     }
 }
 
-/// Returns the whole number above 0 in an environment variable.
+/// Whole number above 0.
 fn amount(source: &dyn Source, name: &str) -> Option<u64> {
     source.variable(name)?.trim().parse().ok().filter(|&number| number > 0)
 }
@@ -57,7 +57,7 @@ mod made_up {
 
     use super::Source;
 
-    /// Made-up host. Names that begin with `/` are files, other names are environment variables.
+    /// Made-up host: names that begin with `/` are files, others are environment variables.
     pub(crate) struct MadeUp(BTreeMap<String, String>);
 
     impl Source for MadeUp {

@@ -34,8 +34,7 @@ impl Memory {
     }
 }
 
-/// Returns the memory in bytes that Slurm allots to the job on this host, and the variable that contains it. Slurm writes 0 for the whole memory of
-/// the host.
+/// Bytes that Slurm has given to the job on this host, and the name of the variable. In Slurm's variables, 0 means the whole memory of the host.
 fn allotted(source: &dyn Source) -> Option<(u64, &'static str)> {
     let mib = |name: &str| Some(amount(source, name)?.saturating_mul(1 << 20));
     let per_node = mib("SLURM_MEM_PER_NODE").map(|bytes| (bytes, "SLURM_MEM_PER_NODE"));
@@ -54,7 +53,6 @@ mod tests {
         "MemTotal:       16777216 kB\nMemFree:         1000000 kB\nMemAvailable:    8388608 kB\n";
     const GIB: u64 = 1 << 30;
 
-    /// Returns the total and available memory, and the limit.
     fn memory(texts: &[(&str, &str)]) -> (u64, u64, &'static str) {
         let Memory { total, available, limit } =
             Memory::read(&host(&[&[("/proc/meminfo", INFO)], texts].concat()));

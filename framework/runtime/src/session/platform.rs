@@ -49,7 +49,6 @@ pub struct Processors {
 }
 
 impl JobPlatform {
-    /// Returns the description of an error in the platform.
     fn fault(&self) -> Option<String> {
         let is_usable = |number: f64| (1e-60..=1e60).contains(&number);
         let is_wrong = |p: &Processors| p.count == 0 || !p.speed.is_none_or(is_usable) || p.memory == Some(0);
@@ -64,8 +63,8 @@ impl JobPlatform {
         (!is_right).then(|| "bandwidths above 0, between processors of the platform".into())
     }
 
-    /// Returns the platform with one entry for each rank. `hosts` are the hosts of the ranks, if they are known. Returns `None` if there are more
-    /// ranks than processors, and not all hosts of ranks are in the platform.
+    /// Makes an entry for each rank. `hosts` are the hosts of the ranks, as far as they are known. `None` if there are more ranks than processors,
+    /// and ranks are on hosts that the platform does not name.
     pub(crate) fn of_ranks(&self, hosts: &[Option<&str>]) -> Option<JobPlatform> {
         let entries = self.by_name(hosts).or_else(|| self.in_order(hosts.len()))?;
         let rank = |(&entry, host): (&usize, &Option<&str>)| {
@@ -85,7 +84,7 @@ impl JobPlatform {
         })
     }
 
-    /// Returns for each rank an entry with the name of its host: the first entry that has fewer ranks than processors, or else the last one.
+    /// For each rank, the first entry with the name of its host that has a processor left, or else the last with that name.
     fn by_name(&self, hosts: &[Option<&str>]) -> Option<Vec<usize>> {
         let mut used = vec![0; self.processors.len()];
         let entry_of = |host: &Option<&str>| {
@@ -107,7 +106,7 @@ impl JobPlatform {
         (first.len() == ranks).then_some(first)
     }
 
-    /// Returns the part of a platform with one entry for each rank that belongs to these ranks.
+    /// `self` has an entry for each rank of the job; only those of `ranks` are kept.
     pub(crate) fn part(&self, ranks: &[usize]) -> JobPlatform {
         let place = |rank: usize| ranks.iter().position(|&member| member == rank);
         let link = |&(from, to, bandwidth): &(usize, usize, f64)| Some((place(from)?, place(to)?, bandwidth));
@@ -118,12 +117,12 @@ impl JobPlatform {
         }
     }
 
-    /// Returns true if speeds and bandwidths are known, so that they need not be measured.
+    /// If speeds and bandwidths are known, they need not be measured.
     pub(crate) fn is_complete(&self) -> bool {
         self.bandwidth.is_some() && self.speeds().is_some()
     }
 
-    /// Returns the speed of each entry, 1 if it is not known. `None` if no speed is known.
+    /// An unknown speed is taken as 1; `None` if no speed is known.
     pub(crate) fn speeds(&self) -> Option<Vec<f64>> {
         let is_known = self.processors.iter().any(|processors| processors.speed.is_some());
         let speeds = self.processors.iter().map(|processors| processors.speed.unwrap_or(1.0));
@@ -131,7 +130,7 @@ impl JobPlatform {
     }
 }
 
-/// Returns true if two names are those of one host. The name of a host may lack its domain.
+/// One of two names of a host may lack the domain.
 fn is_same(one: &str, other: &str) -> bool {
     let is_short = |long: &str, short: &str| long.split_once('.').is_some_and(|(first, _)| first == short);
     one == other || is_short(one, other) || is_short(other, one)
