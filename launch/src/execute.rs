@@ -25,7 +25,7 @@ use crate::supervise::{adopt_orphans, clear};
 /// Exit code of a job that exceeded its time limit; coreutils' `timeout` uses the same.
 pub const TIMED_OUT: u8 = 124;
 
-/// Time between SIGTERM and SIGKILL for a launcher.
+/// Time between SIGTERM and SIGKILL for a launcher that is to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Time that ranks have after SIGTERM to stop at a checkpoint, before SIGTERM is forwarded to the launcher. By default, batch systems kill a job
@@ -54,7 +54,7 @@ pub struct Call {
     line: CommandLine,
     /// New values of the batch job's environment variables, after it has lost nodes.
     overrides: Overrides,
-    /// Description of the hosts, which the ranks get in an environment variable.
+    /// Speeds, memory and bandwidths of the hosts, which the ranks get in an environment variable.
     platform: Option<String>,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
@@ -77,13 +77,13 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // Through the open file and not by its path, because the path may lead to another file by now.
+                // Written through the open file and not by its path, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
             }
         };
-        // Before the launcher starts, so that no signal is lost.
+        // Signals are caught before the launcher starts, so that none is lost.
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
@@ -127,7 +127,6 @@ impl Call {
         self.recorder.as_ref()
     }
 
-    /// Waits until all output of the launcher is in the log, so that later messages follow it.
     pub(crate) fn finish_log(&mut self) {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
@@ -213,7 +212,7 @@ impl Call {
         self.stop_asked.get_or_insert_with(Instant::now).elapsed() < SAME_REQUEST
     }
 
-    /// Does not forward a signal that the terminal has sent to the launcher as well.
+    /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well (Ctrl-C).
     pub(crate) fn forward_signal(&mut self, child: &Child, signal: i32) {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
             // SIGUSR1 would end ranks without a handler for it. They are asked to stop by a file in the run directory instead.
@@ -240,7 +239,6 @@ impl Call {
         Ok(self.record_end(seen))
     }
 
-    /// Adds a received signal and an exceeded time limit to `seen`.
     fn wait(
         &mut self,
         child: &mut Child,
@@ -290,7 +288,7 @@ pub(crate) fn send(child: &Child, signal: i32) {
     }
 }
 
-/// A process that signal N has ended has code 128 + N, as in a shell.
+/// The exit code is 128 + N for a process that signal N has ended, as in a shell.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)

@@ -1,4 +1,4 @@
-//! Decisions of a run and their reasons: an event log as sentences.
+//! Explains the decisions of a run and their reasons: prints the events of its log as sentences.
 
 use std::fmt::Write;
 
@@ -7,9 +7,7 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
-/// Maximum columns of a printed line.
 const WIDTH: usize = 110;
-/// Columns for the time and the rank of an event, before the sentence about it.
 const INDENT: usize = 23;
 
 /// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
@@ -70,7 +68,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             event if is_change(event) => kept += 1,
             _ => {}
         }
-        // Events about what ranks wait for and compute are shown in the figures of reports only.
+        // Events about the activity of ranks (computing, waiting) are shown in the figures of reports only.
         if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
@@ -91,10 +89,10 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// True for an event that changes how work is distributed over the ranks. It is shown even if the log lacks the decision for the change.
+/// Returns true for an event that changes how work is distributed over the ranks. It is shown even if the log lacks the decision for it.
 fn is_change(event: &Event) -> bool {
     match event {
-        // Epoch 1 is the mapping with which the program starts.
+        // Epoch 1 is the mapping of stages to ranks with which the pipeline starts.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
@@ -105,12 +103,12 @@ fn is_change(event: &Event) -> bool {
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The rank that sent the stage has logged `HandOver` with the same content.
+        // The rank that sent a pipeline stage to this one has logged the event `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // The planner has logged `Planned` with the same content, before the plan took effect.
+        // The planner has logged the event `Planned` with the same content, before the plan took effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -123,7 +121,7 @@ fn sentence(text: &mut String, record: &Record) {
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
 }
 
-/// Breaks the line between words. Following lines are indented to the first word of the sentence.
+/// Breaks a long sentence into lines. Following lines are indented to its first word.
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();

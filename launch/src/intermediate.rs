@@ -36,10 +36,10 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let parent = args.next()?.to_str()?.parse().ok().and_then(Pid::from_raw)?;
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
-        // The job can run without the signal, so that this is only a message.
+        // The job can run although the kernel refuses to send a signal at the parent's death, so that this is only a message.
         print_message(format_args!("the launcher will not end if this command is killed: {error}"));
     }
-    // Checked after the request, because the kernel sends no signal if the parent has died before the request.
+    // The parent is checked after the request, because the kernel sends no signal if the parent has died before it.
     if getppid() != Some(parent) {
         return Some(ExitCode::FAILURE);
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn process_stage_needs_its_keyword_and_the_named_parent() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
-        // The arguments claim that this process is its own parent, so that it must not become `/bin/true`.
+        // The arguments claim that this process is its own parent. It must detect this, and not become the program `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));
         set_parent_process_death_signal(None).unwrap();
     }

@@ -11,10 +11,9 @@ use crate::supervise::is_alive;
 
 const EVENTS: &str = "ARMATURE_EVENTS";
 
-/// State of a job according to its status file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
-    /// There is no status file.
+    /// There is no status file of the job.
     Unknown,
     Starting,
     /// The job is running, or its processes are on another host and cannot be observed.
@@ -22,12 +21,10 @@ pub(crate) enum JobState {
     Finished,
     Failed {
         code: u8,
-        /// Error message of the job; may be empty.
         message: String,
     },
     /// The job has stopped on request with its results so far. The same command continues it.
     Stopped {
-        /// Sentence about the stop and the kept results.
         kept: String,
     },
     /// Rank 0 and the process that started the job have died, and the status file does not say that the job has ended.
@@ -35,7 +32,7 @@ pub(crate) enum JobState {
 }
 
 impl JobState {
-    /// `alive` returns true if a process of the job is alive, and `None` if that is unknown because the job runs on another host.
+    /// `alive` tells if a process of the job is alive, or returns `None` if the job runs on another host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return JobState::Unknown };
         let is_dead = |process| alive(status, process) == Some(false);
@@ -54,14 +51,13 @@ impl JobState {
         }
     }
 
-    /// Returns `None` while the job may still run.
     pub(crate) fn code(&self) -> Option<u8> {
         match self {
             JobState::Unknown | JobState::Starting | JobState::Running => None,
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
             JobState::Stopped { .. } => Some(STOPPED),
-            // No process was left that could have recorded the exit code.
+            // A killed job has no exit code, because no process was left that could have recorded one.
             JobState::Killed => Some(1),
         }
     }
@@ -85,7 +81,7 @@ impl std::fmt::Display for JobState {
     }
 }
 
-/// Returns `None` if the process is on another host or in another PID namespace.
+/// Returns true if a process of the job is alive, or `None` if it is on another host or in another PID namespace.
 pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }
@@ -135,7 +131,7 @@ impl ExitCodeRecord {
                 _ => "the program has ended without a final status".to_string(),
             };
         }
-        // At least 1, because a job without the status `Finished` has not succeeded.
+        // The exit code is at least 1, because a job without the status `Finished` has not succeeded.
         (status.state, status.code) = (State::Failed, code.max(1));
         let _ = status.write(&newest_attempt(&self.directory).join(EVENTS_COPY));
         status.code
@@ -159,7 +155,7 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), JobState::Running);
         assert_eq!(of(State::Running, 0, 99), JobState::Killed);
         assert_eq!(of(State::Starting, 0, 99), JobState::Killed);
-        // The process that started the job is still alive, so that it will record the exit code or restart the job.
+        // The process `armature run` is still alive, so that it will record the exit code or restart the job.
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);
@@ -190,7 +186,7 @@ mod tests {
         assert_eq!(end(State::Failed, 3).code(), Some(3));
         assert_eq!(end(State::Finished, 9).code(), Some(9));
         assert!(end(State::Finished, 9).to_string().contains("after its ranks had finished"));
-        // The job has written no status; that of an earlier job must be kept.
+        // The job has written no status, so that the status of an earlier job in the file must be kept.
         status(State::Running, 0).write(&file).unwrap();
         assert_eq!(before_start().write(0), 0);
         assert_eq!(status_in(dir.path()).unwrap(), Some(status(State::Running, 0)));

@@ -17,9 +17,8 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
-/// Pause of `--follow` between two reads of the log file.
 const EVERY: Duration = Duration::from_millis(300);
-/// Reads of the log file for each check by `--follow` that the run still exists, which may have to ask the batch system.
+/// Number of reads of the log file after which `--follow` checks that the run still exists, which may have to ask the batch system.
 const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
@@ -47,7 +46,6 @@ pub(crate) struct Logs {
     tail: Option<usize>,
 }
 
-/// Returns the exit code.
 pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let found = Reference::recorded(args.run.as_deref())?;
     let attempt = match (found.attempt, args.attempt) {
@@ -84,7 +82,7 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     }
     let mut polls = 0;
     while args.follow && to.is_none() {
-        // The state is read before the output: if the run has ended by then, all of its output is in the log file.
+        // The state of the run is read before its output: if the run has ended by then, all of its output is in the log file.
         let has_ended =
             polls % POLLS_PER_CHECK == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
@@ -113,7 +111,7 @@ fn wait_for_log(run: &RunDirectory) {
     }
 }
 
-/// Returns where the output of an attempt begins and ends in the log file, or the whole file if no attempt is given.
+/// Returns the positions in the log file between which the output of an attempt (one start of the program) is; the whole file if none is given.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -123,11 +121,10 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Selects lines of a growing log file: without the messages of launchers about ranks that have stopped at a checkpoint, and on request those of one
-/// rank only.
+/// Selects lines of a growing log file: all but the messages of launchers about ranks that have stopped at a checkpoint, or those of one rank.
 struct Lines {
     rank: Option<usize>,
-    /// True if the launcher has marked each line with the rank that printed it.
+    /// True if the launcher has marked each line of the log file with the rank that printed it.
     is_labelled: bool,
     farewells: Farewells,
     rest: Vec<u8>,
@@ -183,7 +180,6 @@ fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
     }
 }
 
-/// Returns false if the reader of standard output has closed the pipe.
 fn write(bytes: &[u8]) -> Result<bool, LaunchError> {
     let mut output = io::stdout();
     match output.write_all(bytes).and_then(|()| output.flush()) {

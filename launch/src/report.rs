@@ -97,7 +97,7 @@ enum TraceForm {
     Chrome,
 }
 
-/// Efficiencies are printed for all phases between changes of the distribution of work.
+/// The efficiencies of a run are printed for all of its phases (parts between changes of the distribution of work).
 const PHASES: usize = usize::MAX;
 
 pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
@@ -127,8 +127,8 @@ pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     }
 }
 
-/// Returns the earlier attempts of the run in `directory`, and the number of the newest. (None and 1 if `directory` is that of one attempt.) An
-/// attempt without a readable log has no events, and a message says so.
+/// Returns the attempts (starts of the program) before the newest one, and the number of the newest; none and 1 if `directory` is that of one
+/// attempt. An attempt without a readable log has no events, and a message says so.
 fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     let run = RunDirectory::at(directory);
     let mut numbers = run.attempts();
@@ -148,7 +148,6 @@ fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     (numbers.into_iter().map(attempt).collect(), newest)
 }
 
-/// Returns the path of the trace, as text to print.
 pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
     let log = read(&directory)?;
@@ -159,7 +158,6 @@ pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     written(args.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
 }
 
-/// Notes about missing parts of the log go to standard error.
 fn read(directory: &Path) -> Result<Log, LaunchError> {
     let log = observe::read(directory).map_err(LaunchError::Events)?;
     log.notes.iter().for_each(crate::message::print_message);
@@ -186,7 +184,7 @@ pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
 }
 
-/// Draws the longest run in the log as SVG.
+/// Draws a figure of the longest run in the event log as SVG.
 fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
     let which = match name {
         FigureName::Rates => Figure::Rates,

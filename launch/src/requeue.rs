@@ -9,16 +9,16 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
 use crate::run_directory::{RunDirectory, SCRIPT};
 
-/// Decision if the batch job goes back into the queue after `armature run` has ended.
+/// Decision if the batch job is put back into the queue after `armature run` has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Requeue after a stop for the time limit. The number counts the requeues so far, this one included.
+    /// The job is requeued after a stop for its time limit. The number counts its requeues so far, this one included.
     Requeue(u32),
-    /// Requeue after a stop for a job of higher priority.
+    /// The job is requeued after it was stopped for a job of higher priority.
     Preempted,
-    /// No requeue, because the user's limit of requeues is reached.
+    /// The job is not requeued, because the user's limit of requeues is reached.
     UsedUp,
-    /// No requeue, because the program did not stop for the time limit, or the job is in the queue already.
+    /// The job is not requeued, because the program did not stop for the time limit, or the job is in the queue already.
     No,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
     let ends: Vec<End> =
         run.attempts().into_iter().filter_map(|number| Attempt::of(run, number).end()).collect();
-    // Slurm may end this process as soon as the job is requeued, so that the message comes first.
+    // The message is printed before the requeue, because Slurm may end this process as soon as the job is requeued.
     match decide(&ends, allowed) {
         Next::No => return,
         Next::UsedUp => {

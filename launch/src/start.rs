@@ -96,7 +96,6 @@ impl LaunchArgs {
     }
 }
 
-/// Returns the exit code.
 pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
     let mut environment = Environment::survey(hosts.is_some());
@@ -172,7 +171,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
             (Some(directory), file)
         }
     };
-    // Absolute, because ranks may have another current directory.
+    // The path of the status file is made absolute, because ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
     let terms = Terms {
         job_status: &file,
@@ -181,7 +180,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // Returns a new command line for a restart if the allocation of Slurm has lost nodes and the user has given no hostfile.
+    // Chooses a new command line for a restart if the allocation of Slurm has lost nodes and the user has given no hostfile.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),
@@ -197,7 +196,7 @@ fn requeue_after(call: &Call, allowed: u32) {
     }
 }
 
-/// Parses `90`, `90s`, `1.5m` or `2h`.
+/// Parses a duration such as `90`, `90s`, `1.5m` or `2h`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || format!("`{text}` is not a time above 0 such as 90s, 10m or 2h");
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {

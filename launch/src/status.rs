@@ -44,7 +44,6 @@ pub(crate) struct Status {
     json: bool,
 }
 
-/// Returns the exit code.
 pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let shows_all = args.all || args.since.is_some();
@@ -90,7 +89,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     }
 }
 
-/// If no end is recorded, the last change of the run directory counts as the end.
+/// Returns true if a run waits, runs or has ended less than `time` ago. Without a record of its end, the last change of the run directory counts.
 fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
     let ended = facts.end.as_ref().and_then(|end| humantime::parse_rfc3339(&end.ended).ok());
     let changed = || std::fs::metadata(run.path()).and_then(|entry| entry.modified()).ok();
@@ -188,14 +187,14 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
     }
 }
 
-/// Returns the time since the ranks last wrote their status file.
+/// Returns the printed time since the ranks last wrote their status file.
 fn age(run: &RunDirectory) -> Option<String> {
     let file = Attempt::newest(run)?.directory().join(armature::job_status::EVENTS_COPY);
     let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
     Some(duration(age.as_secs_f64()))
 }
 
-/// In the form `2:05:09` or `12:40`.
+/// Formats seconds in the form `2:05:09` or `12:40`.
 fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

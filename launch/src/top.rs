@@ -32,7 +32,6 @@ const SILENT: Duration = Duration::from_secs(60);
 const SILENT_PART: f64 = 0.02;
 /// Columns and lines of a terminal that does not report its size.
 const SCREEN: (usize, usize) = (120, 40);
-/// Maximum lines of a display that does not go to a terminal.
 const LINES: usize = 80;
 
 /// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
@@ -57,10 +56,10 @@ struct Watched {
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
-    /// Error message of the last read of the job's status file, if it failed.
+    /// Error message of the last read of the job's status file, if that has failed.
     complaint: Option<String>,
     state: JobState,
-    /// Time of the last new event.
+    /// Time at which new events were last found.
     last_change: Instant,
     /// Time at which rank 0 and the `armature run` of the job were found dead.
     killed_at: Option<Instant>,
@@ -83,7 +82,7 @@ impl Watched {
         }
     }
 
-    /// A damaged status file counts as missing.
+    /// A damaged status file of the job counts as missing.
     fn read_status(&mut self) -> Option<JobStatus> {
         let status = status_in(&self.directory);
         self.complaint = status.as_ref().err().map(ToString::to_string);
@@ -92,13 +91,13 @@ impl Watched {
 
     /// Reads the status file and the new events. Returns true if there is any event or the status has changed.
     fn poll(&mut self) -> Result<bool, LaunchError> {
-        // Before the events are read, so that all events before a final status are shown.
+        // The status file is read before the events, so that all events before a final status are shown.
         let mut status = self.read_status();
         let starter = status.as_ref().filter(|status| status.starter != 0);
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // Read again, because `armature run` may have written a final status before it ended.
+            // The status file is read again, because `armature run` may have written a final status before it ended.
             status = self.read_status();
         }
         let new_records = self.follower.poll().map_err(LaunchError::Events)?;
@@ -117,7 +116,6 @@ impl Watched {
         Ok(is_new)
     }
 
-    /// Returns a message and the exit code of a job that has ended.
     fn ended(&self) -> Option<(String, u8)> {
         if self.is_attended {
             return None;
@@ -160,7 +158,6 @@ impl Watched {
     }
 }
 
-/// Returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {
@@ -189,7 +186,7 @@ pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     Ok(code)
 }
 
-/// Ends when the job has ended, a signal arrives or the reader of the output closes the pipe. Returns the exit code and a last line.
+/// Updates the display until the job has ended, a signal arrives or the reader of the output closes the pipe. Returns the exit code and a last line.
 fn follow(
     watched: &mut Watched,
     screen: Option<&Screen>,
@@ -225,7 +222,6 @@ fn no_run(directory: &Path) -> LaunchError {
     LaunchError::NoRun { directory: directory.into() }
 }
 
-/// Returns false if the reader of standard output has closed the pipe.
 fn print(text: &str) -> Result<bool, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -234,12 +230,11 @@ fn print(text: &str) -> Result<bool, LaunchError> {
     }
 }
 
-/// Alternate screen of the terminal. Dropping it restores the earlier content.
+/// Alternate screen of the terminal. When it is dropped, the terminal shows its earlier content.
 struct Screen;
 
 impl Screen {
     fn open() -> Result<Self, LaunchError> {
-        // Escape sequences that switch to the alternate screen and hide the cursor.
         print("\x1b[?1049h\x1b[?25l")?;
         Ok(Screen)
     }
@@ -258,7 +253,7 @@ impl Drop for Screen {
     }
 }
 
-/// Returns text with escape sequences that overwrite the previous display. Lines are cut to the width.
+/// Returns the display with escape sequences that overwrite the previous one. Lines are cut to the width of the terminal.
 fn frame(picture: &str, wide: usize, high: usize) -> String {
     let mut frame = String::from("\x1b[H");
     for (n, line) in picture.lines().take(high).enumerate() {

@@ -19,7 +19,6 @@ fn told(args: &[&str], dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A copy of the sample log, which a test may modify.
 fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(sample()).unwrap() {

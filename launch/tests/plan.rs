@@ -123,7 +123,7 @@ fn hostfile_with_memory_is_accepted_as_platform() {
     assert_eq!(value["processors"][1]["memory"].as_u64(), Some(3 << 29));
 }
 
-/// An error is one line with the file, the position in it and the expected content.
+/// An error in a workflow file must be one line with the file, the position in it and the expected content.
 #[test]
 fn malformed_files_are_reported_with_position_and_expectation() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Its events are a copy of the sample log.
 fn run_directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let events = dir.path().join("events");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The shell script `script` takes the place of the launcher `name`.
+/// Directory with a shell script that takes the place of the launcher `name`.
 fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(name);
@@ -16,7 +16,7 @@ fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Runs outside of any batch job, and finds only the programs in the directory `launchers`.
+/// Runs `armature run` outside of any batch job; it finds only the programs in the directory `launchers`.
 fn armature(launchers: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.arg("run").args(args).env_clear().env("PATH", launchers).current_dir(launchers);
@@ -75,8 +75,7 @@ fn command_line_variables_do_not_override_the_environment() {
     assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
 }
 
-/// The reader of the messages may end, as in `2>&1
-/// head`; `armature run` must then continue to supervise the job.
+/// The reader of the messages may end, as in `2>&1 | head`; `armature run` must then continue to supervise the job.
 #[test]
 fn closed_stderr_does_not_end_supervision() {
     let dir = launcher("mpirun.mpich", "exit 7");
@@ -138,7 +137,7 @@ fn malformed_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// Opening a FIFO for reading blocks until a writer opens it.
+/// Opening a FIFO blocks until a writer opens it, so that `armature run` must refuse one without opening it.
 #[test]
 fn fifos_and_devices_are_refused_without_blocking() {
     let dir = launcher("mpirun.mpich", "echo started");
@@ -172,8 +171,7 @@ fn dry_run_starts_nothing() {
     let said = text(&output.stdout);
     assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
     assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
-    // A reader that closes the pipe, as in `armature run --dry-run …
-    // head`, is no error; a full disk is one.
+    // A reader that closes the pipe, as in `armature run --dry-run … | head`, is no error; a full disk is one.
     let (_, left) = std::io::pipe().unwrap();
     expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -279,7 +277,7 @@ fn rank_0_reads_standard_input_on_request() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // Fails if the job has ended without reading its input.
+            // Writing to the standard input fails if the job has ended without reading it.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);
@@ -331,7 +329,7 @@ fn unneeded_pbs_node_file_is_not_read() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Without an option, Open MPI takes host names that differ only after the first dot for one host with two numbers of slots, and refuses them.
+/// By default, Open MPI takes host names that differ only after the first dot for one host with two numbers of slots, and refuses them.
 #[test]
 fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     let dir = tempfile::tempdir().unwrap();
@@ -366,7 +364,6 @@ fn without_settings(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Uses the installed launchers.
 fn for_real(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     without_settings(command.args(["run", "--timeout", "60s"]).args(args)).output().unwrap()

@@ -12,7 +12,7 @@ struct Home {
 }
 
 impl Home {
-    /// With a launcher that runs the program once, as rank 0.
+    /// Home directory with a launcher that runs the program once, as rank 0.
     fn new() -> Self {
         let home = Home { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(home.path("bin")).unwrap();
@@ -34,7 +34,6 @@ impl Home {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The `PATH` has only the directory `bin` with the scripts of the test.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
         command.args(args).env_clear().current_dir(self.dir.path()).env("PATH", self.path("bin"));
@@ -46,7 +45,6 @@ impl Home {
         checked(self.command(args).output().unwrap(), code)
     }
 
-    /// Runs a shell script as the program of the run `name`, and expects the exit code `code`.
     #[track_caller]
     fn program(&self, name: &str, script: &str, code: i32) -> String {
         self.run(&["run", "--run", name, "-n", "1", "/bin/sh", "-c", script], code)
@@ -62,7 +60,6 @@ impl Home {
     }
 }
 
-/// Returns the output and the messages of a command with the expected exit code.
 #[track_caller]
 fn checked(output: Output, code: i32) -> String {
     let said = [&output.stdout[..], &output.stderr]
@@ -105,7 +102,7 @@ fn each_attempt_has_a_record_and_a_part_of_the_log() {
         (description["schema"].as_u64(), description["command"][0].as_str()),
         (Some(1), Some("/bin/sh"))
     );
-    // A name with a number continues that run; a name without one creates another run.
+    // `--run day-1` continues that run; `--run day` creates another run.
     home.program("day-1", "echo second", 0);
     home.program("day", "echo third", 0);
     assert_eq!(home.why("day-1/attempts/2")["reason"], "finished");
@@ -246,7 +243,7 @@ fn run_in_progress_is_shown_stopped_and_cancelled() {
     assert!(said.contains("cancelled: SIGTERM") && said.contains("armature logs a-1@1"), "{said}");
     assert!(home.run(&["cancel", "a"], 3).contains("a-1 has already ended: failed (cancelled: SIGTERM)"));
     home.run(&["stop", "a"], 3);
-    // The request to stop was meant for the previous attempt, so that the file `stop` must be gone.
+    // The request to stop was meant for the previous start of the program, so that the file `stop` must be gone.
     home.program("a-1", "test ! -e \"$ARMATURE_RUN/stop\"", 0);
     home.run(&["status", "a"], 0);
 }
@@ -276,7 +273,7 @@ fn lines_of_a_rank_are_shown_without_the_label_of_the_launcher() {
     home.run(&["run", "--run", "a", "--label", "-n", "11", "/bin/sh"], 0);
     assert!(home.read("asked").contains(" -prepend-rank "), "{}", home.read("asked"));
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "one\ntwo\n");
-    // Without labels by rank, `logs --rank 1` selects lines that contain "rank 1".
+    // If the output is not labelled with ranks, `logs --rank 1` selects lines that contain "rank 1".
     home.run(&["run", "--run", "b", "-n", "11", "/bin/sh"], 0);
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "[0] about rank 1\n");
     assert!(!home.read("asked").contains("-prepend-rank"));
@@ -321,7 +318,6 @@ fn run_is_executed_by_one_process_at_a_time() {
     running.wait().unwrap();
 }
 
-/// A run that was submitted as job 7 and has not started.
 fn submitted(home: &Home) {
     fs::create_dir_all(home.path("armature-runs/s-1")).unwrap();
     let text = r#"{"schema":1,"batch":{"system":"slurm","job":"7"}}"#;
@@ -381,7 +377,7 @@ fn cancel_removes_a_waiting_job_from_the_queue() {
     assert_eq!(home.read("cancelled"), "7\n");
 }
 
-/// The run `a` of this shell script in Slurm job 7, which was requeued `requeues` times.
+/// Starts a shell script as the run `a` in Slurm job 7, which was requeued `requeues` times.
 fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
     let args =
         ["run", "--launcher", "mpirun", "--requeue", "1", "--run", "a", "-n", "1", "/bin/sh", "-c", script];
@@ -546,7 +542,7 @@ fn stop_for_the_time_limit_is_requeued_as_often_as_allowed() {
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("requeue 1 of 1: scontrol requeue 7"));
     assert_eq!(home.read("asked").lines().last(), Some("requeue 7"));
     assert_eq!(home.why("a-1/attempts/1")["reason"], "time limit");
-    // The limit of requeues is reached.
+    // The user's limit of requeues is reached.
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("is not requeued again"));
     assert_eq!(home.why("a-1/attempts/2")["reason"], "time limit");
     assert_eq!(home.read("asked").matches("requeue 7").count(), 1);

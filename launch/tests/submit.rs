@@ -11,7 +11,7 @@ struct Home {
     name: String,
 }
 
-/// An `sbatch` that runs every job script at once, as job 48211.
+/// Script in the place of `sbatch` that runs every job script at once, as job 48211.
 const RUNS: &str = r#"if [ "$1" = --test-only ]; then /bin/cat >tested; exit 0; fi
 echo "$@" >asked
 SLURM_JOB_ID=48211 SLURM_JOB_END_TIME=4000000000 /bin/bash "$2" >output 2>&1
@@ -26,9 +26,8 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // Creates a file, by which the test detects that a shell has executed a `touch` in a text of the user.
+        // A program `touch` that creates a file, by which the test detects that a shell has executed a text of the user.
         home.script("touch", ": >\"$1\"");
-        // A launcher that runs the program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");
         home
     }
@@ -102,7 +101,6 @@ fn submitted_script_continues_the_run_directory_of_the_submission() {
 #[test]
 fn elements_of_an_array_are_runs_of_their_own() {
     let home = Home::new("work");
-    // Elements 2 and 4 of the job array run at once; element 6 waits.
     home.script(
         "sbatch",
         r#"if [ "$1" = --test-only ]; then exit 0; fi

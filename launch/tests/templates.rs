@@ -7,7 +7,6 @@ use std::process::Command;
 
 type Variables = &'static [(&'static str, &'static str)];
 
-/// Batch systems, with the prefix of their directives and the variables that they set in a job.
 const SYSTEMS: [(&str, &str, Variables); 3] = [
     ("slurm", "#SBATCH ", &[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-4]")]),
     ("pbs", "#PBS ", &[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/dev/null")]),

@@ -20,7 +20,7 @@ fn once(dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap().replace(&dir.display().to_string(), "RUN")
 }
 
-/// Directory with the stored log of a simulated run, split into the files of the ranks.
+/// Directory with the stored event log of a simulated run, split into the files of the ranks.
 fn kept(name: &str) -> tempfile::TempDir {
     let text =
         fs::read_to_string(manifest().join("../tests/golden/events").join(format!("{name}.jsonl"))).unwrap();
@@ -38,7 +38,7 @@ fn append(file: &Path, line: &str) {
     writeln!(file, "{line}").unwrap();
 }
 
-/// `ARMATURE_GOLDEN=write` replaces the expected text in the file.
+/// With `ARMATURE_GOLDEN=write`, the output replaces the expected text in the file.
 #[track_caller]
 fn is_as_kept(name: &str, text: &str) {
     let file: PathBuf = manifest().join("tests/golden").join(format!("top-{name}.txt"));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use armature::observe::{Event, Record, read};
 
-/// Tolerance between a rank's logged times and its total, relative to the total.
+/// Largest difference between a rank's logged times and its total, relative to the total.
 const TOLERANCE: f64 = 0.02;
 /// Additional tolerance in seconds for a rank's work time. If ranks outnumber cores, a thread may wait 5 ms for its core between two readings of the
 /// clock.
@@ -12,7 +12,6 @@ const WORK_SLACK: f64 = 5e-3;
 /// Additional tolerance in seconds for sums of call times, each of which is logged to 0.1 µs.
 const CALLS_SLACK: f64 = 200e-6;
 
-/// Sums of the times and counts of one rank in one run.
 #[derive(Debug, Default)]
 struct RankTotals {
     kinds: usize,

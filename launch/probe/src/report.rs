@@ -32,7 +32,6 @@ struct Report {
     shares_directory: bool,
 }
 
-/// Returns on rank 0 the line with the reports of all ranks.
 pub(crate) fn gather(session: &mut Session, start: Duration) -> Result<Option<String>, BoxError> {
     let topology = Topology::of_this_node();
     let connects = connects(session, &topology.host)?;
@@ -70,7 +69,7 @@ fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
     Ok(connects)
 }
 
-/// Also true if rank 0 cannot create the file, because then nothing is known about the directory.
+/// Returns true if this rank sees a file that rank 0 creates, or if rank 0 could create none, because then nothing is known.
 fn shares_directory(session: &mut Session) -> Result<bool, BoxError> {
     let mine = session.is_root().then(|| format!(".armature-probe-{}", std::process::id()));
     let is_made = match &mine {

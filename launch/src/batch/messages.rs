@@ -2,19 +2,17 @@
 
 use crate::command_line::rank_of;
 
-/// Reason that Slurm gives for the end of a job or of one of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Preemption,
     NodeFailure,
     TimeLimit,
     Requeue,
-    /// A user or an administrator cancelled the job or the step (a launch by `srun` in the job).
+    /// A user or an administrator has cancelled the job, or a step of it (a launch by `srun`).
     Cancelled,
 }
 
 impl Cause {
-    /// Returns the word of Slurm's accounting for this reason.
     pub(crate) fn state(self) -> Option<&'static str> {
         match self {
             Cause::Preemption => Some("PREEMPTED"),
@@ -51,7 +49,6 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     causes.max_by_key(|&cause| cause != Cause::Cancelled)
 }
 
-/// Beginnings of lines in which Slurm or Open MPI may report that it could not start ranks.
 const SPEAKERS: [&str; 4] =
     ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
 
@@ -82,7 +79,7 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
-/// Maximum number of lines that are held back while the exit code in a launcher's message is unknown.
+/// Longest message of a launcher, in lines, that is held back until its exit code is known.
 const LINES: usize = 24;
 
 /// Hides the messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
@@ -157,7 +154,7 @@ mod tests {
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
-        // The line was printed by the program and not by Slurm.
+        // Only lines of Slurm's daemons count; this line is one that the program has printed.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 /// State of a batch job, as its batch system reports it at the end of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchState {
-    /// State in the words of Slurm, such as `CANCELLED`; empty if unknown.
+    /// State of the batch job in the words of Slurm, such as `CANCELLED`; empty if unknown.
     pub(crate) state: String,
     pub(crate) is_preempted: bool,
     /// True if a node was taken from the job since the start of this attempt (one start of the program by `armature run`).
@@ -38,7 +38,6 @@ pub(crate) struct BatchState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     Missing,
-    /// The command did not end within the time limit, or could not be started.
     Silent,
 }
 
@@ -71,7 +70,7 @@ fn query_within<A: AsRef<OsStr>>(
     })?;
     if let Some(mut to) = child.stdin.take() {
         let input = input.as_bytes().to_vec();
-        // On a thread of its own, because a command that does not read its input would block this process.
+        // The input is written by another thread, because a command that does not read its input would block this process.
         std::thread::spawn(move || to.write_all(&input));
     }
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -94,7 +93,8 @@ fn query_within<A: AsRef<OsStr>>(
     Ok(Answer { is_success: status.success(), output: text(output), errors: text(errors) })
 }
 
-/// Reads on another thread, because a command that prints much on one stream blocks while this process reads the other stream.
+/// Reads one output stream of a command on another thread, because a command that prints much on one stream blocks while this process reads the
+/// other.
 fn reader(stream: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<Vec<u8>> {
     let (to, from) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

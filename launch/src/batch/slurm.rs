@@ -4,15 +4,13 @@ use super::{BatchState, NoAnswer, query};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
-    /// Number of the job; for an element of a job array in the form `48211_3`.
+    /// Number of a batch job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,
     pub(crate) name: String,
     pub(crate) state: String,
-    /// Reason for which the job waits; the names of its nodes if it runs.
+    /// Reason for which the batch job waits; the names of its nodes if it runs.
     pub(crate) reason: String,
-    /// Latest time at which the job ends, or `N/A`.
     pub(crate) end: String,
-    /// Estimated start time of the job, or `N/A`.
     pub(crate) start: String,
 }
 
@@ -50,7 +48,7 @@ pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Asks Slurm for the state of the job at the end of an attempt. `nodes` and `requeues` are the counts at the start of the attempt.
+/// `nodes` and `requeues` are the numbers of nodes and requeues of the batch job at the start of an attempt (one start of the program).
 pub(crate) fn state_of(job: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     match query("scontrol", ["-o", "show", "job", job]) {
         Ok(answer) if answer.is_success => state_in(&answer.output, nodes, requeues),

@@ -238,7 +238,6 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// Properties of a job that determine the options of its launcher.
 struct Needs<'a> {
     ranks: usize,
     /// True if there are more ranks than slots, so that ranks share cores.
@@ -253,7 +252,7 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Returns `None` if the launcher's default binding is to be used.
+    /// Returns the binding of ranks to cores, or `None` for the launcher's default.
     fn binding(&self) -> Option<Bind> {
         match self.bind {
             Bind::Auto => self.shared.then_some(Bind::None),

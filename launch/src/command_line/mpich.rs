@@ -9,8 +9,8 @@ use crate::environment::{Environment, PLUGIN};
 const INTEL_CORE: (&str, &str) = ("I_MPI_PIN_DOMAIN", "core");
 const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
 
-/// Makes `srun` start Hydra's proxies as ordinary processes. With the plug-in pmix, the default of many sites, ranks inherit variables of PMIx
-/// besides those of Hydra, and MPICH 5 aborts.
+/// Environment variable that makes `srun` start Hydra's proxies as ordinary processes. With the plug-in pmix, the default of many sites, ranks
+/// inherit variables of PMIx besides those of Hydra, and MPICH 5 aborts.
 const PROXIES: (&str, &str) = (PLUGIN, "none");
 
 pub(super) fn variables(

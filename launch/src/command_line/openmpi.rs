@@ -4,11 +4,11 @@ use super::{Bind, Needs, Word, words};
 use crate::environment::Environment;
 use crate::hostfile::Hostfile;
 
-/// Tells the ranks that the launcher lets them continue after the death of a rank. Open MPI 4 sets a variable of its own for this, Open MPI 5 does
-/// not.
+/// Environment variable that tells the ranks that the launcher lets them continue after the death of a rank. Open MPI 4 sets one of its own for this,
+/// Open MPI 5 does not.
 const RECOVERY: &str = "ARMATURE_RECOVERY";
 
-/// Path of the file to which rank 0 writes the result of the job. Open MPI must forward this variable to the ranks.
+/// Environment variable with the path of the file to which rank 0 writes the result of the job. Open MPI must forward it to the ranks.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
 /// Variables (of Open MPI 4 and of Open MPI 5) that keep full host names. By default, Open MPI cuts names at the first dot, and takes `node.1.site`

@@ -9,8 +9,8 @@ use crate::environment::{Environment, FENCE};
 /// With a ring, no start failed.
 const RING: (&str, &str) = (FENCE, "ring");
 
-/// Tells MPICH to use the protocol of Slurm's plug-in `pmi2`. Without it, MPICH 5 aborts inside a step of the plug-in `pmix`, whose variables the
-/// ranks inherit.
+/// Environment variable that tells MPICH to use the protocol of Slurm's plug-in `pmi2`. Without it, MPICH 5 aborts inside a step of the plug-in
+/// `pmix`, whose variables the ranks inherit.
 const PROTOCOL: (&str, &str) = ("MPIR_CVAR_PMI_VERSION", "1");
 
 pub(super) fn variables(mpi: Mpi, environment: &Environment) -> Option<(&'static str, &'static str)> {

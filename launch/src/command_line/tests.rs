@@ -1,4 +1,4 @@
-//! Expected commands, one for each environment and job.
+//! Tests of the command that is chosen for an environment (such as a Slurm job) and a job.
 
 use super::*;
 use crate::error::Variable;

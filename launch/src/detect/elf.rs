@@ -15,7 +15,6 @@ const DYNAMIC_LIMIT: u64 = 1 << 20;
 /// Maximum number of bytes of a library's name, which bounds the memory for malformed files.
 const NAME_LIMIT: u64 = 4096;
 
-/// Names are in the order of the file; a static program has none.
 pub(super) fn needed<F: Read + Seek>(file: &mut F) -> io::Result<Vec<String>> {
     let layout = Layout::read(file)?;
     let segments = layout.segments(file)?;

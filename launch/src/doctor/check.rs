@@ -1,19 +1,17 @@
-//! Input and result of a check of `armature doctor`.
+//! A check of `armature doctor`: the facts that it examines, and its result.
 
 use std::path::Path;
 
 use super::probe::Probe;
 use super::site::Site;
 
-/// Facts about the machine and the job that a check of `armature doctor` examines.
 pub(super) struct Facts<'a> {
     pub(super) site: &'a dyn Site,
-    /// Number of ranks that the user wants to start, if given.
     pub(super) ranks: Option<usize>,
     pub(super) program: Option<&'a Path>,
-    /// Hosts of the hostfile or of the batch job; empty if there is only this machine.
+    /// Names of the hosts in the hostfile or batch job; empty if there is only this machine.
     pub(super) hosts: &'a [String],
-    /// Reports of ranks that were started for the checks; `None` if none were started.
+    /// Reports of the ranks that were started for the checks; `None` if no ranks were started.
     pub(super) probes: Option<&'a [Probe]>,
 }
 
@@ -23,7 +21,6 @@ impl Facts<'_> {
         nodes.unwrap_or(1).max(self.hosts.len())
     }
 
-    /// Rounded up.
     pub(super) fn ranks_per_host(&self) -> Option<usize> {
         self.ranks.map(|ranks| ranks.div_ceil(self.host_count()))
     }
@@ -31,7 +28,7 @@ impl Facts<'_> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// No problem was found. The text says what was examined and found.
+    /// The check has found no problem. The text says what was examined and found.
     Ok(String),
     Skipped(String),
     Warn(Problem),
@@ -91,19 +88,19 @@ impl Finding {
 pub(super) struct Check {
     /// Name by which the options `--only` and `--explain` select this check.
     pub(super) id: &'static str,
-    /// Error message or behaviour of jobs that a user sees if there is the problem.
+    /// Error message or behaviour by which a user notices the problem that this check finds.
     pub(super) symptom: &'static str,
-    /// Text for the option `--explain`: the examined setting, its effect on jobs, and the remedy.
+    /// Text that the option `--explain` prints: the examined setting, its effect on jobs, and the remedy.
     pub(super) about: &'static str,
     pub(super) examine: fn(&Facts<'_>) -> Finding,
 }
 
-/// Version of a program or library; numbers that are not known are 0.
+/// Version of a program or library; parts that are not known are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
 
 impl Version {
-    /// Finds the first version number, such as `4.1.4`, in a text. A number without a point does not count.
+    /// Finds the first version, such as `4.1.4`, in a text. A number without a point is no version.
     pub(super) fn find(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| {
             let mut numbers = word.trim_matches('.').split('.').map(str::parse::<u32>);

@@ -75,7 +75,7 @@ fn interfaces(facts: &Facts<'_>) -> Finding {
         return Finding::ok(format!("{found}, and settings of Open MPI select the interfaces"));
     }
     let exclude = format!("lo,{}", local.join(","));
-    // The launcher of Open MPI 5 reads other variables than that of Open MPI 4.
+    // The launcher of Open MPI 5 reads environment variables with other names than that of Open MPI 4.
     let version =
         mpirun_version(facts.site).filter(|text| is_open_mpi(text)).and_then(|text| Version::find(&text));
     let launcher = if version.is_some_and(|version| version >= Version(5, 0, 0)) { "PRTE" } else { "OMPI" };

@@ -28,7 +28,6 @@ use check::{Check, Facts, Finding};
 use probe::Probe;
 use site::Here;
 
-/// Program whose ranks report to `armature doctor` about their hosts.
 pub(crate) const PROBE: &str = "armature-probe";
 
 /// Check this machine, or the current batch job, for known causes for which MPI jobs fail, hang or are slow.
@@ -106,7 +105,6 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(String, u8), LaunchError> {
     Ok((text, code))
 }
 
-/// Empty if the job has this machine only.
 fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> {
     let of_batch = match &environment.batch {
         Some(Batch::Pbs(Ok(hostfile))) => Some(hostfile),

@@ -67,7 +67,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// SIGBUS.
 const SHARED_PER_RANK: u64 = 16 << 20;
 
-/// Bytes that Open MPI 4 and 5 append to TMPDIR for the path of a socket: the names of their session directories.
+/// Bytes that Open MPI 4 and 5 append to TMPDIR for the path of a socket (the names of their session directories).
 const SOCKET_NAME: usize = 60;
 
 /// Longest path of a socket in bytes (`sun_path` of Linux).

@@ -28,11 +28,10 @@ pub(super) struct Probe {
     /// Random number that the kernel chose when the host was started. Two hosts with the same name differ in this number.
     pub(super) boot: String,
     pub(super) cores: Vec<usize>,
-    /// Bytes of memory that the rank may use.
     pub(super) memory: u64,
     /// Thread level that the MPI library provides, such as `funneled`.
     pub(super) threads: String,
-    /// Seconds from the start of the process until all ranks had found each other.
+    /// Seconds from the start of the rank's process until all ranks had found each other.
     pub(super) start: f64,
     /// Seconds by which the rank's clock is ahead of that of rank 0.
     pub(super) clock: f64,
@@ -95,7 +94,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // Longer than the time limit of `armature run`, which needs some seconds more to end the ranks.
+    // This limit is longer than the time limit of `armature run`, which needs some seconds more to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {
@@ -153,7 +152,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Examines the reports of the ranks, or skips the check if no ranks were started.
 fn with_ranks(facts: &Facts<'_>, examine: impl Fn(&[Probe]) -> Finding) -> Finding {
     match facts.probes {
         Some(probes) if !probes.is_empty() => examine(probes),

@@ -21,15 +21,12 @@ const POLL: Duration = Duration::from_millis(5);
 pub(super) trait Site: armature_host::Source {
     fn variables(&self, prefix: &str) -> Vec<String>;
     fn list(&self, path: &str) -> Vec<String>;
-    /// Returns the output and the errors of a program, or `None` if it does not exist, fails or takes too long.
     fn run(&self, program: &str, arguments: &[&str]) -> Option<String>;
-    /// Returns the MPI library to which the file of a program is linked.
     fn linked_mpi(&self, program: &Path) -> Option<Mpi>;
     fn free_bytes(&self, path: &str) -> Option<u64>;
     fn is_root(&self) -> bool;
     /// Returns true if this process may read the memory of its child processes. MPI libraries use such reads for large messages within a host.
     fn reads_memory_of_children(&self) -> bool;
-    /// Returns true if another process has locked the file.
     fn is_locked(&self, path: &str) -> bool;
 }
 
@@ -90,7 +87,7 @@ fn is_readable(process: Pid) -> bool {
 }
 
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
-    // A pipe that nothing reads while the program runs would block a program that prints more than the buffer of the pipe.
+    // The program writes to a file: it would block if it printed more than the buffer of a pipe that nothing reads meanwhile.
     let mut file = tempfile::tempfile().ok()?;
     command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;

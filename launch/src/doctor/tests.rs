@@ -11,7 +11,6 @@ use super::site::{Here, Site, output_within};
 use super::{all, find};
 use crate::Mpi;
 
-/// Simulated machine, at first with one core and no programs.
 struct MadeUp {
     variables: BTreeMap<String, String>,
     files: BTreeMap<String, String>,
@@ -559,7 +558,7 @@ fn failing_and_slow_programs_give_no_answer() {
         output_within(command, std::time::Duration::from_millis(milliseconds))
     };
     assert_eq!(shell("echo out; echo err >&2", 10_000).as_deref(), Some("out\nerr\n"));
-    // More than fits into the buffer of a pipe.
+    // The program prints more than fits into the buffer of a pipe.
     assert_eq!(shell("seq 100000", 10_000).map(|text| text.lines().count()), Some(100_000));
     assert_eq!(shell("exit 1", 10_000), None);
     assert_eq!(shell("exec sleep 60", 50), None);

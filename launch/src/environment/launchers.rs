@@ -14,9 +14,8 @@ pub(super) struct Launchers {
     pub(super) srun: Option<PathBuf>,
 }
 
-/// Searches the directories of `path`. Debian's names, such as `mpirun.mpich`, name the MPI library; that of a plain `mpirun` follows from the target
-/// of its link or from the version that it prints. The plain `mpirun` takes precedence, because it is that of the module that the user of an HPC site
-/// has loaded.
+/// Debian's names of launchers, such as `mpirun.mpich`, name the MPI library; that of a plain `mpirun` follows from the target of its link or from
+/// the version that it prints. The plain `mpirun` takes precedence, because it is that of the module that the user of an HPC site has loaded.
 pub(super) fn find(path: &[PathBuf]) -> Launchers {
     let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
     let mut found = Launchers { srun: named("srun"), ..Launchers::default() };

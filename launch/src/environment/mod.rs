@@ -14,10 +14,10 @@ use crate::hostfile::{Hostfile, MAX_SLOTS};
 pub(crate) use launchers::version as launcher_version;
 use slurm::{Allocation, Overrides};
 
-/// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
+/// Environment variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
-/// Variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
+/// Environment variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
 pub(crate) const PLUGIN: &str = "SLURM_MPI_TYPE";
 
 /// Facts on which the command line of the launcher depends, in addition to the job.
@@ -132,7 +132,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
             None => Ok(1),
         };
         let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
-        // A number that the user has set for srun takes precedence over that of the allocation.
+        // A number of cores per task that the user has set for srun takes precedence over that of the allocation.
         let is_set = get("SRUN_CPUS_PER_TASK").is_some();
         let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });

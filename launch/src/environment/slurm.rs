@@ -12,13 +12,12 @@ fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     list.split(',').map(part).collect()
 }
 
-/// Returns `None` if the text is no such list (`2(x3),1`), or if the sum overflows.
 pub(super) fn sum(list: &str) -> Option<usize> {
     let add = |sum: usize, (number, nodes): (usize, usize)| sum.checked_add(number.checked_mul(nodes)?);
     per_node(list)?.into_iter().try_fold(0, add)
 }
 
-/// Nodes that `scontrol` lists for the job at present.
+/// Nodes that `scontrol` lists for a batch job at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
     nodes: usize,
@@ -38,8 +37,8 @@ impl Allocation {
         Some(Allocation { nodes, node_list })
     }
 
-    /// Returns `None` if the allocation has all nodes that its environment variables state. Each remaining node keeps its number of tasks. If nodes
-    /// had different numbers of tasks, each gets the average, rounded down.
+    /// New environment variables for the remaining nodes of an allocation; `None` if no node was lost. Each remaining node keeps its number of tasks.
+    /// If nodes had different numbers of tasks, each gets the average, rounded down.
     pub(super) fn overrides(&self, get: impl Fn(&str) -> Option<String>) -> Option<Overrides> {
         let before: usize =
             get("SLURM_JOB_NUM_NODES").or_else(|| get("SLURM_NNODES"))?.trim().parse().ok()?;
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!(sum("18446744073709551615,1"), None);
     }
 
-    /// Printed by `scontrol -o show job` of Slurm 22.05; most fields are left out.
+    /// A batch job as `scontrol -o show job` of Slurm 22.05 describes it; most fields are left out.
     const LINE: &str = "JobId=7 JobName=nk UserId=root(0) JobState=RUNNING Reason=None Requeue=1 Restarts=0 BatchFlag=1 \
         RunTime=00:01:02 TimeLimit=00:05:00 Partition=all AllocNode:Sid=n1:99 ReqNodeList=(null) ExcNodeList=(null) \
         NodeList=n[1,3] BatchHost=n1 NumNodes=2 NumCPUs=2 NumTasks=3 CPUs/Task=1 ReqB:S:C:T=0:0:*:*";

@@ -5,19 +5,18 @@ use std::fmt::Write;
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Pixels that fit a screen and a printed page.
+/// Width of the chart in pixels, which fits a screen and a printed page.
 const WIDTH: f64 = 1200.0;
 const NAMES: f64 = 160.0;
 const LINE: f64 = 22.0;
 const TOP: f64 = 30.0;
 const AXIS: f64 = 30.0;
-/// Estimated width of a letter in pixels, by which names of tasks that do not fit their boxes are left out.
+/// Estimated width of a letter in pixels. Names of tasks that do not fit their boxes are left out.
 const LETTER: f64 = 6.5;
 const MARKS: u32 = 8;
-/// Palette of Okabe and Ito, which readers with red-green colour blindness can distinguish.
+/// Colours of tasks: the palette of Okabe and Ito, which readers with red-green colour blindness can distinguish.
 const COLOURS: [&str; 6] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00"];
 
-/// Draws one row for each processor that runs a task, and one box for each task. A tooltip of the box shows times and memory.
 pub(super) fn svg(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;
@@ -85,7 +84,6 @@ pub(super) fn svg(planned: &Planned) -> String {
     svg
 }
 
-/// Escapes names of users for SVG. Characters that XML does not allow are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in armature_text::shown(text).chars() {

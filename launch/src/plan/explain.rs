@@ -12,7 +12,6 @@ use super::units::{bytes, seconds};
 /// differently.
 const ROUNDING: f64 = 1e-9;
 
-/// States when a task runs in the plan, and what its start waits for: its inputs, its processor or memory.
 pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let Planned { workflow, cluster, best, .. } = planned;
     let plan = &best.plan;

@@ -20,7 +20,6 @@ fn bytes(what: &'static str, path: &Path) -> Result<Vec<u8>, LaunchError> {
     regular::read(path).map_err(|source| LaunchError::Unreadable { what, file: path.into(), source })
 }
 
-/// Reads a TOML file, or otherwise a hostfile.
 pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let bytes = bytes("platform", path)?;
@@ -29,7 +28,7 @@ pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     cluster(&Hostfile::read(path)?, path)
 }
 
-/// Makes each slot of a host a processor with an equal share of the host's memory. Hostfiles have no bandwidths, so that transfers take no time.
+/// Makes each slot in a hostfile a processor with an equal share of its host's memory. Hostfiles have no bandwidths, so that transfers take no time.
 fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
     let mut processors = Vec::new();
     for host in hosts.hosts() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Planned;
 
-/// Times are in seconds, memory in bytes; processors are numbers.
+/// Times in the plan are in seconds, memory in bytes; processors are numbers.
 pub(super) fn json(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
         None => format.task_memory(),
     };
     options.evaluations = args.evaluations.unwrap_or(options.evaluations);
-    // Before planning, which may take long.
+    // The name of the task is checked before planning, which may take long.
     let task = args.explain.as_deref().map(|name| task_of(&description, name, &args.file)).transpose()?;
     let planned = planned(&description, cluster, &options, &args.platform)?;
     if let Some(file) = &args.svg {

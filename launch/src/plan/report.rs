@@ -8,10 +8,9 @@ use armature_text::{line, shown};
 use super::Planned;
 use super::units::{bytes, percent, seconds};
 
-/// Processors without tasks are listed up to this number; of more, only the number is printed.
+/// Most processors without tasks that are listed by name; of more, only the number is printed.
 const IDLE_LISTED: usize = 4;
 
-/// Has the makespan, the load and memory of each processor, the verifier's result and, with `compare`, the result of each planner.
 pub(super) fn report(planned: &Planned, compare: bool) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

@@ -1,6 +1,6 @@
 //! Formats times and amounts of memory for users.
 
-/// Below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
+/// Formats a time below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
 pub(super) fn seconds(time: f64) -> String {
     match time {
         t if t < 10.0 => format!("{t:.3} s"),
@@ -10,7 +10,7 @@ pub(super) fn seconds(time: f64) -> String {
     }
 }
 
-/// Three digits and a binary unit.
+/// Formats bytes with three digits and a binary unit, as in `1.50 GiB`.
 pub(super) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = amount as f64;

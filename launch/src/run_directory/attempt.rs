@@ -30,23 +30,20 @@ pub(crate) struct Start {
     /// Host of the process `armature run` that started the attempt.
     pub(crate) host: String,
     pub(crate) process: u32,
-    /// Start time of that process in the kernel's clock ticks, which distinguishes it from a later process with the same number.
+    /// Start time of the process `armature run`, in the kernel's clock ticks, which distinguishes it from a later process with the same number.
     pub(crate) process_began: u64,
-    /// Host and PID namespace in which `process` is valid, in the format of a job's status file.
+    /// Host and PID namespace in which the number of the process `armature run` is valid.
     pub(crate) place: String,
     pub(crate) batch: Option<BatchJob>,
     /// Time of the batch job's time limit, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
-    /// Requeues of the batch job before this attempt.
     pub(crate) requeues: u32,
-    /// Nodes of the batch job, as in `n[1-3]`; empty if unknown.
     pub(crate) nodes: String,
     pub(crate) ranks: usize,
     /// True if the launcher marks each line of output with the rank that printed it.
     pub(crate) labelled: bool,
-    /// Bytes in the log file of the run before this attempt has printed anything.
+    /// Length in bytes of the log file of a run before this attempt (start of the program) has printed anything.
     pub(crate) log_offset: u64,
-    /// Command line that starts the ranks.
     pub(crate) launcher: String,
 }
 
@@ -77,7 +74,7 @@ impl Start {
         }
     }
 
-    /// Returns `None` if the process that started the attempt is on another host.
+    /// Returns true if the process that started the attempt is alive, or `None` if it is on another host.
     pub(crate) fn is_alive(&self) -> Option<bool> {
         let is_here = !self.place.is_empty() && self.place == armature::job_status::place();
         is_here.then(|| {
@@ -88,7 +85,7 @@ impl Start {
 }
 
 impl Attempt {
-    /// Creates the directory of the next attempt, which reserves the number.
+    /// Creates the directory `attempts/K`, which reserves the number of the next attempt.
     pub(crate) fn take(run: &RunDirectory) -> Result<Self, LaunchError> {
         let attempts = run.attempts_directory();
         let failed =
@@ -125,19 +122,18 @@ impl Attempt {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Does not replace an existing `why.json`.
+    /// Does not replace an existing file `why.json`.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
     }
 
-    /// Records the number of the batch job that continues the run.
     pub(crate) fn add_successor(&self, job: &str) -> Result<(), LaunchError> {
         let end = self.end().map(|end| End { requeued: true, successor: Some(job.into()), ..end });
         end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
     }
 
-    /// Returns the seconds from the start of the attempt to the last write of the ranks to their status file.
+    /// Returns the seconds from the start of an attempt to the last write of the ranks to their status file.
     pub(crate) fn last_sign(&self) -> Option<f64> {
         let written =
             |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
@@ -174,7 +170,7 @@ mod tests {
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7, 8]);
-        // A file of the user in the place of an attempt's directory must not be replaced.
+        // A file of the user that has the name of an attempt's directory must not be replaced.
         fs::write(dir.path().join("attempts/9"), "mine").unwrap();
         assert_eq!(Attempt::take(&run).unwrap().number(), 10);
         assert_eq!(run.attempts(), [1, 2, 3, 4, 5, 6, 7, 8, 10]);

@@ -12,13 +12,12 @@ use crate::error::LaunchError;
 pub(crate) const FILE: &str = "run.json";
 const SCHEMA: u32 = 1;
 
-/// Beginnings of the names of recorded variables: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
+/// Beginnings of the names of environment variables that are recorded: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
 const PREFIXES: [&str; 11] =
     ["ARMATURE_", "OMPI_", "PRTE_", "PMIX_", "MPICH_", "I_MPI_", "UCX_", "OMP_", "SLURM_", "PBS_", "RUST_"];
-/// Other recorded variables: search paths and loaded modules.
+/// Other environment variables that are recorded: search paths and loaded modules.
 const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
 
-/// Content of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Description {
@@ -28,24 +27,21 @@ pub(crate) struct Description {
     pub(crate) directory: String,
     pub(crate) host: String,
     pub(crate) created: String,
-    /// Version of armature.
     pub(crate) version: String,
-    /// Batch job that contains the run.
     pub(crate) batch: Option<BatchJob>,
     /// Names of the runs of a job array's elements; empty for other runs.
     pub(crate) elements: Vec<String>,
-    /// Options of `armature submit`.
+    /// Options of `armature submit` by which the run was submitted.
     pub(crate) options: Vec<String>,
     pub(crate) modules: Vec<String>,
-    /// Recorded environment variables, sorted by name.
     pub(crate) environment: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchJob {
-    /// `slurm`, `pbs` or `sge`.
+    /// Name of the batch system: `slurm`, `pbs` or `sge`.
     pub(crate) system: String,
-    /// Job number; for an element of a job array in the form `48211_3`.
+    /// Number of a batch job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,
 }
 
@@ -98,7 +94,6 @@ impl Description {
         }
     }
 
-    /// Returns `None` if there is no `run.json`, or if it is damaged.
     pub(crate) fn read(run: &RunDirectory) -> Option<Self> {
         serde_json::from_slice(&fs::read(run.path().join(FILE)).ok()?).ok()
     }
@@ -108,7 +103,7 @@ impl Description {
     }
 }
 
-/// Replaces the file at once: a reader sees the old or the new content, and never a part of it.
+/// Writes a file as JSON so that a reader sees the old or the new content, and never a part of it.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), LaunchError> {
     let write = || {
         let mut text = serde_json::to_vec_pretty(value)?;
@@ -123,7 +118,7 @@ pub(crate) fn seconds_since_1970() -> u64 {
     now.map_or(0, |time| time.as_secs())
 }
 
-/// In the form `2026-11-28T10:15:00Z`.
+/// Returns the current time in the form `2026-11-28T10:15:00Z`.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

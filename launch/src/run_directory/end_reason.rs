@@ -27,10 +27,8 @@ const ENDING: &str = "COMPLETING";
 pub(crate) enum Reason {
     #[serde(rename = "finished")]
     Finished,
-    /// The program has failed by itself.
     #[serde(rename = "own error")]
     OwnError,
-    /// The time limit of the batch job or of the option `--timeout` was reached.
     #[serde(rename = "time limit")]
     TimeLimit,
     #[serde(rename = "preempted")]
@@ -39,14 +37,12 @@ pub(crate) enum Reason {
     Cancelled,
     #[serde(rename = "lost node")]
     LostNode,
-    /// The kernel has killed a process for lack of memory.
     #[serde(rename = "out of memory")]
     OutOfMemory,
     #[serde(rename = "start failed")]
     StartFailed,
     #[serde(rename = "batch system gone")]
     BatchSystemGone,
-    /// A user has requested a stop at a checkpoint.
     #[serde(rename = "stopped")]
     Stopped,
 }
@@ -68,23 +64,20 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Content of `why.json`: why an attempt (one start of the program) has ended.
+/// Content of `why.json`: when and why an attempt (one start of the program) has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) schema: u32,
     pub(crate) reason: Reason,
-    /// Details for the printed sentence about the end; may be empty.
     pub(crate) detail: String,
     pub(crate) code: u8,
-    /// True if the program has stopped at a checkpoint.
     pub(crate) stopped: bool,
-    /// True if the batch job is in the queue again.
     #[serde(default)]
     pub(crate) requeued: bool,
-    /// Number of another batch job that continues the run.
+    /// Number of another batch job that continues the run of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) successor: Option<String>,
-    /// Seconds from a request to stop at a checkpoint until the end, if `armature run` was asked.
+    /// Seconds from a request to `armature run` to stop the program at a checkpoint until the program has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop_seconds: Option<f64>,
     /// Number of tasks, items, rows or sweeps that the ranks have completed.
@@ -94,7 +87,6 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// `seconds` is the duration of the attempt, which ends now.
     pub(crate) fn new(seen: &Evidence, seconds: f64) -> Self {
         let (reason, detail) = reason(seen);
         End {
@@ -117,11 +109,9 @@ impl End {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) code: u8,
-    /// Content of the status file that the ranks have written.
     pub(crate) status: Option<JobStatus>,
     /// Signal by which `armature run` was asked to end or to stop the program.
     pub(crate) signal: Option<u8>,
-    /// True if the option `--timeout` has ended the program.
     pub(crate) timed_out: bool,
     pub(crate) out_of_memory: bool,
     /// Error message of a launcher that could not start the ranks.
@@ -129,11 +119,11 @@ pub(crate) struct Evidence {
     /// Seconds since `armature run` was asked to stop the program at a checkpoint.
     pub(crate) stop_seconds: Option<f64>,
     pub(crate) batch: BatchState,
-    /// Reason that the daemons of the batch system have printed to the log.
+    /// Reason for the end of the job that the daemons of Slurm have printed to the log.
     pub(crate) cause: Option<Cause>,
 }
 
-/// Returns the reason and its details. If several reasons apply, the first one counts.
+/// If several reasons for the end of an attempt apply, the first one in this order counts.
 fn reason(seen: &Evidence) -> (Reason, String) {
     let state = seen.status.as_ref().map(|status| status.state);
     let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
@@ -281,7 +271,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // Reasons that the daemons of Slurm have printed take precedence.
+        // A reason for the end of a job that the daemons of Slurm have printed takes precedence.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),

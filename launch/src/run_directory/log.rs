@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use armature_files::regular::{Links, open_with};
 
-/// Longest line in bytes that is written to the log in one piece, so that other output cannot appear within it.
+/// Longest line of a program's output in bytes that is written to the log in one piece, so that other output cannot appear within it.
 const LINE: usize = 1 << 16;
 
-/// Bytes at the end of the log in which messages about the end of the program are searched.
+/// Number of bytes at the end of the log in which messages about the end of the program are searched.
 const TAIL: u64 = 1 << 18;
 
-/// Time after the end of the launcher until copying its output is given up, because processes that it has left behind may keep the output open.
+/// Longest wait for the rest of a launcher's output after its end. Processes that it has left behind may keep the output open.
 const END: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Log {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    /// Returns the text that was appended since the log had `from` bytes; only the end of a long text.
+    /// Returns the text that was appended to the log since it had `from` bytes; only the end of a long text.
     pub(crate) fn tail(path: &Path, from: u64) -> String {
         let read = || {
             let mut file = File::open(path)?;
@@ -75,7 +75,6 @@ impl Log {
         [stream(output || is_file), stream(error)]
     }
 
-    /// Starts threads that copy the launcher's output to the log.
     pub(crate) fn copy(&mut self, child: &mut Child) {
         if let Some(stream) = child.stdout.take() {
             self.copy_stream(stream, io::stdout().as_fd());
@@ -97,7 +96,7 @@ impl Log {
         });
     }
 
-    /// Waits a limited time for the threads that copy the launcher's output.
+    /// Waits a limited time until the launcher's output is copied to the log.
     pub(crate) fn finish(&mut self) {
         let until = Instant::now() + END;
         while self.copies > 0
@@ -113,13 +112,12 @@ fn metadata(descriptor: BorrowedFd<'_>) -> Option<std::fs::Metadata> {
     File::from(descriptor.try_clone_to_owned().ok()?).metadata().ok()
 }
 
-/// Returns device and inode, which identify a file.
+/// Returns the device and the inode of an open file, which identify it.
 fn identity(descriptor: BorrowedFd<'_>) -> Option<(u64, u64)> {
     metadata(descriptor).map(|file| (file.dev(), file.ino()))
 }
 
-/// Copies to `to` at once and to `log` in whole lines, until `from` ends or the reader of `to` closes it. A log that cannot be written does not stop
-/// the program.
+/// Copies a program's output to `to` at once and to `log` in whole lines. A log that cannot be written does not stop the program.
 fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
     let (mut buffer, mut line) = (vec![0; LINE], Vec::new());
     loop {
@@ -134,7 +132,7 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
         let whole = if line.len() - whole > LINE { line.len() } else { whole };
         let _ = log.write_all(&line[..whole]);
         line.drain(..whole);
-        // The reader has closed the pipe. The program's pipe is closed too, so that it gets the same error as without a log.
+        // The reader of this process's output has closed the pipe. The program's pipe is closed too, so that it gets the same error as without a log.
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

@@ -42,14 +42,13 @@ pub(crate) struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Reserves the next number for runs with this name, and makes the link `last` point to the new directory.
+    /// Reserves the next number for runs with this name, and makes the link `last` point to the new run directory.
     pub(crate) fn create(runs: &Path, name: &str) -> Result<Self, LaunchError> {
         let run = RunDirectory::create_unlinked(runs, name)?;
         run.link(runs);
         Ok(run)
     }
 
-    /// Reserves the next number for runs with this name.
     pub(crate) fn create_unlinked(runs: &Path, name: &str) -> Result<Self, LaunchError> {
         let failed = |path: &Path| LaunchError::io(format!("create the run directory {}", path.display()));
         fs::create_dir_all(runs).map_err(failed(runs))?;
@@ -64,7 +63,6 @@ impl RunDirectory {
         }
     }
 
-    /// `path` must exist.
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         RunDirectory { path: path.into() }
     }
@@ -73,9 +71,9 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Returns the name with its number, as in `name-3`.
+    /// Returns the name of the run with its number, as in `ferret-3`.
     pub(crate) fn name(&self) -> String {
-        // `path` may be the link `last`.
+        // The path may be the link `last` to a run directory.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
@@ -88,7 +86,7 @@ impl RunDirectory {
         (!names.is_empty()).then(|| names.into_iter().map(beside).filter(|run| run.path.is_dir()).collect())
     }
 
-    /// Returns the runs of the elements of a job array, or this run if it is no array.
+    /// Returns the runs of a job array's elements, or this run if it is no array.
     pub(crate) fn elements(self) -> Vec<RunDirectory> {
         self.array().unwrap_or_else(|| vec![self])
     }
@@ -118,14 +116,15 @@ impl RunDirectory {
         numbers
     }
 
-    /// A failure is ignored, because the link `last` is only a shortcut. A file or directory `last` of the user is left alone.
+    /// A failure to make the link `last` to the newest run is ignored, because it is only a shortcut. A file or directory `last` of the user is left
+    /// alone.
     pub(crate) fn link(&self, runs: &Path) {
         let link = runs.join(LAST);
         if fs::symlink_metadata(&link).is_ok_and(|entry| !entry.is_symlink()) {
             return;
         }
         let Some(name) = self.path.file_name() else { return };
-        // Created under another name and renamed, so that a reader always finds a link `last`.
+        // The link is created under another name and renamed, so that a reader always finds a link `last`.
         let new = runs.join(format!(".{LAST}-{}", armature_files::fresh()));
         if std::os::unix::fs::symlink(name, &new).and_then(|()| fs::rename(&new, &link)).is_err() {
             let _ = fs::remove_file(&new);
@@ -133,7 +132,7 @@ impl RunDirectory {
     }
 }
 
-/// Newest last.
+/// Returns the runs in the directory `runs`, the newest last.
 pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     let is_run = |entry: &fs::DirEntry| {
@@ -148,7 +147,7 @@ pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
     found.into_iter().map(|(_, path)| RunDirectory { path }).collect()
 }
 
-/// `run.json` is written when the run is created.
+/// The time at which `run.json` was written is that at which the run was created.
 fn created(run: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(run.join(description::FILE)).and_then(|file| file.modified()).ok()
 }

@@ -22,7 +22,7 @@ use crate::job_state::ExitCodeRecord;
 use crate::message;
 use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
-/// Variables that the ranks get: the directory for their event files, and the directory of the run.
+/// Environment variables that the ranks get: the directory for their event files, and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Recorder {
     _lock: LockFile,
 }
 
-/// Running attempt, that is, a start of the program that has not ended.
+/// Attempt (start of the program) that has not ended.
 #[derive(Debug)]
 struct Current {
     attempt: Attempt,
@@ -41,13 +41,13 @@ struct Current {
     exit_code: Option<ExitCodeRecord>,
     /// Memory cgroup of the job on this host, with the number of out-of-memory kills before the attempt.
     memory: Option<(MemoryGroup, Usage)>,
-    /// Resources that the batch job had used on this host before the attempt.
+    /// Memory and processor time that the batch job had used on this host before the attempt.
     used_before: JobUsage,
     stop_asked: Option<Instant>,
 }
 
 impl Recorder {
-    /// Locks the run until the recorder is dropped.
+    /// Opens the run directory, and locks the run until the recorder is dropped.
     ///
     /// An existing run is continued if `name` is its full name with its number, or if it is the newest run of this name and belongs to the same batch
     /// job. Otherwise a new run is created.
@@ -96,7 +96,7 @@ impl Recorder {
         &self.run
     }
 
-    /// Reserves the next attempt. Returns the environment variables for its launcher.
+    /// Reserves the next attempt (start of the program). Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
@@ -105,7 +105,7 @@ impl Recorder {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // An older request to stop was meant for the previous attempt.
+        // A request to stop that is older than this attempt was meant for the previous one.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -165,7 +165,7 @@ impl Recorder {
         self.log.copy(child);
     }
 
-    /// `why` is the reason that is shown to the user.
+    /// Asks the ranks to stop at a checkpoint; `why` is the reason that is shown to the user.
     pub(crate) fn request_stop(&mut self, why: &str) {
         if let Some(current) = &mut self.current {
             current.stop_asked.get_or_insert_with(Instant::now);

@@ -16,12 +16,12 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// A directory takes precedence over the name of a run.
+    /// Finds the run that the user has named. A directory takes precedence over the name of a run.
     pub(crate) fn find(text: &OsStr) -> Result<Self, LaunchError> {
         Reference::find_in(Path::new(RUNS), text)
     }
 
-    /// Requires a record of `armature run` or `armature submit`. `None` means the newest run.
+    /// Finds a run that `armature run` or `armature submit` has recorded; `None` means the newest one.
     pub(crate) fn recorded(text: Option<&OsStr>) -> Result<Self, LaunchError> {
         let text = text.unwrap_or(OsStr::new(LAST));
         let found = Reference::find(text)?;
@@ -44,7 +44,6 @@ impl Reference {
         Ok(Reference { run, attempt: Some(number) })
     }
 
-    /// Returns the directory of the run, or of the attempt in `RUN@K`.
     pub(crate) fn directory(&self) -> PathBuf {
         match self.attempt {
             Some(number) => Attempt::of(&self.run, number).directory().to_path_buf(),
@@ -53,7 +52,7 @@ impl Reference {
     }
 }
 
-/// Returns the subdirectory `events` of the run if it exists, otherwise the directory of the run.
+/// Returns the directory with a run's events: its subdirectory `events` if that exists, otherwise the directory of the run.
 pub(crate) fn events(run: &Path) -> Result<PathBuf, LaunchError> {
     let directory = Reference::find(run.as_os_str())?.directory();
     let inside = directory.join("events");
@@ -68,7 +67,6 @@ fn unknown(text: &OsStr) -> LaunchError {
     LaunchError::UnknownRun(shown.into_owned())
 }
 
-/// `text` is the part of `RUN@K` before `@`.
 fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     let path = Path::new(text);
     if path.is_dir() {
@@ -83,7 +81,7 @@ fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     newest(runs, name).map(|(_, run)| run).or_else(|| of_job(runs, name)).map(|run| run.path().to_path_buf())
 }
 
-/// Returns the newest run that has run in this batch job or was submitted as this job.
+/// Returns the newest run that has run in the batch job `job` or was submitted as this job.
 fn of_job(runs: &Path, job: &str) -> Option<RunDirectory> {
     if !job.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -147,7 +145,7 @@ mod tests {
             ["", "x", "@1", "day@", "day@x", "day@0", "48213", "../armature-runs", ".", "day/1", "$(id)"]
         {
             let found = find(&runs, text);
-            // `.` is the current directory and is accepted as a run.
+            // `.` names the current directory of this test, so that it is accepted as a run.
             assert!(found.is_err() || text == ".", "{text}: {found:?}");
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::supervise::JobUsage;
 
-/// Recommended amount of a resource for the next job, relative to the used amount, because the next job may need more.
+/// Factor from the used to the recommended amount of a resource, because the next job may need more.
 const MARGIN: f64 = 1.25;
-/// Less of a resource is recommended only if it is at most this fraction of the requested amount.
+/// A smaller amount of a resource is recommended only if it is at most this fraction of the requested amount.
 const WORTHWHILE: f64 = 0.8;
 /// More memory is recommended if a job has used more than this fraction of the requested memory.
 const NEARLY_ALL: f64 = 0.9;
@@ -12,10 +12,9 @@ const NEARLY_ALL: f64 = 0.9;
 const MIB: u64 = 1 << 20;
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Resources that the batch system has allocated to the job on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Requested {
-    /// In MiB: for the whole host, or for each core.
+    /// Requested memory in MiB: for the whole host, or for each core.
     memory: Option<Memory>,
     cores: Option<u64>,
     seconds: Option<u64>,
@@ -27,12 +26,12 @@ enum Memory {
     PerCore(u64),
 }
 
-/// Resources that an attempt (one start of the program) has used on this host; `None` if not measured.
+/// Memory, cores and time that an attempt (one start of the program) has used on this host; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Used {
-    /// Peak memory in bytes.
+    /// Peak memory of the job on this host in bytes.
     pub(super) memory: Option<u64>,
-    /// Mean number of busy cores.
+    /// Mean number of cores of this host that the job has kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
     /// True if the program has finished. Only then does its duration show how long the next run takes.
@@ -49,7 +48,6 @@ impl Used {
 }
 
 impl Requested {
-    /// Reads Slurm's environment variables.
     pub(super) fn of(get: impl Fn(&str) -> Option<String>) -> Self {
         let number = |name: &str| get(name)?.trim().parse::<u64>().ok().filter(|&number| number > 0);
         let limit = number("SLURM_JOB_START_TIME").zip(number("SLURM_JOB_END_TIME"));
@@ -61,7 +59,7 @@ impl Requested {
         }
     }
 
-    /// In bytes.
+    /// Returns the requested memory of this host in bytes.
     fn memory_of_host(&self) -> Option<u64> {
         match self.memory? {
             Memory::OfHost(mib) => Some(mib.saturating_mul(MIB)),
@@ -69,8 +67,8 @@ impl Requested {
         }
     }
 
-    /// Compares used with requested resources on `host`, with options of `sbatch` for the next job if other amounts are better. `None` if nothing was
-    /// measured.
+    /// Returns a sentence that compares the used with the requested resources on `host`, with options of `sbatch` for the next job if other amounts
+    /// are better. `None` if nothing was measured.
     pub(super) fn compare(&self, used: &Used, host: &str) -> Option<String> {
         let (mut parts, mut options) = (Vec::new(), Vec::new());
         if let (Some(peak), Some(requested)) = (used.memory, self.memory_of_host()) {
@@ -120,7 +118,6 @@ fn amount(bytes: f64) -> String {
     format!("{}M", 100 * (bytes / (100.0 * MIB as f64)).ceil().max(1.0) as u64)
 }
 
-/// Formats seconds for options of Slurm, as in `1-02:03:04`.
 fn clock(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let time = format!("{:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60);

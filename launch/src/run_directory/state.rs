@@ -35,7 +35,6 @@ impl Stage {
         !matches!(self, Stage::Waiting | Stage::Running)
     }
 
-    /// Word in the output of `armature status`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Stage::Waiting => "waiting",
@@ -50,7 +49,7 @@ impl Stage {
 /// This user's jobs in the queue of the batch system, or the reason why the queue could not be read.
 pub(crate) type Queue = Result<Vec<Queued>, NoAnswer>;
 
-/// Files of a run's directory, and the entry of its batch job in the queue.
+/// State of a run: the files in its directory, and the entry of its batch job in the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// Number of the newest attempt (start of the program); 0 if there is none.
@@ -58,7 +57,7 @@ pub(crate) struct Facts {
     pub(crate) start: Option<Start>,
     pub(crate) end: Option<End>,
     pub(crate) status: Option<JobStatus>,
-    /// Batch job of the newest attempt; before the first attempt, the job that was submitted.
+    /// Batch job of the newest attempt (start of the program); before the first attempt, the job that was submitted.
     pub(crate) batch: Option<BatchJob>,
     pub(crate) queued: Option<Queued>,
     pub(crate) knows_queue: bool,
@@ -69,7 +68,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// `queue` must have been read at about the same time as the run directory is read.
+    /// Reads the run directory; `queue` must have been read at about the same time.
     pub(crate) fn read(run: &RunDirectory, queue: &Queue) -> Self {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
@@ -106,12 +105,12 @@ impl Facts {
     }
 }
 
-/// `queued` is a job number such as `48211_3`, and `job` the number of an array.
+/// Returns true if the job number `queued`, such as `48211_3`, is that of an element of the job array `job`.
 fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Also returns the reason, which is printed for the user.
+/// Returns if the run waits, runs or has ended, and the reason, which is printed for the user.
 pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     const ENDED: [&str; 8] = [
         "COMPLETED",
@@ -185,7 +184,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// The reason is left out if the detail begins with the same words.
+/// Returns the printed reason for the end of an attempt. It is left out if its detail begins with the same words.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {
@@ -195,7 +194,6 @@ pub(crate) fn why(end: &End) -> String {
     }
 }
 
-/// Returns the next step that is recommended to the user.
 pub(crate) fn advice(end: &End, run: &str) -> Option<String> {
     Some(match end.reason {
         Reason::Finished | Reason::OwnError | Reason::Cancelled => return None,

@@ -126,7 +126,6 @@ enum System {
     Sge,
 }
 
-/// Returns the exit code.
 pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let system = system(args)?;
     let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));
@@ -149,20 +148,19 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         site.notes(&request, longest_stop).iter().for_each(print_message);
     }
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // Another process may have reserved the expected number since Slurm has checked the script, so that the name of the run is set again.
+    // Another process may have reserved the number of this run since Slurm has checked the script, so that the run gets another name here.
     let request = Request { run: run.name(), ..request };
     let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // After a failed submission, everything that was created for the run is removed.
             for directory in elements().chain([run.path().to_path_buf()]) {
                 for file in [SCRIPT, description::FILE] {
                     let _ = fs::remove_file(directory.join(file));
                 }
                 let _ = fs::remove_dir(directory);
             }
-            // Fails if the directory contains other runs, which stay.
+            // The directory of all runs is removed only if it is empty.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }
@@ -172,7 +170,7 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     if args.wait { wait(&run) } else { Ok(0) }
 }
 
-/// Writes the job script and `run.json` of the run and of each element of its array, and submits the script. Returns the job number.
+/// Writes the job script and the file `run.json` of the run and of each element of its job array, and submits the script. Returns the job number.
 fn write_and_submit(
     run: &RunDirectory,
     request: &Request,
@@ -221,7 +219,7 @@ fn accepted(answer: Result<batch::Answer, NoAnswer>) -> Result<String, LaunchErr
     }
 }
 
-/// With `--dry-run`, a host without a batch system gets a script for Slurm.
+/// With `--dry-run`, a host without a batch system is treated as one with Slurm.
 fn system(args: &Submit) -> Result<System, LaunchError> {
     let has = |program: &str| {
         crate::environment::search_path().iter().any(|directory| directory.join(program).is_file())
@@ -243,7 +241,7 @@ fn job_of(run: &OsString) -> Result<String, LaunchError> {
     facts.batch.map(|batch| batch.job).ok_or_else(none)
 }
 
-/// Returns `armature` if the shell finds this program by that name, otherwise its path.
+/// Returns the name of this program for job scripts: `armature` if the shell finds it by that name, otherwise its path.
 fn own_name() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return "armature".into() };
     let found = crate::environment::search_path()

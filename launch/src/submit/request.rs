@@ -13,15 +13,14 @@ const WARN: u64 = 120;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
-    /// Name of the run and of its run directory.
     pub(super) run: String,
     pub(super) nodes: Option<u32>,
     pub(super) ranks: Option<u32>,
     pub(super) ranks_per_node: Option<u32>,
     pub(super) cores_per_rank: u32,
-    /// MiB for each rank.
+    /// Memory for each rank in MiB.
     pub(super) memory: Option<u64>,
-    /// Time limit in seconds.
+    /// Time limit of the batch job in seconds.
     pub(super) time: Option<u64>,
     pub(super) partition: Option<String>,
     pub(super) account: Option<String>,
@@ -39,14 +38,12 @@ pub(super) struct Request {
     pub(super) modules: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) options: Vec<String>,
-    /// Name or path of the program `armature` in the job script.
     pub(super) armature: String,
-    /// The user's program and its arguments.
     pub(super) command: Vec<String>,
 }
 
 impl Request {
-    /// `run` is the name of the run directory, `longest_stop` the seconds that earlier runs took to stop at a checkpoint.
+    /// `run` is the name of the run directory; `longest_stop` is the longest time in seconds that earlier runs took to stop at a checkpoint.
     pub(super) fn new(args: &Submit, run: String, longest_stop: Option<u64>) -> Result<Self, LaunchError> {
         let usage = |text: String| Err(LaunchError::Usage(text));
         if args.ranks.is_none() && args.nodes.is_none() {
@@ -75,11 +72,11 @@ impl Request {
             };
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
-        // Modules that the script loads may add directories to `PATH`, so that the program need not exist here.
+        // The program need not be found here, because modules that the script loads may add directories to `PATH`.
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
-            // Nodes may have other launchers than this host, so that only an ambiguous MPI library is an error.
+            // A missing launcher is no error here, because nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
             if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

@@ -6,7 +6,6 @@ use super::request::Request;
 use super::{System, pbs, sge, slurm};
 use crate::command_line::quoted;
 
-/// Directive for the batch system, after its comment in the job script.
 pub(super) type Directive = (Option<String>, String);
 
 pub(super) fn text(request: &Request, system: System) -> String {
@@ -44,7 +43,6 @@ pub(super) fn text(request: &Request, system: System) -> String {
     text
 }
 
-/// Returns the line that starts the program with `armature run`.
 fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];

@@ -13,13 +13,12 @@ pub(super) struct Site {
     /// Slurm's setting `KillWait`: seconds between SIGTERM and SIGKILL at the end of a job.
     kill_wait: u64,
     partition: String,
-    /// Seconds between the beginning of a preemption and the end of the job.
+    /// Seconds between the beginning of a preemption (for a job of higher priority) and the end of the job.
     grace: u64,
     has_preemption: bool,
 }
 
 impl Site {
-    /// Returns `None` if Slurm does not answer or does not know the partition.
     pub(super) fn survey(partition: Option<&str>) -> Option<Self> {
         let answer = |args: &[&str]| query("scontrol", args).ok().filter(|answer| answer.is_success);
         let config = answer(&["show", "config"])?.output;

@@ -3,7 +3,7 @@
 
 use crate::run_directory::end_reason::WARNING;
 
-/// Longest time limit of a job in seconds: ten years.
+/// Longest time limit of a batch job in seconds: ten years.
 const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
 fn is_plain(c: char) -> bool {
@@ -36,7 +36,7 @@ pub(super) fn option(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "an option in plain characters, such as --qos=long"))
 }
 
-/// Accepts numbers and ranges, with a maximum of elements that run at the same time, as in `1-8%2`.
+/// Checks the elements of a job array: numbers and ranges, with a maximum of elements that run at the same time, as in `1-8%2`.
 pub(super) fn array(text: &str) -> Result<String, String> {
     let is_number =
         |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +53,6 @@ pub(super) fn array(text: &str) -> Result<String, String> {
 /// Maximum number of elements of a job array, because each gets a run directory.
 const ELEMENTS: usize = 10_000;
 
-/// In ascending order.
 pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
     let list = array.split('%').next().unwrap_or_default();
     let mut numbers = std::collections::BTreeSet::new();
@@ -72,7 +71,7 @@ pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
     Ok(numbers.into_iter().collect())
 }
 
-/// Parses `NAME=VALUE`. The value may be any text.
+/// Parses an environment variable `NAME=VALUE`, whose value may be any text.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -84,7 +83,6 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| expected(text, "NAME=VALUE with a name of letters, digits and _"))
 }
 
-/// Parses an amount of memory, and rounds it up to MiB.
 pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     let size = || {
         let text = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
@@ -102,7 +100,7 @@ pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     size().ok_or_else(|| expected(text, "a size above 0 with a unit, such as 400M or 2G"))
 }
 
-/// Parses `90s`, `30m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`, and rounds up to seconds.
+/// Parses a time limit `90s`, `30m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`, and rounds it up to seconds.
 pub(super) fn time_limit(text: &str) -> Result<u64, String> {
     let clock = || {
         let (days, clock) = text.split_once('-').map_or(("0", text), |(days, clock)| (days, clock));
@@ -125,7 +123,7 @@ pub(super) fn warning(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| expected(text, "a time up to 10m, such as 120s"))
 }
 
-/// Formats seconds as Slurm, PBS and Grid Engine read them, as in `36:00:00`.
+/// Formats seconds for options of Slurm, PBS and Grid Engine, as in `36:00:00`.
 pub(super) fn clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

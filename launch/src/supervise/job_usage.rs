@@ -8,20 +8,19 @@ use armature_host::cgroup;
 /// Memory and processor time of all processes of a Slurm job on this host; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobUsage {
-    /// Peak in bytes, with the page cache of the job's files.
+    /// Peak memory of the job in bytes, with the page cache of its files.
     pub(crate) memory: Option<u64>,
     pub(crate) cpu_seconds: Option<f64>,
 }
 
 impl JobUsage {
-    /// Of the Slurm job in which this process runs.
     pub(crate) fn read() -> Self {
         let text = fs::read_to_string(cgroup::OWN).unwrap_or_default();
         JobUsage::find(&text, Path::new(cgroup::MOUNTS))
     }
 
-    /// `text` is that of `/proc/self/cgroup`; hierarchies are mounted at `root`. Only groups of a Slurm job count, because other groups contain more
-    /// than the job.
+    /// `text` is the content of `/proc/self/cgroup`, and `root` the directory of the cgroup hierarchies. Only cgroups of a Slurm job count, because
+    /// others contain more than the job.
     fn find(text: &str, root: &Path) -> Self {
         let groups = |controller: &str| job_groups(text, root, controller);
         let first = |controller: &str, files: &[&str]| {

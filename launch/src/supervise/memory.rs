@@ -10,32 +10,30 @@ use super::job_usage::group_of_job;
 /// Levels of cgroups that are searched below the cgroup of a batch job. Slurm creates three: step, user and task.
 const DEPTH: usize = 4;
 
-/// Memory cgroup of this process and its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryGroup {
     directory: PathBuf,
 }
 
-/// Kills for lack of memory in a memory cgroup and the groups in it.
+/// Processes that the kernel has killed for lack of memory, in a memory cgroup and the groups in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Processes that the kernel has killed for lack of memory.
     pub(crate) kills: u64,
-    /// Memory limit in bytes of the innermost cgroup with a kill.
+    /// Memory limit in bytes of the innermost cgroup in which a process was killed.
     pub(super) limit: Option<u64>,
-    /// Peak memory in bytes of the innermost cgroup with a kill, if the kernel reports it.
+    /// Peak memory in bytes of the innermost cgroup in which a process was killed, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 
 impl MemoryGroup {
-    /// Returns the cgroup of this process or, in a Slurm job, of all steps of the job on this host.
+    /// Returns the memory cgroup of this process or, in a Slurm job, that of all steps of the job on this host.
     pub(crate) fn own() -> Option<Self> {
         let text = fs::read_to_string(cgroup::OWN).ok()?;
         MemoryGroup::find(&text, Path::new(cgroup::MOUNTS))
     }
 
-    /// `text` is that of `/proc/self/cgroup`; hierarchies are mounted at `root`. In a container, the path in `text` may not exist; the root of the
-    /// hierarchy is used then.
+    /// `text` is the content of `/proc/self/cgroup`, and `root` the directory of the cgroup hierarchies. In a container, the path in `text` may not
+    /// exist; the root of the hierarchy is used then.
     fn find(text: &str, root: &Path) -> Option<Self> {
         cgroup::memberships(text, "memory").find_map(|(hierarchy, path)| {
             let mount = root.join(hierarchy);
@@ -49,7 +47,7 @@ impl MemoryGroup {
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
-        // In version 2 of cgroups, the kills of a group include those in its subgroups; in version 1 they do not.
+        // In version 2 of cgroups, the number of kills of a group includes its subgroups; in version 1 it does not.
         let is_hierarchical = self.directory.join("memory.events").exists();
         let total = |kills: &[(usize, PathBuf, u64)]| match is_hierarchical {
             true => kills.first().map_or(0, |(_, _, kills)| *kills),
@@ -67,7 +65,7 @@ impl MemoryGroup {
     }
 }
 
-/// Adds `directory` and the cgroups in it with their depths and kills; a group precedes its subgroups.
+/// Adds the cgroup `directory` and those in it, each with its depth and its number of killed processes. A group precedes its subgroups.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
     let Some(kills) = kills_in(directory) else { return };
     groups.push((DEPTH - depth, directory.to_path_buf(), kills));
@@ -77,14 +75,13 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
     }
 }
 
-/// Returns `None` if `group` is not a memory cgroup.
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
     Some(cgroup::entry(&text, "oom_kill ").unwrap_or(0))
 }
 
-/// In bytes. In version 1 of cgroups, a number near 2^63 means that there is no limit.
+/// Returns the memory limit of a cgroup in bytes. In version 1 of cgroups, a number near 2^63 means that there is no limit.
 fn limit_of(group: &Path) -> Option<u64> {
     let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
     limit.filter(|&limit| limit < 1 << 60)
@@ -95,7 +92,7 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 impl Usage {
-    /// Describes the kills on `host` since `before`. `rank` is the killed rank, if known.
+    /// Describes the processes that the kernel has killed on `host` since `before`. `rank` is the killed rank, if known.
     pub(super) fn since(&self, before: &Usage, rank: Option<usize>, host: &str) -> Option<String> {
         let kills = self.kills.saturating_sub(before.kills);
         if kills == 0 {

@@ -30,10 +30,10 @@ pub(crate) use process_tree::{began, is_alive};
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
 
-/// Variable with the path of the status file, by which ranks of this job are also recognised among the processes of the machine.
+/// Environment variable with the path of the status file. Ranks of this job are recognised by it among the processes of the machine.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// Interval between reads of the status file.
+/// Interval between reads of the file to which the ranks write their status.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
 /// Interval between counts of the ranks of a starting job. A count reads `/proc` for all processes of the machine, which takes some milliseconds.
@@ -87,12 +87,12 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file is created before the job starts, because network file systems of other machines may cache that a file does not exist.
+        // The status file is created before the job starts, because network file systems of other machines may cache that it does not exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // Reading back detects a path such as `/dev/null`, which accepts a status but does not store it.
+        // The status file is read back, which detects a path such as `/dev/null` that accepts a status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -161,13 +161,11 @@ struct Watch<'a> {
     has_foreign_status: bool,
     /// Memory cgroup of the job on this host, with the kills for lack of memory before the start.
     memory: Option<(MemoryGroup, Usage)>,
-    /// True if the kernel has killed a process of the job for lack of memory.
     out_of_memory: bool,
     place: String,
     start: Instant,
     last_poll: Instant,
     counted: Instant,
-    /// Ranks of this machine that were seen while the job started.
     start_watch: StartWatch,
     /// Reason why not all ranks can start, such as the death of a rank.
     missing: Option<String>,
@@ -176,9 +174,8 @@ struct Watch<'a> {
     /// Last signal that does not end the job, such as the warning of a batch system before the time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Time at which this process will end the launcher.
+    /// Time at which this process will end the launcher, if it has not exited by then.
     until: Option<Instant>,
-    /// True if this process has ended the launcher.
     by_us: bool,
 }
 
@@ -206,7 +203,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns true if the launcher should have exited by now.
     fn has_ended(&mut self) -> bool {
         if self.last_poll.elapsed() >= POLL_PERIOD {
             self.poll();
@@ -228,7 +224,7 @@ impl<'a> Watch<'a> {
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
 
-    /// A status file that cannot be read now is read again later; one that can never be read counts as missing.
+    /// Reads the status of the job. A file that cannot be read now is read again later; one that can never be read counts as missing.
     fn poll(&mut self) {
         self.last_poll = Instant::now();
         self.check_memory();
@@ -243,13 +239,13 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // Rank 0 may have written a final status and exited after the first read.
+            // The status file is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }
     }
 
-    /// A status file of another job is ignored.
+    /// A status file that belongs to another job is ignored.
     fn read_status(&mut self) {
         match JobStatus::read(self.terms.job_status) {
             Ok(Some(foreign)) if foreign.started_by != self.started_by => {
@@ -267,7 +263,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Prints one message if the kernel has killed a process of the job for lack of memory.
     fn check_memory(&mut self) {
         let Some((group, before)) = self.memory.as_ref().filter(|_| !self.out_of_memory) else { return };
         let usage = group.usage();
@@ -305,7 +300,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// After a signal that asks this process to end, the job is not restarted.
+    /// Handles a signal to this process. If it asks for the end of the job, the job is not restarted.
     fn signalled(&mut self, signal: i32) {
         if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
             self.signal = u8::try_from(signal).ok();
@@ -331,7 +326,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Also ends all processes that the launcher has started: with SIGTERM, then with SIGKILL.
+/// Ends the launcher and all processes that it has started: with SIGTERM, then with SIGKILL.
 fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     send(child, signal_hook::consts::SIGTERM);
     let requested_at = Instant::now();
@@ -346,7 +341,7 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits for the processes that the launcher has started, and ends those that remain. Returns words for a message.
+/// Waits for the processes that the launcher has started, and ends those that remain. Returns a part of a message about them.
 pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {

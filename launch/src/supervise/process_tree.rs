@@ -9,7 +9,6 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
-/// Entry of a process in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
@@ -29,7 +28,7 @@ pub(super) fn living() -> Vec<Pid> {
 
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // An error is ignored, because the process may have ended meanwhile.
+        // Errors are ignored, because a process may have ended before it gets the signal.
         let _ = kill_process(process, signal);
     }
 }
@@ -43,8 +42,8 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// Variables with the number of a rank, set before MPI starts: by Open MPI's mpirun, by MPICH's mpirun and `srun --mpi=pmi2`, and by `srun
-/// --mpi=pmix`.
+/// Environment variables with the number of a rank, set before MPI starts: by Open MPI's mpirun, by MPICH's mpirun and `srun --mpi=pmi2`, and by
+/// `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
 /// Returns the ranks that live on this machine, found by the path of the job's status file in the environments of all processes. (Ranks of srun are
@@ -61,7 +60,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank of a process of this job, from its environment variables except for `but`.
+/// Returns the rank number in the environment of a process of this job. Rank variables in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
@@ -78,10 +77,10 @@ pub(crate) fn is_alive(id: u32) -> bool {
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
 }
 
-/// In ticks since the last boot.
+/// Returns the time at which a process started, in ticks since the last boot of the machine.
 pub(crate) fn began(id: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // Field 22 of `/proc/PID/stat`, counted from 1. Field 3 is the first one after the name of the program.
+    // The start time is field 22 of `/proc/PID/stat`, counted from 1; field 3 is the first one after the name of the program.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

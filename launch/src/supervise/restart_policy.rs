@@ -7,24 +7,21 @@ use armature::job_status::{JobStatus, STOPPED, State};
 use crate::execute::TIMED_OUT;
 use crate::run_directory::end_reason::Evidence;
 
-/// Run time below which a job that dies without a newly completed task counts as fruitless.
+/// A job that dies within this time without a newly completed task counts as a fruitless start.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Fruitless starts in a row (early deaths without a completed task) after which the job is not restarted.
 const FRUITLESS: u32 = 2;
 
-/// Observations about a job that has ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
     /// Exit code of the launcher as a shell reports it.
     pub(super) code: u8,
     pub(super) launcher_signal: Option<i32>,
-    /// True if the kernel has killed a process of the job for lack of memory.
     pub(super) out_of_memory: bool,
     /// True if `armature run` has ended the launcher, whose exit code then shows nothing about the job.
     pub(super) by_us: bool,
     pub(super) job_status: Option<JobStatus>,
-    /// Reason why the job could not start.
     pub(super) missing: Option<String>,
     /// Signal by which `armature run` was asked to end the job.
     pub(super) signal: Option<u8>,
@@ -35,12 +32,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Returns the exit code of `armature run` for a job that has failed.
     pub(super) fn failure(&self) -> u8 {
         if self.by_us { 1 } else { self.code.max(1) }
     }
 
-    /// `code` is the exit code of the job.
     pub(super) fn evidence(&self, code: u8) -> Evidence {
         Evidence {
             code,
@@ -56,9 +51,7 @@ impl Ended {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Exit with this code, after printing the message.
     Exit(u8, Option<String>),
-    /// Start the job again, after printing the message.
     Restart(String),
 }
 
@@ -90,7 +83,7 @@ impl RestartPolicy {
         }
         let has_stopped = job_status.state == State::Stopped && !is_ended_by_launcher(ended, &job_status);
         if has_stopped || (ended.code == STOPPED && !ended.by_us) {
-            // Rank 0 has already told the user which results are kept.
+            // Nothing is printed here, because rank 0 has already told the user which results are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -115,7 +108,7 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // If the launcher reports an error, the failed rank has printed its own message.
+                // Nothing is printed here if the launcher reports an error, because the failed rank has printed its own message.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
@@ -205,7 +198,7 @@ fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     Next::Exit(ended.code, Some(text))
 }
 
-/// States when the job died, the last message of its status file, and how the launcher ended.
+/// Describes the death of a job: its run time, the last message of its status file, and how the launcher ended.
 fn died(ended: &Ended, job_status: &JobStatus) -> String {
     let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
     if !job_status.message.is_empty() {
@@ -321,7 +314,7 @@ mod tests {
         // Rank 0 has written its process number to the status file, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
-        // The failed rank has printed its own message, so that no other is expected.
+        // The failed rank has printed its own message, so that `armature run` must print none.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
         exits(3, &with(failed, |v| v.code = 1), 1, None);

@@ -5,16 +5,15 @@
 
 use std::collections::BTreeSet;
 
-/// Counts of the ranks in a row without a new one after which the launcher is assumed to have started all. If this is too small, a slow start on a
+/// Number of counts of the ranks without a new one after which the launcher is assumed to have started all. If it is too small, a slow start on a
 /// busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
-/// Ranks of a starting job that were seen on this machine.
 #[derive(Debug)]
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// Counts of the ranks since a new rank was seen.
+    /// Number of counts of the ranks since the last new rank was seen.
     polls: u32,
 }
 
@@ -24,7 +23,7 @@ impl StartWatch {
         StartWatch { all_here, seen: BTreeSet::new(), polls: 0 }
     }
 
-    /// Returns the rank that was seen before and is not among `present`, if there is exactly one.
+    /// Returns the rank that had a process before and is not among `present`, if there is exactly one.
     pub(super) fn only_missing(&self, present: &BTreeSet<usize>) -> Option<usize> {
         let mut missing = self.seen.difference(present);
         missing.next().copied().filter(|_| missing.next().is_none())

@@ -25,7 +25,6 @@ fn main() -> ExitCode {
     armature::exit_code(one())
 }
 
-/// Returns the rank of this process.
 fn one() -> Result<(), BoxError> {
     let case = std::env::args().nth(1).unwrap_or_default();
     let rank = match case.as_str() {
@@ -156,7 +155,6 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
-/// Prints a line when it is dropped.
 struct Guard(usize);
 
 impl Drop for Guard {
