@@ -48,9 +48,9 @@ pub(crate) fn completions(args: &Completions, mut command: Command) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the page, or writes all pages and returns a line with the name of their directory.
+/// Returns a man page, or writes all man pages and returns a line with the name of their directory.
 pub(crate) fn manual(args: &Manual, root: Command) -> Result<String, LaunchError> {
-    // Pages for `armature help COMMAND` would only repeat the others.
+    // Man pages for `armature help COMMAND` would only repeat those of the commands.
     let mut root = root.disable_help_subcommand(true);
     root.build();
     let Some(dir) = &args.dir else {
@@ -74,13 +74,12 @@ pub(crate) fn manual(args: &Manual, root: Command) -> Result<String, LaunchError
     Ok(format!("{count} man pages are in {}\n", armature_text::path(dir)))
 }
 
-/// With their own subcommands.
 fn with_subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().flat_map(with_subcommands);
     std::iter::once(command).chain(below).collect()
 }
 
-/// Such as `armature-workflow-run`.
+/// Returns the name of a man page, such as `armature-workflow-run`.
 fn page_name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

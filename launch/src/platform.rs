@@ -10,13 +10,13 @@ use armature_workflow_files::platform::{self, Kind};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
-/// Variable by which the ranks get the speeds, memory and bandwidths of the hosts.
+/// Environment variable from which the ranks read the speeds, memory and bandwidths of the hosts.
 pub(crate) const VARIABLE: &str = "ARMATURE_PLATFORM";
 
-/// Bytes of a variable with its name above which Linux refuses to start programs.
+/// Length in bytes of an environment variable with its name at which Linux refuses to start programs.
 const LONGEST: usize = 128 << 10;
 
-/// The file `platform` takes precedence over the hostfile. `None` if there is neither a speed nor an amount of memory.
+/// Returns the speeds, memory and bandwidths of the hosts as text for the ranks. The file `platform` takes precedence over the hostfile.
 pub(crate) fn for_ranks(
     platform: Option<&Path>,
     hosts: Option<&Hostfile>,
@@ -35,7 +35,7 @@ pub(crate) fn for_ranks(
     Ok(Some(text))
 }
 
-/// A platform file is in TOML; any other file is a hostfile.
+/// Reads a platform file in TOML, or otherwise a hostfile.
 fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let unreadable = |source| LaunchError::Unreadable { what: "platform", file: path.into(), source };
@@ -50,7 +50,7 @@ fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
     })
 }
 
-/// `None` if no host has a speed or an amount of memory. The slots of a host share its memory equally.
+/// Reads the hosts' speeds and memory from a hostfile; `None` if it has neither. The slots of a host share its memory equally.
 fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     let hosts = hosts.hosts();
     let is_known = hosts.iter().any(|host| host.speed.is_some() || host.memory.is_some());
@@ -63,7 +63,7 @@ fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     is_known.then(|| JobPlatform { processors: processors.collect(), ..JobPlatform::default() })
 }
 
-/// The connections of equal processors are those of the first of them.
+/// Of several equal processors, the connections of the first count for all.
 fn of_cluster(cluster: &Cluster, kinds: &[Kind]) -> JobPlatform {
     let first = (0..kinds.len()).map(|kind| kinds[..kind].iter().map(|kind| kind.count).sum::<usize>());
     let first: Vec<usize> = first.collect();

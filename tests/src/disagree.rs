@@ -18,7 +18,6 @@ use crate::faults::{Fault, ReportingRank};
 const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (variant 2) is decoded as `Figure::Disc` \
                     (variant 3). Items travel without the names of their fields, and ";
 
-/// All of them must fail.
 pub(crate) fn faults() -> Vec<Fault> {
     use ReportingRank::{Any, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {
@@ -61,7 +60,7 @@ pub(crate) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// Derived implementations that disagree: `Serialize` counts the skipped variant, `Deserialize` does not.
+/// Type whose implementations disagree: `Serialize` counts the skipped variant, `Deserialize` does not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Figure {
     Dot(u64),
@@ -159,8 +158,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// Loop with a [`Figure`] for each index. Some are a [`Figure::Line`] from the start or, if the field is true, all become one in the first pass over
-/// the indices.
+/// Loop with a [`Figure`] for each index. If the field is true, all become a [`Figure::Line`] in the first pass over the indices; otherwise some are
+/// one from the start.
 struct Figures(bool);
 
 impl DoAll for Figures {
@@ -172,7 +171,7 @@ impl DoAll for Figures {
 
     fn compute(&mut self, range: Range<u64>, figures: &mut [Figure]) -> Result<(), BoxError> {
         figures.iter_mut().zip(range).for_each(|(figure, n)| *figure = Figure::Line(n));
-        // Leaves the disk time to write checkpoints.
+        // The pause leaves the disk time to write checkpoints.
         std::thread::sleep(Duration::from_micros(50));
         Ok(())
     }
@@ -182,7 +181,6 @@ fn units(session: &mut Session, in_checkpoint: bool) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let settings = match in_checkpoint {
         true => {
-            // Rank 0 has created the directory, which all ranks use.
             let shared_directory = session.broadcast(Some(dir.path().to_path_buf()))?;
             Settings::new().checkpoint(Checkpoint::new(shared_directory, "1").every(Duration::ZERO))
         }

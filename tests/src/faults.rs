@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // Parts in different lines of the message do not count.
+        // All expected parts must be in one line of the message.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
@@ -210,16 +210,15 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// Item in which the user code fails.
+/// Number of the item in which the user code fails.
 const FAILING_ITEM: u64 = 17;
 
-/// User code that panics or returns an error.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())
 }
 
-/// `place` is the source, a replicated stage, the creation or a call of a serial stage, or the sink.
+/// Pipeline that fails at `place`: the source, a replicated stage, the creation or a call of a serial stage, or the sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check =
         move |here: &str, item: u64| if here == place && item == FAILING_ITEM { fail(panic) } else { Ok(()) };
@@ -242,7 +241,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
     Ok(())
 }
 
-/// One task of a chain fails in every attempt.
+/// Workflow in which one task of a chain fails in every attempt.
 fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
     for number in 0..=FAILING_ITEM + 5 {
@@ -274,7 +273,7 @@ impl armature::pipeline::Stage for Narrow<'_> {
     }
 }
 
-/// A number whose transfer fails if it is [`FAILING_ITEM`]. `WHERE` is 0 or 1 for `Serialize`, 2 or 3 for `Deserialize`; odd values panic.
+/// Number whose transfer fails if it is [`FAILING_ITEM`]: in `Serialize` if `WHERE` is 0 or 1, in `Deserialize` if it is 2 or 3; odd values panic.
 struct FailingItem<const WHERE: u8>(u64);
 
 impl<const WHERE: u8> Serialize for FailingItem<WHERE> {
@@ -296,14 +295,14 @@ impl<'de, const WHERE: u8> Deserialize<'de> for FailingItem<WHERE> {
     }
 }
 
-/// An item fails on its way from rank 0 to the last rank. The items before it are sent one by one.
+/// Pipeline in which an item fails on its way from rank 0 to the last rank. The items before it are sent one by one.
 fn failing_transfer<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
     FailingItem<WHERE>: Item,
 {
     Pipeline::source("numbers", || 0..200u64)
         .map("front", |x| {
-            // Slow enough that no batch holds two items.
+            // The stage is slow enough that no batch holds two items.
             std::thread::sleep(Duration::from_millis(1));
             FailingItem::<WHERE>(x)
         })
@@ -313,7 +312,6 @@ where
     Ok(())
 }
 
-/// The last rank fails before or after a pipeline that all ranks run.
 fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
@@ -326,7 +324,7 @@ fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Res
     if bad { fail(panic) } else { Ok(()) }
 }
 
-/// The last rank builds another pipeline than the others, which must be detected.
+/// The last rank builds another pipeline than the others, which must be an error.
 fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
     Pipeline::source("numbers", || 0..50u64)
@@ -352,7 +350,7 @@ fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// `text` is a mapping that does not fit the pipeline or the ranks.
+/// `text` is a mapping of stages to ranks that does not fit the pipeline or the number of ranks.
 fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
@@ -367,7 +365,7 @@ fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> 
     Ok(())
 }
 
-/// Takes ten minutes, for tests that stop or kill ranks.
+/// Pipeline that takes ten minutes, for tests that stop or kill ranks.
 fn endless(session: &mut Session) -> Result<(), BoxError> {
     let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
     Pipeline::source("numbers", || 0..600_000u64)

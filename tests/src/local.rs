@@ -40,7 +40,7 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let name = what.to_string();
     let watchdog = std::thread::spawn(move || {
         if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // Directly to standard error, because the test runner would capture the output of `eprintln!`.
+            // The states of the threads go to standard error directly, because the test runner would capture the output of `eprintln!`.
             let text = format!("watchdog: {name} has not ended after {limit:?}; threads:\n{}", threads());
             let _ = std::io::stderr().write_all(text.as_bytes());
             std::process::abort();
@@ -48,12 +48,11 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // Cannot fail: the thread of the watchdog ends when `done` is dropped, and does not panic.
+    // `join` cannot fail: the thread of the watchdog ends when `done` is dropped, and does not panic.
     let _ = watchdog.join();
     result
 }
 
-/// Name and state of every thread, as the kernel reports them.
 fn threads() -> String {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return String::new() };
     let read = |dir: &std::path::Path, file: &str| {

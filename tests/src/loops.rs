@@ -96,9 +96,9 @@ impl LoopProgram {
     }
 }
 
-/// Printed by an example program if its result equals that of the serial loop.
+/// Text that an example program prints if its result equals that of the serial loop.
 const EQUAL_RESULT: &str = "the same bits as the serial loop";
-/// Printed by an example program if no row or index of its loop has moved to another rank.
+/// Text that an example program prints if no row or index of its loop has moved to another rank.
 const NO_ROWS_MOVED: &str = " 0 rows moved";
 
 /// Checks that `compare` accepts `values` and reports a single wrong bit in them. The values are rows of `columns`

@@ -31,7 +31,7 @@ pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     ]
 }
 
-/// Contiguous groups of nearly equal length, one for each rank from the last to the first.
+/// Splits the stages of a pipeline into groups of nearly equal length, one for each rank from the last to the first.
 fn groups(stages: usize, ranks: usize) -> Vec<Block> {
     let count = ranks.min(stages);
     let start = |g: usize| g * stages / count;
@@ -42,13 +42,14 @@ fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
     runs(serial, 1, |stage| if stage == 0 { vec![0] } else { everyone.to_vec() })
 }
 
-/// Rank 0 if no rank has the parity of `stage`.
+/// Returns the ranks with the parity of `stage`, or rank 0 if there is none.
 fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }
 
-/// Groups up to `length` stages. `hosts` returns the ranks for the first stage of a group. A serial stage is alone, on the last of these ranks.
+/// Splits the stages of a pipeline into groups of up to `length` stages. `hosts` returns the ranks for the first stage of a group. A serial stage is
+/// alone, on the last of these ranks.
 fn runs(serial: &[bool], length: usize, hosts: impl Fn(usize) -> Vec<usize>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut start = 0;

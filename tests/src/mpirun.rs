@@ -67,7 +67,7 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Holds the output files until the job is finished.
+    // Directory of the output files, which is removed when this is dropped.
     _dir: tempfile::TempDir,
 }
 
@@ -152,8 +152,8 @@ impl Job {
         }
     }
 
-    /// Command line of the launcher up to the number of ranks. The tests use `ARMATURE_TEST_MPIRUN`, if it is set and the launcher of the program's
-    /// own MPI library is wanted, or Debian's name for the launcher, or its general name.
+    /// Command line of the launcher up to the number of ranks: `ARMATURE_TEST_MPIRUN` for the program's own MPI library, if that variable is set;
+    /// otherwise Debian's name for the launcher, or its general name.
     #[track_caller]
     fn line(&self) -> Vec<String> {
         let configured = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
@@ -177,10 +177,10 @@ impl Job {
         let job_id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().expect("a directory for the job's output");
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-        // Files, because a process that the job leaves behind would keep a pipe open.
+        // Output goes to files, because a process that the job leaves behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
-            // Jobs with restarts would leave run directories in the source tree.
+            // Jobs with restarts keep no run directories, which would be in the source tree.
             Some(command) if command.get(1).is_some_and(|verb| verb == "run") => {
                 [&command[..2], &["--no-run-directory".into()], &command[2..]].concat()
             }
@@ -303,7 +303,6 @@ impl Running {
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for process in processes(&self.job_id).iter().filter_map(|p| Pid::from_raw(p.id)) {
-                // A process that has ended meanwhile needs no signal.
                 let _ = kill_process(process, signal);
             }
             if signal == Signal::STOP {
@@ -345,7 +344,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// No process must stay behind if a test panics.
+    /// Kills the processes of the job, so that none stays behind if a test panics.
     fn drop(&mut self) {
         kill_all(&self.job_id);
         let _ = self.child.wait();

@@ -54,7 +54,7 @@ pub fn failed(output: Output, expected_texts: &[&str]) {
 pub fn succeeds(command: &mut Command) -> ProgramOutput {
     const EVENTS: &str = "ARMATURE_EVENTS";
     let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
-    // A shell may start several programs, each of which writes a log, so that the log is not checked.
+    // The event log of a shell is not checked, because the shell may start several programs, each of which writes a log.
     let log = (!has_log && command.get_program() != "sh").then(|| tempfile::tempdir().expect("a directory"));
     if let Some(log) = &log {
         command.env(EVENTS, log.path());

@@ -32,7 +32,6 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 
-/// Pseudorandom numbers from a seed.
 struct Draw {
     seed: u64,
     next: u64,
@@ -186,7 +185,6 @@ impl Draw {
     }
 }
 
-/// Loop with a number for each index, which each pass over the indices doubles.
 struct Double;
 
 impl DoAll for Double {
@@ -202,7 +200,6 @@ impl DoAll for Double {
     }
 }
 
-/// Grid whose inner values grow by one in each step.
 struct Grow;
 
 fn row(values: &mut [u64], index: u64) {
@@ -245,7 +242,6 @@ impl Stencil for Grow {
     }
 }
 
-/// Tasks of a farm, and items of a pipeline.
 const ITEMS: u64 = 20;
 
 impl Step {

@@ -6,7 +6,7 @@ use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-beside-mpi");
 
-/// Each rank must print `ok`, and no process may be left behind.
+/// Runs a program in which each rank must print `ok`; no process may be left behind.
 #[track_caller]
 fn passes(case: &str, ranks: usize) {
     let outcome = Job::new(PROGRAM, ranks).arg(case).limit(Duration::from_secs(60)).run();
@@ -67,7 +67,7 @@ fn run_returns_the_error_on_every_rank_after_a_user_error() {
     assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
 }
 
-/// Both the group of ranks and the session report the error, which must be printed once.
+/// Both the group of ranks and the session report the error of a farm in the group, but it must be printed once.
 #[test]
 fn failure_in_a_group_is_printed_once() {
     let outcome = Job::new(PROGRAM, 4).arg("group-fails").limit(Duration::from_secs(60)).run();

@@ -16,13 +16,12 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-burner"))
 }
 
-/// The tests of this file run one at a time, because they compete for the same core.
+/// Lock for the tests of this file, which compete for the same core.
 fn alone() -> MutexGuard<'static, ()> {
     static CORE: Mutex<()> = Mutex::new(());
     CORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// First core that this process may use.
 fn core() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
@@ -90,7 +89,7 @@ fn dropped_load_leaves_no_process() {
     assert_eq!(stat(id, 14), None);
 }
 
-/// A correct load ends far sooner than the limit of 20 s, after which it is killed.
+/// Waits for the end of a load, and kills it after 20 s, far longer than a correct load takes.
 fn ends(child: &mut Child) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
@@ -127,7 +126,6 @@ fn nonexistent_core_is_an_error() {
     assert!(error.contains("core 1023"), "{error}");
 }
 
-/// Takes a millisecond or more.
 fn spin(seed: u64) -> u64 {
     (0..200_000)
         .fold(seed + 1, |x, _| std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)))
@@ -141,7 +139,7 @@ fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // Long enough that the runtime reads the CPU time of each call.
+        // Each call takes long enough that the runtime reads its CPU time.
         spin(range.start);
         Ok(())
     };

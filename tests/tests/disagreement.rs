@@ -68,7 +68,7 @@ fn equal_programs_give_serial_results_under_mpirun() {
     assert!(outcome.status.success(), "{outcome}");
 }
 
-/// Two ranks with a program and arguments for each. `script` starts the program on each rank; `RANK` is 1 for the second.
+/// Job of two ranks with a program and arguments for each. `script` starts the program on each rank; `RANK` is 1 for the second.
 fn two(programs: [&str; 2], arguments: [&[&str]; 2], script: &str) -> Job {
     let job = Job::new(programs[0], 1).limit(DETECTION_LIMIT * 6).in_shell(script);
     let job = arguments[0].iter().fold(job, |job, argument| job.arg(*argument));
@@ -95,7 +95,7 @@ fn accepted(job: Job) -> Outcome {
     outcome
 }
 
-/// Changes the build id and the checksum of the copy. The checksum identifies the program where the linker writes no build id.
+/// Copies a program with another build id and another checksum. The checksum identifies the program where the linker writes no build id.
 fn other_build(program: &str, copy: &Path) {
     std::fs::copy(program, copy).expect("the program can be copied");
     let mut bytes = std::fs::read(copy).expect("the copy can be read");

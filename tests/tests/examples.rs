@@ -33,7 +33,7 @@ use armature_tests::program::succeeds;
 const SWEEP: &str = env!("CARGO_BIN_EXE_example-parameter-sweep");
 const PI: &str = env!("CARGO_BIN_EXE_example-pi");
 
-/// Serial version of the command in the example of a parameter sweep.
+/// Serial version of the command in the example program for a parameter sweep.
 fn animals(rate: f64) -> f64 {
     (0..1_000).fold(0.3, |x, _| x * (rate * (1.0 - x)))
 }
@@ -71,7 +71,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     }
-    // Each rank receives `--help`, but the help must be printed once.
+    // The help must be printed once, although each rank receives `--help`.
     let outcome = Job::new(PI, 2).arg("--help").run();
     assert!(
         outcome.status.success() && outcome.stdout.matches("Usage: example-pi").count() == 1,

@@ -21,7 +21,7 @@ fn job(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("farm-deaths").limit(Duration::from_secs(60))
 }
 
-/// MPICH's launcher cannot let the other ranks continue when a rank dies.
+/// Returns false for MPICH, whose launcher cannot let the other ranks continue when a rank dies.
 fn launcher_keeps_other_ranks() -> bool {
     let launcher_keeps_other_ranks = linked(PROGRAM.as_ref()) == Mpi::OpenMpi;
     if !launcher_keeps_other_ranks {
@@ -82,8 +82,8 @@ fn farm_completes_when_two_workers_die() {
     }
 }
 
-/// Two ranks need three seconds for each of the last tasks, which idle ranks run as well. The farm must not wait for the slow ranks, even if one of
-/// them is killed.
+/// Two ranks need three seconds for each of the farm's last tasks, which idle ranks run as well. The farm must not wait for the slow ranks, even if
+/// one of them is killed.
 #[test]
 fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
     let slow = |job: Job| {
@@ -101,7 +101,7 @@ fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
     }
 }
 
-/// A dead worker would have created further tasks, which other workers must create instead.
+/// The dead worker would have created further tasks, which other workers must create instead.
 #[test]
 fn search_completes_when_a_worker_dies() {
     if !launcher_keeps_other_ranks() {
@@ -276,7 +276,7 @@ fn farm_completes_without_rank_that_hangs_in_a_task() {
 /// rank dies.
 #[test]
 fn resumed_worker_finalises_mpi_with_the_other_ranks() {
-    // With 5000 tasks the worker resumes during the farm, and with 900 after its end.
+    // With 5000 tasks the stopped worker resumes during the farm, and with 900 after its end.
     for tasks in ["5000", "900"] {
         let running = job(3).env("ARMATURE_TEST_TASKS", tasks).start();
         running.wait_for("farm under way");
@@ -311,7 +311,8 @@ fn parked_worker_replaces_a_dead_worker() {
     }
 }
 
-/// Seven ranks with two sub-masters (ranks that distribute tasks to a group of workers): rank 1 leads ranks 2 and 3, and rank 4 leads ranks 5 and 6.
+/// Farm on seven ranks with two sub-masters (ranks that distribute tasks to a group of workers): rank 1 leads ranks 2 and 3, and rank 4 leads ranks 5
+/// and 6.
 fn split() -> Job {
     let tasks = ("ARMATURE_TEST_TASKS", "4000");
     job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")
@@ -347,8 +348,8 @@ fn farm_completes_when_a_sub_master_and_its_member_die() {
     }
 }
 
-/// One task ends the process of each rank that runs it. The job ends with rank 0, which therefore must not be the first to get the task: chunks have
-/// one task, and the first task on rank 0 takes long. Tests with larger chunks must keep rank 0 from running tasks.
+/// Farm in which one task ends the process of each rank that runs it. The job ends with rank 0, which therefore must not be the first to get the
+/// task: chunks have one task, and the first task on rank 0 takes long. Tests with larger chunks must keep rank 0 from running tasks.
 fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
     let command = [&[ARMATURE, "run", "--recover"], options].concat();
     let job = Job::new(PROGRAM, ranks).arg("farm-deadly").limit(Duration::from_secs(60)).through(command);
@@ -402,7 +403,7 @@ fn task_that_kills_its_process_is_identified_under_a_sub_master() {
     }
 }
 
-/// A restart would not help, because the task would end its process again.
+/// A restart of the job would not help, because the task would end its process again.
 #[test]
 fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
     if !launcher_keeps_other_ranks() {
@@ -434,7 +435,7 @@ fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
     assert_eq!(restarts, [true, false], "{outcome}");
 }
 
-/// All workers die of the task, and the job ends with them because rank 0 runs no tasks. The restarted job must know these deaths from the journal
+/// All workers die of the task, and the job ends with them because rank 0 runs no tasks. The restarted job must know these deaths from its journal
 /// file.
 #[test]
 fn restarted_job_knows_which_tasks_killed_its_workers() {

@@ -11,10 +11,10 @@ use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// Longest duration of a failing job, with start and end of the launcher.
+/// Longest time that a failing job may take, with start and end of the launcher.
 const FAILURE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Programs that end their job themselves, without a signal from the test.
+/// Programs that fail without a signal from the test.
 fn failing() -> impl Iterator<Item = Fault> {
     faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
 }
@@ -46,7 +46,7 @@ fn ended_by_failure(outcome: &Outcome) {
     ended_by_failures(outcome, 1);
 }
 
-/// Up to `most` ranks may detect the failure at the same moment.
+/// Checks the error messages of a failed job. Up to `most` ranks may detect the failure at the same moment.
 #[track_caller]
 fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
@@ -56,7 +56,7 @@ fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
-/// Programs whose name begins with `name`.
+/// Runs the failing programs whose names begin with `name`.
 #[track_caller]
 fn fails_under_mpirun(name: &str) {
     let mut found = 0;
@@ -117,7 +117,7 @@ fn endless(driver: &str) -> Running {
     let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
-    // After 1.5 s, every rank has sent a heartbeat.
+    // After this time, every rank has sent a heartbeat.
     std::thread::sleep(Duration::from_millis(1500));
     running
 }
@@ -163,7 +163,8 @@ fn killed_rank_ends_the_job() {
     with_a_signal(endless("auto"), 0, Signal::KILL);
 }
 
-/// The first rank that resumes has received no heartbeat for a long time, but must not declare the others dead, because they were suspended as well.
+/// All processes of the job are suspended. The first rank that resumes has received no heartbeat for a long time, but must not declare the others
+/// dead.
 #[test]
 fn job_suspended_as_a_whole_continues_after_resuming() {
     let running = endless("auto");
@@ -171,11 +172,11 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
         running.suspend(Duration::from_millis(3_500));
         std::thread::sleep(Duration::from_millis(1_500));
     }
-    // A single stopped rank must still be detected after that.
+    // After the suspensions of the whole job, a single stopped rank must still be detected.
     let outcome = with_a_signal(running, 2, Signal::STOP);
     assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
-    // Chunks take more than a second each, so that hardly any message is in flight while the job is suspended.
+    // Chunks of tasks take more than a second each, so that hardly any message is in flight while the job is suspended.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");
@@ -218,7 +219,6 @@ fn busy_rank_is_not_declared_dead() {
     }
 }
 
-/// User code takes longer than a rank may be silent.
 fn assert_no_death(case: &str) {
     let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
@@ -227,7 +227,6 @@ fn assert_no_death(case: &str) {
     }
 }
 
-/// User code takes longer than a rank may be silent.
 fn assert_no_death_under_mpirun(case: &str) {
     let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
     job.limit(FAILURE_LIMIT * 3).passes(&[case]);
@@ -259,7 +258,7 @@ fn slow_loop_unit_does_not_time_out_under_mpirun() {
     assert_no_death_under_mpirun("units-slow");
 }
 
-/// Ranks in long tasks must leave the job when another rank fails.
+/// Ranks that run long tasks must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_tasks_run() {
     let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
@@ -267,7 +266,7 @@ fn failure_ends_the_job_while_slow_tasks_run() {
     assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
 }
 
-/// Ranks in long user code of a loop must leave the job when another rank fails.
+/// Ranks that compute long loop bodies must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_units_run() {
     let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
@@ -313,7 +312,7 @@ fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
         (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
     ];
-    // At the same time, because the jobs only sleep.
+    // The jobs run at the same time, because they only sleep.
     let start = |(args, text): (&[&str], &'static str)| {
         let job = Job::new(PROGRAMS, 2).limit(FAILURE_LIMIT * 3).env("RUST_LOG", "warn");
         (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)

@@ -10,7 +10,7 @@ fn set(config: Config, name: &str, value: &str) -> Config {
     config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// `name` describes the changed settings in messages.
+/// Runs every test program; `name` describes the changed settings in messages.
 #[track_caller]
 fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
     for case in all() {
@@ -96,7 +96,7 @@ fn planner_moves_a_serial_stage_with_its_state() {
     assert!(local::guarded("moving state", local::LIMIT, attempts), "never in five attempts");
 }
 
-/// The planner needs the times of stages even if monitoring is off.
+/// If monitoring is off, the planner must still measure the times of stages.
 #[test]
 fn planner_measures_stage_times_without_monitoring() {
     let config = set(local::config(2), "ARMATURE_MONITOR", "off");

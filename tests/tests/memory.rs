@@ -7,7 +7,7 @@ use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
-/// MiB in flight in the farm or pipeline.
+/// Limit of the data in flight in a farm or pipeline, in MiB.
 const WINDOW: u64 = 16;
 /// MiB that a rank may use besides the data in flight: one message in transfer, and the memory of the allocator and of the message layer.
 const OVERHEAD: u64 = 64;
@@ -36,7 +36,7 @@ fn check(what: &str, stdout: &str) {
 
 #[track_caller]
 fn on_threads(case: &str) {
-    // In a process of its own, so that the memory of other tests does not count.
+    // The program runs in a process of its own, so that the memory of other tests does not count.
     let output = Command::new(PROGRAM).arg(case).envs(variables()).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     check(&format!("{case} on threads"), &String::from_utf8_lossy(&output.stdout));

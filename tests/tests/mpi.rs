@@ -14,7 +14,7 @@ use armature_tests::{all, cases};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// Every rank must print a line for each case.
+/// Runs all test programs (cases); every rank must print a line for each.
 #[track_caller]
 fn all_cases(ranks: usize, env: &[(&str, &str)]) {
     let job = env.iter().fold(Job::new(PROGRAM, ranks), |job, (name, value)| job.env(name, value));

@@ -10,7 +10,7 @@ use armature_tests::burner::{Burner, Load, Wave, two_cores};
 use armature_tests::mpirun::Job;
 use armature_tests::{all, local};
 
-/// One load on each of two cores, with different seeds.
+/// Starts a load on each of two cores; the seeds of the loads differ.
 #[track_caller]
 fn loads(period: Duration, seed: u64) -> [Burner; 2] {
     let wave = Wave::new(period, 0.5).unwrap();

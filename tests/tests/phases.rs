@@ -12,7 +12,7 @@ use armature_tests::phases::kills::{Kill, TestedProgram, histogram};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// In each phase of the job, `ARMATURE_TEST_DEATHS` times.
+/// Kills a rank in each phase of a job, `ARMATURE_TEST_DEATHS` times.
 #[test]
 fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     let mpi = linked(PROGRAM.as_ref());
@@ -21,7 +21,7 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::from_seed(233, number, mpi)).collect();
     let tested_program =
         TestedProgram { armature: ARMATURE.into(), program: PROGRAM.into(), leading_arguments: Vec::new() };
-    // Three jobs at a time, because they wait most of the time.
+    // Three jobs run at a time, because they wait most of the time.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -81,7 +81,7 @@ fn rank_that_exits_early_outside_a_farm_fails_the_job() {
     }
 }
 
-/// Large messages in flight to or from the dead worker must not make the other ranks wait.
+/// The other ranks must not wait for large messages in flight to or from the dead worker.
 #[test]
 fn job_completes_without_worker_that_exits_in_a_task() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -117,7 +117,7 @@ fn job_start_fails_after_the_start_limit() {
     assert!(outcome.stderr.contains("connected to each other within 2 s (--start-limit"), "{outcome}");
 }
 
-/// Open MPI's launcher with recovery does not end ranks that wait in `MPI_Init` for a dead rank, so that a waiting rank must report this.
+/// Open MPI's launcher with recovery does not end a rank that waits in `MPI_Init` for a dead rank, so that the waiting rank must report it.
 #[test]
 fn rank_waiting_for_a_rank_that_died_before_mpi_init_reports_it() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {

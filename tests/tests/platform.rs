@@ -39,7 +39,7 @@ fn first_distributions_follow_a_platform_file() {
 
 #[test]
 fn first_distributions_follow_the_columns_of_a_hostfile() {
-    // The file does not name this machine, on which all ranks are, so that ranks get the speeds in their order.
+    // All ranks are on this machine, which the file does not name, so that they get the speeds in their order.
     let outcome = start("--hostfile", "hosts", "localhost slots=3 speed=2.0 memory=390MB\n");
     has_lines(&outcome, &["loop Some([20, 20, 20])", "farm [0, 20, 20]"]);
     let file = "127.0.0.1 slots=1 speed=1.0 memory=50MB\nlocalhost slots=2 speed=2.0 memory=400MB\n";

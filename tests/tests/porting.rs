@@ -12,7 +12,7 @@ fn hand_written_program_gives_the_result_of_the_farm() {
     for ranks in [2, 3] {
         let outcome = Job::new(BY_HAND, ranks).run();
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-        // The chapter's program with armature asserts the same number.
+        // The program with armature in the same chapter asserts this number, too.
         assert!(outcome.stdout.contains("126 of 3000 numbers are prime"), "{outcome}");
     }
 }
@@ -39,7 +39,7 @@ fn c_program_of_the_chapter_gives_the_result_of_the_farm() {
     let outcome = Job::new(built, 3).run();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert_eq!(outcome.stdout, "15155 of 60300 points\n", "{outcome}");
-    // The chapter's program with armature asserts the same number.
+    // The program with armature in the same chapter asserts this number, too.
     assert!(
         chapter.contains("assert_eq!(total, 15_155);"),
         "docs/from-c.md expects another number of points"

@@ -15,7 +15,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Progress, Session};
 use armature_tests::local;
 
-/// Log messages of all runs in this process, which tests share.
+/// Log messages of all runs in this process.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct LogCollector;
@@ -32,7 +32,7 @@ impl log::Log for LogCollector {
     fn flush(&self) {}
 }
 
-/// Returns the log lines of two ranks that begin with `start`.
+/// Runs `body` on two ranks, and returns the log lines that begin with `start`.
 #[track_caller]
 fn log_lines(
     start: &str,
@@ -63,7 +63,7 @@ fn work<T>(value: T) -> T {
 }
 
 struct Rows {
-    /// Number of the slow row, and the time that it takes.
+    /// Number of the loop's slow row, and the time that it takes.
     slow: Option<(u64, Duration)>,
 }
 
@@ -133,7 +133,7 @@ fn farm_reports_its_progress() {
     assert_progress_line("farm \"tell\"", "of 40 tasks (0 %)", |session| {
         Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
     });
-    // A source with a filter does not know its number of tasks, so that the line has no total.
+    // The number of tasks of a source with a filter is unknown, so that the line about the progress has no total.
     assert_progress_line("farm \"filtered\"", "s  0 tasks", |session| {
         let tasks = (0..40).filter(|n| n % 2 == 0);
         Ok(Farm::new("filtered", work::<u64>).collect(session, tasks).map(drop)?)
@@ -228,7 +228,6 @@ fn loop_until_convergence_reports_no_total() {
     });
 }
 
-/// The first task takes `time`.
 fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), BoxError> {
     let mut two = Description::builder(name);
     for task in ["long", "short"] {
@@ -259,10 +258,10 @@ fn progress_is_silent_when_switched_off() {
     assert_eq!(lines, [""; 0]);
 }
 
-/// Longer than the 10 s after which ranks report waits, plus the time of a heartbeat.
+/// Duration of a wait that must be reported: longer than the 10 s after which ranks report waits, plus the time of a heartbeat.
 const LONG_WAIT: Duration = Duration::from_millis(12_500);
 
-/// Exactly one line must report that a rank waits for the other, and say with `activity` what the other rank does.
+/// Exactly one line of the log must report that a rank waits for the other; `activity` describes what the other rank does.
 #[track_caller]
 fn assert_wait_is_reported(
     kind: &str,
@@ -327,7 +326,7 @@ fn every_skeleton_reports_which_ranks_it_waits_for() {
         grid_loop_names_the_awaited_rank,
         workflow_names_the_awaited_rank,
     ];
-    // At the same time, because each test waits for more than ten seconds.
+    // The tests run at the same time, because each waits for more than ten seconds.
     std::thread::scope(|scope| {
         for test in all {
             scope.spawn(test);

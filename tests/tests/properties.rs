@@ -13,15 +13,14 @@ use armature_tests::local;
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 
-/// Kind of a stage in a random pipeline.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Map,
-    /// Keeps about this number of every eight items, and drops the others.
+    /// Stage that keeps about this number of every eight items, and drops the others.
     Filter(u64),
     /// Serial stage that adds a value which depends on the position of the item, so that the items must arrive in order.
     Serial,
-    /// Takes 500 µs for about one of 128 items, and no time for the others.
+    /// Stage that takes 500 µs for about one of 128 items, and no time for the others.
     Uneven,
 }
 
@@ -29,7 +28,7 @@ enum Kind {
 struct Plan {
     stages: Vec<Kind>,
     blocks: Vec<Block>,
-    /// Later mappings, each with the number of delivered items at which it is requested.
+    /// Later mappings of stages to ranks, each with the number of delivered items at which it is requested.
     remaps: Vec<(u64, Vec<Block>)>,
     ranks: usize,
     items: u64,
@@ -56,7 +55,6 @@ impl Plan {
         (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step.of(x))).collect()
     }
 
-    /// Compares the results with the serial ones. Returns the summary on rank 0.
     fn run(&self, session: &mut Session) -> Result<Option<Summary>, armature::BoxError> {
         let work = Work::on(session);
         let mut out = Vec::new();
@@ -96,14 +94,13 @@ impl Plan {
     }
 }
 
-/// Stage of the random pipeline with its state.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     kind: Kind,
     n: u64,
     ordered: bool,
     seen: u64,
-    /// Takes the time of slow items in a stage `Uneven`; `None` while the serial result is computed.
+    /// Work that takes the time of slow items in a stage `Uneven`; `None` while the serial result is computed.
     work: Option<Work>,
 }
 
@@ -154,7 +151,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Groups of adjacent stages, each on random ranks. A group with a serial stage has one rank.
+/// Random mapping: groups of adjacent stages, each on random ranks. A group with a serial stage has one rank.
 fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> {
     let everyone: Vec<usize> = (0..ranks).collect();
     let hosts = proptest::sample::subsequence(everyone, 1..=ranks).prop_shuffle();
@@ -176,7 +173,7 @@ fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// A pipeline whose mapping changes up to `remaps` times.
+/// Random pipeline whose mapping of stages to ranks changes up to `remaps` times.
 fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let shape =
         (proptest::collection::vec(kind(), 0..7), 1..=6usize).prop_flat_map(move |(stages, ranks)| {
@@ -194,7 +191,8 @@ fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let settings = (dispatch, driver, batch, window, bytes, 1..4usize, any::<bool>());
     (shape, items, settings).prop_map(|((blocks, remaps, stages, ranks), items, settings)| {
         let (dispatch, driver, batch, window, window_bytes, ahead, ordered) = settings;
-        // In the first three quarters of the stream: when the last changes begin, few batches are in flight, and the stream may end meanwhile.
+        // Changes of the mapping are requested in the first three quarters of the stream: when the last ones begin, few batches are in flight, and
+        // the stream may end meanwhile.
         let after = |at: prop::sample::Index| at.index(items.max(1) as usize) as u64 * 3 / 4;
         let remaps = remaps.into_iter().map(|(at, blocks)| (after(at), blocks)).collect();
         #[rustfmt::skip]
@@ -215,7 +213,7 @@ fn cases(cases: u32) -> TestRunner {
     })
 }
 
-/// Two random pipelines at a time, because ranks wait for each other most of the time.
+/// Runs two random pipelines at a time, because ranks wait for each other most of the time.
 fn run(number: u32, remaps: usize) -> Vec<Summary> {
     std::thread::scope(|scope| {
         let halves = [number / 2, number - number / 2].map(|n| scope.spawn(move || run_in_turn(n, remaps)));

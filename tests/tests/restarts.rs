@@ -30,7 +30,7 @@ fn assert_exit(outcome: &Outcome, code: i32, expected_texts: &[&str]) {
     }
 }
 
-/// Each task must be computed, and none whose result was kept at an earlier start. Returns the number of kept results at the starts.
+/// Checks that each task was computed, and none whose result was kept at an earlier start. Returns the number of kept results at the starts.
 #[track_caller]
 fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
     let log = std::fs::read_to_string(dir.join("log")).expect("a log");
@@ -139,7 +139,7 @@ fn job_that_dies_without_restarts_fails() {
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // `Failed` if another rank had time to report the missing rank, otherwise still `Running`.
+    // The status is `Failed` if another rank had time to report the missing rank, otherwise still `Running`.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
@@ -203,7 +203,7 @@ fn time_limit_includes_restarts() {
     assert!(outcome.took < Duration::from_secs(30), "{outcome}");
 }
 
-/// A rank hangs after the end of the job. The job must not fail, and the rank not stay behind.
+/// A rank hangs after the end of the job, which must neither fail nor leave the rank behind.
 #[test]
 fn hanging_launcher_is_ended_after_the_job_finishes() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -285,7 +285,7 @@ fn top_follows_a_job_until_it_ends() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // The line of a finished run continues with its duration, and that of a killed run with its rate.
+        // In the output of `armature top`, the line of a finished run continues with its duration, and that of a killed run with its rate.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");
@@ -301,7 +301,7 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // Each attempt has its own results, because those of the first would leave no task to the second.
+        // Each start of the job has its own results, because those of the first would leave no task to the second.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };
@@ -355,7 +355,7 @@ fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     firsts
 }
 
-/// Kills ranks while snapshots are in any state, until the job has died `kills` times.
+/// Ranks are killed in whatever state the snapshots are, until the job has died `kills` times.
 #[test]
 fn pipeline_killed_at_random_moments_writes_each_item_once() {
     let kills: u64 =

@@ -14,7 +14,7 @@ const CASES: &str = env!("CARGO_BIN_EXE_armature-cases");
 const SQUARES: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Only rank 0 must print a message about the stop.
+/// Checks that a job was stopped by a signal; only rank 0 may print a message about it.
 #[track_caller]
 fn was_stopped(outcome: &Outcome, by: &str) {
     assert_eq!(outcome.status.code(), Some(STOPPED.into()), "{outcome}");
@@ -28,7 +28,7 @@ fn lines(log: &Path, what: &str) -> Vec<String> {
     log.lines().filter(|line| line.starts_with(what)).map(str::to_string).collect()
 }
 
-/// Requires `count` different lines that begin with `what`, each once.
+/// Checks that the log has `count` different lines that begin with `what`, each once.
 #[track_caller]
 fn each_once(log: &Path, what: &str, count: usize) {
     let lines = lines(log, what);
@@ -36,7 +36,7 @@ fn each_once(log: &Path, what: &str, count: usize) {
     assert_eq!(lines.len(), count, "something was computed twice");
 }
 
-/// The signal goes to one rank other than 0, and must stop the farm on all ranks.
+/// The signal goes to one rank other than 0; it must stop the farm on all ranks.
 #[test]
 fn farm_under_mpirun_stops_and_continues_from_its_journal() {
     const TASKS: usize = 1_000;
@@ -72,7 +72,7 @@ fn supervised_job_stops_with_its_status_and_is_not_restarted() {
     };
     let running = job().start();
     running.wait_for("kept 20\n");
-    // To all ranks at the same time, as by `scancel --signal=TERM`.
+    // All ranks get the signal at the same time, as from `scancel --signal=TERM`.
     for rank in 0..3 {
         kill_process(running.process(rank), Signal::TERM).expect("the rank can be signalled");
     }
@@ -88,7 +88,7 @@ fn supervised_job_stops_with_its_status_and_is_not_restarted() {
     each_once(&dir.path().join("log"), "computed ", 300);
 }
 
-/// Starts the program on threads, and waits until a task has begun.
+/// Starts the program `armature-squares` on threads, and waits until a task has begun.
 fn threads(dir: &Path, milliseconds: &str) -> Child {
     let mut command = Command::new(SQUARES);
     command.args([dir.to_str().expect("a text"), "300", milliseconds]);

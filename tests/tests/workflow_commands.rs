@@ -59,7 +59,7 @@ impl WorkDir {
     }
 }
 
-/// Splits a list, sorts both halves and joins them.
+/// Workflow that splits a list, sorts both halves and joins them.
 const DIAMOND: &str = r#"
 [[task]]
 id = "split"
@@ -102,7 +102,6 @@ fn commands_give_the_same_results_on_threads_and_processes() {
         let work_dir = WorkDir::new("diamond.toml", DIAMOND);
         work_dir.job(ranks, &[]).succeeds();
         assert_eq!(work_dir.text("joined"), joined());
-        // The workflow is finished, so that a restart runs no task.
         fs::remove_file(work_dir.path("joined")).unwrap();
         let outcome = work_dir.job(ranks, &[]).succeeds();
         assert!(
@@ -168,7 +167,7 @@ fn workflow_errors_are_reported_before_any_task_starts() {
     assert!(!work_dir.path("done").exists());
 }
 
-/// Task `bad` fails twice. The tasks that do not depend on it must run, and the next run must run only the missing ones.
+/// Task `bad` fails twice. The tasks that do not depend on it must run, and the next run must run only the tasks that are not done.
 #[test]
 fn tasks_done_in_the_rescue_file_are_skipped() {
     let dag = "TASK a sh -c 'echo a >> log'\nTASK bad -t 2 sh -c 'echo bad >> log; test -e good'\nTASK c sh -c 'echo c >> log'\n\
@@ -221,7 +220,7 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
         succeeded(command.current_dir(work_dir.dir.path()).output().unwrap());
         assert_eq!(work_dir.text("log").lines().count(), 4, "{name}");
     }
-    // With `armature run --restarts`. At first, task b kills its rank, which is the topmost process `armature-tasks` among its ancestors.
+    // Task b at first kills its rank, which is the topmost process `armature-tasks` among its ancestors.
     let die = "p=$$; while test $p -gt 1; do test $(cat /proc/$p/comm) = armature-tasks && rank=$p; \
                p=$(cut -d' ' -f4 /proc/$p/stat); done; kill -9 $rank; sleep 60\n";
     fs::write(work_dir.path("die"), die).unwrap();
@@ -255,7 +254,7 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
         (work_dir.text("out.one"), work_dir.text("out.two words")),
         ("one\n".into(), "two words\n".into())
     );
-    // Other commands must be able to read the workflow file that `--each-line` writes.
+    // Other commands must be able to read the workflow file that `armature-workflow --each-line` writes.
     let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
     assert_eq!(succeeded(plain), "");
     // Another command for the same lines is refused, because its tasks would have the names of finished tasks.
@@ -295,7 +294,7 @@ fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     failed(work_dir.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
-/// The command takes 2.5 s, and is tried with limits of 1, 2 and 4 s.
+/// The command takes 2.5 s, and is tried with time limits of 1, 2 and 4 s.
 #[test]
 fn tasks_over_their_time_limit_are_retried_with_more_time() {
     let task = |tries: u32| {
@@ -442,7 +441,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
         std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
             .unwrap();
         match name {
-            // The run replaces the link by its own file `forward-0-0`, and succeeds.
+            // The run replaces the symbolic link by its own file `forward-0-0`, and succeeds.
             "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
             _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -450,7 +449,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
     }
 }
 
-/// A limit of 8 KiB for files acts like a full disk.
+/// A limit of 8 KiB for the size of files acts like a full disk.
 #[test]
 fn task_whose_output_cannot_be_stored_fails() {
     let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
@@ -487,7 +486,7 @@ fn failed_tasks_are_explained_and_too_many_end_the_run() {
     }
 }
 
-/// The second run waits for the end of the first, so that no task runs twice at the same time.
+/// The second run must wait for the end of the first, so that no task runs twice at the same time.
 #[test]
 fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
     let work_dir =
@@ -589,7 +588,7 @@ fn killed_job_resumes_without_repeating_finished_tasks() {
     assert!(forwarded.iter().eq(times.keys()), "{forwarded:?}");
 }
 
-/// The wall time ends the run before the batch system would; the next start continues it.
+/// The wall time must end the run before the batch system would; the next start continues it.
 #[test]
 fn run_ends_at_its_wall_time_and_can_be_resumed() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");
@@ -614,7 +613,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
         return;
     }
-    // Each task depends on the task two places before it, and the last one on all.
+    // Each task depends on the task two places before it, and the last task on all.
     let task =
         |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; sleep 0.1; echo t{n} >&$OUT'\n");
     let edges: String = (2..24).map(|n| format!("EDGE t{} t{n}\n", n - 2)).collect();
@@ -631,7 +630,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    // Time for rank 0 to learn of the finished tasks.
+    // After this time, rank 0 knows of the finished tasks.
     std::thread::sleep(std::time::Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

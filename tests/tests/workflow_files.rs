@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Directory of rank 0 with the workflow, and the parent of the other ranks' directories.
+/// Directory of rank 0 with the workflow file, and the parent of the other ranks' directories.
 struct WorkDir {
     dir: TempDir,
     others: TempDir,
@@ -45,7 +45,7 @@ impl WorkDir {
         command.current_dir(self.dir.path()).output().unwrap()
     }
 
-    /// Each rank has its own directory. Only that of rank 0 contains the workflow.
+    /// Runs a workflow on ranks that each have their own directory. Only that of rank 0 contains the workflow file.
     fn job(&self, ranks: usize, more: &[&str]) -> Job {
         let begin = "if [ $RANK = 0 ]; then cd \"$FIRST\"; else mkdir -p \"$OTHERS/$RANK\" && cd \"$OTHERS/$RANK\"; fi; exec \"$@\"";
         let job = Job::new(TASKS, ranks).in_shell(begin).arg(self.file).arg("--send-files");
@@ -54,13 +54,12 @@ impl WorkDir {
         more.iter().fold(job, |job, word| job.arg(*word))
     }
 
-    /// The rescue file lists the finished tasks of the workflow.
+    /// Returns the finished tasks, which the rescue file lists.
     fn done(&self) -> Vec<String> {
         let rescue = self.text(&format!("{}.rescue", self.file));
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
-    /// Returns the finished tasks.
     fn wait_for(&self, tasks: usize, running: &Running) -> Vec<String> {
         let start = Instant::now();
         while self.done().len() < tasks {
@@ -70,7 +69,7 @@ impl WorkDir {
         self.done()
     }
 
-    /// Content and mode of the files in the directory of rank 0, without the files that belong to the run.
+    /// Returns content and mode of the files in the directory of rank 0, without the files that belong to the run itself.
     fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
         let mut found = BTreeMap::new();
         add_files(self.dir.path(), Path::new(""), &mut found);
@@ -78,7 +77,6 @@ impl WorkDir {
         found
     }
 
-    /// Ranks that have run a task.
     fn ranks(&self) -> BTreeSet<u64> {
         let records = self.text(&format!("{}.outputs/rank-0.jsonl", self.file));
         let ranks =
@@ -111,7 +109,8 @@ fn add_files(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, u
     }
 }
 
-/// Splits a file of numbers into three parts, runs a program on each and joins the results. The last task also writes an empty file with mode 750.
+/// Workflow that splits a file of numbers into three parts, runs a program on each and joins the results. The last task also writes an empty file
+/// with mode 750.
 const THIRDS: &str = r#"
 [[task]]
 id = "split"
@@ -147,7 +146,7 @@ inputs = ["parts/aa.sum", "parts/ab.sum", "parts/ac.sum", "parts/aa.large", "par
 outputs = ["sums", "check", "nothing"]
 "#;
 
-/// Writes a number of lines and a large file, a little longer than three messages. Its content depends on the name of the part.
+/// Program that writes a number of lines and a large file, which is sent in four messages. Its content depends on the argument.
 const TOOL: &str = "#!/bin/sh\nsleep 0.2; wc -l < $1 > $1.sum\nyes \"$1\" | head -c 3200000 > $1.large\n";
 
 fn thirds() -> WorkDir {
@@ -277,7 +276,7 @@ fn only_files_written_by_the_attempt_are_outputs() {
     succeeded(work_dir.run(1, &[]));
 }
 
-/// Each task of a chain appends a line to the file of the task before it, and its name to the shared file `log`.
+/// Workflow of chains: each task appends a line to the file of the task before it, and its name to the shared file `log`.
 fn chains(log: &Path, chains: usize, length: usize) -> String {
     let log = log.display();
     let task = |chain: usize, at: usize| {
@@ -331,7 +330,7 @@ fn no_file_is_lost_when_a_rank_dies() {
     let work_dir = WorkDir::new("chains.toml", &chains(log.path(), 4, 6));
     let running = work_dir.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
     let done = work_dir.wait_for(8, &running);
-    // Time for rank 0 to learn of the finished tasks.
+    // After this time, rank 0 knows of the finished tasks.
     std::thread::sleep(Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

@@ -51,7 +51,7 @@ fn workflow_completes_when_a_rank_dies() {
     }
 }
 
-/// Bytes of a value, and a number of tasks for which a run takes a second or more.
+/// Size of a value in bytes, and a number of tasks for which a run takes a second or more.
 const VALUES: [(usize, usize); 4] = [(100_000, 400), (10_000_000, 40), (1_000, 1_500), (8, 1_500)];
 
 /// A message in flight to a dead rank never completes. `ARMATURE_TEST_DEATHS` is the number of runs, each of which kills one to three of five ranks.
@@ -77,7 +77,6 @@ fn survivors_do_not_wait_for_messages_of_dead_ranks() {
         let processes: Vec<_> = (0..victims).map(|n| running.process(1 + (first + n) % 4)).collect();
         for (n, process) in (0..).zip(processes) {
             std::thread::sleep(Duration::from_millis(noise(16 + n, run) % 200));
-            // The rank may have ended with the run.
             let _ = kill_process(process, Signal::KILL);
         }
         let outcome = running.wait();
@@ -138,7 +137,7 @@ fn restarted_job_knows_which_tasks_killed_its_ranks() {
     );
 }
 
-/// Values of a workflow that do not fit into memory are in a directory of their rank, which a killed process cannot remove.
+/// Values of a workflow that do not fit into memory are in a directory of their rank. A killed process cannot remove it, so that the next job must.
 #[test]
 fn spill_files_of_a_killed_job_are_removed_by_the_next_job() {
     let directory = tempfile::tempdir().unwrap();

@@ -67,7 +67,7 @@ impl Cores {
     }
 }
 
-/// Cores that the batch system has given to the job on this host.
+/// Returns the number of cores that the batch system has given to the job on this host.
 fn allotted(source: &dyn Source) -> Option<CoreLimit> {
     let of = |name: &str| Some(CoreLimit::new(amount(source, name)? as f64, name));
     match amount(source, "SLURM_JOB_ID") {
@@ -100,7 +100,7 @@ pub fn parse_list(text: &str) -> Option<Vec<usize>> {
     for range in text.trim().split(',').map(str::trim) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No machine has more hardware threads, and a damaged file must not exhaust memory.
+        // Larger numbers are refused: no machine has more hardware threads, and a damaged file must not exhaust memory.
         if last > 1 << 16 {
             return None;
         }

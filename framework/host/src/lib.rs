@@ -46,7 +46,6 @@ impl Source for Here {
     }
 }
 
-/// Whole number above 0.
 fn amount(source: &dyn Source, name: &str) -> Option<u64> {
     source.variable(name)?.trim().parse().ok().filter(|&number| number > 0)
 }
@@ -57,7 +56,7 @@ mod made_up {
 
     use super::Source;
 
-    /// Made-up host: names that begin with `/` are files, others are environment variables.
+    /// Host in a test: names that begin with `/` are files, others are environment variables.
     pub(crate) struct MadeUp(BTreeMap<String, String>);
 
     impl Source for MadeUp {

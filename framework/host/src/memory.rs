@@ -34,7 +34,8 @@ impl Memory {
     }
 }
 
-/// Bytes that Slurm has given to the job on this host, and the name of the variable. In Slurm's variables, 0 means the whole memory of the host.
+/// Returns the bytes that Slurm has given to the job on this host, and the name of the environment variable. In Slurm's variables, 0 means the whole
+/// memory of the host.
 fn allotted(source: &dyn Source) -> Option<(u64, &'static str)> {
     let mib = |name: &str| Some(amount(source, name)?.saturating_mul(1 << 20));
     let per_node = mib("SLURM_MEM_PER_NODE").map(|bytes| (bytes, "SLURM_MEM_PER_NODE"));

@@ -177,7 +177,7 @@ fn returned() -> Result<usize, BoxError> {
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 
-/// The closure ignores the error of a failed farm and returns `Ok`. `run` still returns an error on every rank.
+/// Rank 1 fails, and the closure ignores the error of the farm and returns `Ok`. `run` must still return an error on every rank.
 fn handled() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -231,7 +231,7 @@ fn groups() -> Result<usize, BoxError> {
     Ok(rank)
 }
 
-/// The program can use MPI after armature has refused its thread level.
+/// After armature has refused the thread level of MPI, the program must still be able to use MPI.
 fn low_level() -> Result<usize, BoxError> {
     let universe = initialize().ok_or("MPI is in use already")?;
     let world = universe.world();

@@ -33,7 +33,6 @@ fn stream() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Serial stage that sums up all items so far.
 #[derive(Default)]
 struct Sum(u64);
 
@@ -72,7 +71,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // Few items in flight (`window`), because a snapshot is complete only when all items that were in flight at its start have reached the sink.
+        // A snapshot is complete only when all items that were in flight at its start have reached the sink, so that few may be in flight.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))
@@ -80,7 +79,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
     Ok(())
 }
 
-/// One write, because several ranks append to the file at the same time.
+/// Appends a line by one write, because several ranks append to the file at the same time.
 fn append_to_log(dir: &Path, what: &str, item: u64) -> Result<(), BoxError> {
     let mut log = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
     log.write_all(format!("{what} {item}\n").as_bytes())?;

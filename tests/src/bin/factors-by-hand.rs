@@ -29,7 +29,7 @@ fn hand_out(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
     let mut chunks = numbers.chunks(CHUNK).enumerate();
     let mut give = |rank| {
         let Some((number, chunk)) = chunks.next() else { return 0 };
-        // The number at the beginning is the index of the first number, which the worker returns with its results.
+        // A message begins with the index of its first number, which the worker returns with the results.
         world.process_at_rank(rank).send(&[&[(number * CHUNK) as u64], chunk].concat()[..]);
         1
     };

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// # Errors
 /// Returns an error if the core does not exist or may not be used.
 pub fn share(core: usize, time: Duration) -> Result<f64, BoxError> {
-    // On a thread of its own, so that the calling thread does not get bound to the core.
+    // The share of the core is measured on another thread, so that the calling thread does not get bound to the core.
     let measure = move || -> Result<f64, String> {
         pin(core)?;
         let (start, before) = (Instant::now(), thread_time());

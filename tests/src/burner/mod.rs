@@ -102,7 +102,7 @@ impl Load {
     }
 }
 
-/// Printed by the process of a load when it is bound to its core.
+/// Line that the process of a load prints when it is bound to its core.
 const READY: &str = "ready\n";
 
 /// A running load, which ends when this `Burner` is dropped.
@@ -143,7 +143,6 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // `kill` and `wait` fail only if the process of the load has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -165,7 +164,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // Waits for the end of the parent process, which never writes to the pipe and closes it when it ends or dies.
+        // This read ends when the parent process ends, which never writes to the pipe.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });

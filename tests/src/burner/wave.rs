@@ -1,4 +1,4 @@
-//! Square wave: when a load is busy and when it rests, on real cores and on simulated hosts.
+//! Times at which a load is busy or rests (a square wave), for real cores and for simulated hosts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -59,7 +59,6 @@ impl Wave {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // At most 584 years, the maximum of 64 bits in nanoseconds.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -106,18 +105,15 @@ impl Wave {
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
-            // The remaining time of a state is above 0, so that the loop ends.
             now += u64::try_from(remaining.as_nanos()).unwrap_or(self.period);
         }
         edges
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // Nothing is lost, because the remainder is smaller than the period.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 
-    /// Returns words of a command line, which [`parse`](Wave::parse) reads.
     pub(super) fn arguments(&self) -> [String; 3] {
         [self.period, self.busy, self.phase].map(|nanos| nanos.to_string())
     }

@@ -24,7 +24,7 @@ pub(super) const SEEDS: [Case; 2] = [
     Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
-/// Operations per value that a loop declares to the simulator, so that computing takes more simulated time than messages.
+/// Operations per grid value that a loop declares to the simulator, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
 fn fill(row: u64, values: &mut [f64]) {
@@ -33,7 +33,6 @@ fn fill(row: u64, values: &mut [f64]) {
     }
 }
 
-/// A sweep of over-relaxation in Gauss-Seidel order.
 fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
     for row in 1..(b.len() / width).saturating_sub(1) {
         for i in row * width + columns.start..row * width + columns.end {
@@ -59,7 +58,7 @@ impl DoAcross for Relax {
     }
 }
 
-/// The bit patterns are compared, because values that are equal may differ in their bits.
+/// Bit patterns are compared instead of the values, because equal values (0 and -0) may differ in their bits.
 fn bits(grid: &[f64]) -> Vec<u64> {
     grid.iter().map(|value| value.to_bits()).collect()
 }

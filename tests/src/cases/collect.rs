@@ -39,7 +39,7 @@ fn check_complete<T: PartialEq>(
     })
 }
 
-/// Only rank 0 must have results, and the summary must count them.
+/// Checks that only rank 0 has the results, and that the summary counts them.
 fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
@@ -52,7 +52,6 @@ fn at_root<T: PartialEq>(
     ensure(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
-/// Loop with a row of numbers and a text for each index.
 struct Named(usize);
 
 impl DoAll for Named {
@@ -68,7 +67,6 @@ impl DoAll for Named {
     }
 }
 
-/// Grid whose inner values grow by 1000 in each sweep or step.
 struct Counted;
 
 impl DoAcross for Counted {
@@ -159,7 +157,6 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             format!("task {n}")
         });
         let mut farm = farm.unordered();
-        // A second run has other tasks.
         for first in [0, tasks] {
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
             let found = farm.collect_on_all(session, first..first + tasks)?;
@@ -169,7 +166,7 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], tasks))?;
         }
     }
-    // A result of "large" exceeds 4 MiB, so that its message is split; "many" has many small results.
+    // A result of the farm "large" exceeds 4 MiB, so that its message is split into pieces; the farm "many" has many small results.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     check_complete(session, "large", &large, &expected)?;

@@ -25,7 +25,7 @@ fn shell(name: &str, line: &str) -> Task {
     Task::new(name, Action::Shell(line.into()))
 }
 
-/// Commands and closures read each other's files; some commands fail once or always, or reach their limit of time or memory.
+/// Workflow of commands and closures that read each other's files. Some commands fail once or always, or reach their limit of time or memory.
 fn commands(session: &mut Session) -> Result<(), BoxError> {
     let directory = directory()?;
     let mut builder = Description::builder("commands");
@@ -120,7 +120,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     for number in 0..tasks {
         let parents = parents(number);
         parents.iter().for_each(|&parent| is_read[parent] = true);
-        // A task receives its inputs in the order of the numbers of the tasks that computed them.
+        // A task of the workflow receives its inputs in the order of the numbers of the tasks that computed them.
         let mut parents = parents;
         parents.sort_unstable();
         expected.push(mix(number, parents.into_iter().map(|parent| expected[parent]).collect()));

@@ -44,7 +44,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         }
         Ok(noise(3, x))
     });
-    // Each killed rank may have held the same task. Three retries keep the farm from blaming the task for the deaths.
+    // Each killed rank may have held the same task. Three retries keep the farm from taking the task for the cause of the deaths.
     if !slow.is_zero() {
         farm = farm.second_copies();
     }
@@ -90,7 +90,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(tree_children(node));
         node.0
     });
-    // Each killed rank may have held the same task. Three retries keep the farm from blaming the task for the deaths.
+    // Each killed rank may have held the same task. Three retries keep the farm from taking the task for the cause of the deaths.
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -120,7 +120,7 @@ fn journalled_farm(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, 
     let square = move |(iteration, x): (u64, u64)| {
         work.take(Duration::from_micros(500 + noise(x, iteration) % 1_000));
         let mut log = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        // One write, because several ranks append to the file at the same time.
+        // The line is one write, because several ranks append to the file at the same time.
         log.write_all(format!("{iteration} {x}\n").as_bytes())?;
         Ok(noise(iteration, x))
     };
@@ -140,7 +140,6 @@ fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs ten iterations, each of which depends on the results of the previous one.
 fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64 / 10;
     let set = |iteration: u64, from: u64| -> Vec<(u64, u64)> {
@@ -164,7 +163,6 @@ fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Never ends its first attempt at task 17.
 struct HangingWorker;
 
 impl Worker for HangingWorker {
@@ -186,16 +184,16 @@ fn hung(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
-    // In this second, the job must survive. If the process of the excluded rank had ended, most launchers would end the whole job.
+    // The job must survive the next second. If the process of the excluded rank had ended, most launchers would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::print_line("rank 0 goes on behind the farm");
     Ok(())
 }
 
-/// Task whose rank dies.
+/// Number of the task that ends the process of its worker.
 const DEADLY: u64 = 40;
 
-/// The process of the worker ends in task [`DEADLY`] in the way `how`.
+/// Worker whose process ends in task [`DEADLY`]; `how` is the way, such as an abort or a segmentation fault.
 struct DyingWorker {
     how: String,
     time: Duration,
@@ -208,14 +206,14 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Lets another rank get the deadly task first: the job ends if rank 0 dies.
+            // Rank 0 waits, so that another rank gets the deadly task first: the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // Rust's own handler catches the first SIGSEGV and then restores the default action, so that the signal is sent repeatedly.
+                // Rust's own handler catches the first SIGSEGV and then restores the default action, so that the signal is sent again.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },

@@ -57,7 +57,7 @@ impl Stage for Sums {
     }
 }
 
-/// Produces up to four items from most items, and forty from some.
+/// Stage that produces up to four items from most items, and forty from some.
 fn expand(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))
@@ -67,7 +67,7 @@ fn passes_filter(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
-/// With other stages before, between and after the two stages that produce several items from one.
+/// Pipeline with two stages that produce several items from one, and other stages before, between and after them.
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
@@ -161,18 +161,18 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let outcome = pipeline
-        // Without a given mapping, the framework would first measure the stages, and choose its own batch sizes.
+        // The mapping of stages to ranks is given, because the framework would otherwise measure the stages first, and choose its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
         .batch(BatchMode::Fixed(batch))
         .for_each(session, "sum", |x| {
-            // The number of items in flight is highest before the delivered item is subtracted.
+            // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
-    // `window` limits the batches in flight. Three more may exist: one in production, one that waits for the sink, and one in it.
+    // `window` limits the batches in flight. Three more may exist: one in production, one that waits for the sink, and one in the sink.
     ensure(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")
     })?;
@@ -182,7 +182,6 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Also if the stream is empty, and on any rank.
 fn finish(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 50u64] {
         let expected = Sums::of(Sums::of(0..items).into_iter().map(|x| x / 2));

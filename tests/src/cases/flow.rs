@@ -14,7 +14,7 @@ use crate::mappings::every_kind;
 pub(super) const CASES: &[Case] =
     &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
 
-/// The limit follows from `ARMATURE_WINDOW` and `ARMATURE_BATCH`, if both are set.
+/// `ARMATURE_WINDOW` (batches) and `ARMATURE_BATCH` (items in a batch), if both are set, limit the items in flight.
 fn window(session: &mut Session) -> Result<(), BoxError> {
     let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))
@@ -49,7 +49,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "count", |x| {
-                    // The number of items in flight is highest before the delivered item is subtracted.
+                    // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);
@@ -73,7 +73,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
     Ok(())
 }
 
-/// Items queue up in front of the slow stages as well as of the fast ones.
+/// Slow and fast stages alternate, so that items queue up in front of both.
 fn slow_and_fast(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let times = [0, 400, 0, 0, 800, 100];

@@ -1,4 +1,4 @@
-//! Skeletons that run concurrently on groups of ranks of one session.
+//! Skeletons (such as farms) that run at the same time on different groups of ranks.
 
 use armature::farm::Farm;
 use armature::loops::map;

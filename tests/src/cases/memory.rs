@@ -25,16 +25,16 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-workflow", run: workflow },
 ];
 
-/// Kind of data that would accumulate in memory without a limit.
+/// Data of a case that would accumulate in memory without a limit.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     Tasks,
     Results,
-    /// The first task on this rank sleeps. The later results of other ranks (10 kB to 2 MB) must wait for its result.
+    /// The first task on the rank with this number sleeps. The later results of other ranks (10 kB to 2 MB) must wait for its result.
     Late(usize),
 }
 
-/// Approximate bytes that a case sends in total: more than each test allows in flight.
+/// Bytes that a case sends in total, about: more than any test allows in flight.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
@@ -136,7 +136,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
         let mut builder = Description::builder("arrays");
         for number in 0..2 * SOURCES {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
-            // A task that reads two arrays holds both decoded in addition to the encoded ones.
+            // A task that reads two arrays holds them decoded in addition to the received messages.
             task.memory = (number >= SOURCES).then_some(2 * bytes as u64);
             builder.task(task);
         }
@@ -145,7 +145,6 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
                 builder.edge(source.to_string(), (SOURCES + reader).to_string(), bytes as u64);
             }
         }
-        // A quarter of an array is added to each rank's limit, for what accompanies the arrays.
         let mut workflow = Workflow::from_description(builder.build()?).unplanned();
         workflow = workflow.memory((ARRAYS * bytes + bytes / 4) as u64).closure("add", move |inputs, cx| {
             if inputs.is_empty() {

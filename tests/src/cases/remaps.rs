@@ -54,7 +54,7 @@ fn expected(items: u64) -> Vec<u64> {
     (0..items).map(|x| first.add(x)).filter(|&x| passes_filter(x)).map(|x| second.add(x)).collect()
 }
 
-/// Changes the mapping after every `step` items. Returns on rank 0 the number of changes.
+/// Changes the mapping of stages to ranks after every `step` items. Returns on rank 0 the number of changes.
 fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
@@ -87,7 +87,6 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     Ok(outcome.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
-/// To each kind of mapping in turn.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let remap_count = run(session, 300, 20, dispatch)?;
@@ -96,13 +95,14 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Starts each change of the mapping as soon as the previous one is in effect, even while states of stages are on their way to other ranks.
+/// Each change of the mapping of stages to ranks starts as soon as the previous one is in effect, even while states of stages are on their way to
+/// other ranks.
 fn in_a_row(session: &mut Session) -> Result<(), BoxError> {
     run(session, 200, 1, Dispatch::OnDemand).map(drop)
 }
 
-/// In the middle of the stream, one stage becomes fast and another slow. The balancer may change the mapping; on simulated hosts, where times are
-/// exact, it must.
+/// In the middle of the stream, one stage becomes fast and another slow. The balancer may change the mapping of stages to ranks; on simulated hosts,
+/// where times are exact, it must.
 fn phases(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 400u64;

@@ -128,7 +128,7 @@ fn auto_moves_state(session: &mut Session) -> Result<(), BoxError> {
     moves_state(session).map(drop)
 }
 
-/// A [`Number`] that is slow enough to need a rank of its own.
+/// Stage that numbers the items like [`Number`], and is slow enough to need a rank of its own.
 struct Slow(Number, Work);
 
 impl Stage for Slow {
@@ -188,7 +188,6 @@ fn at_root(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Stage that returns the rank on which it runs.
 struct Where;
 
 impl Stage for Where {

@@ -47,7 +47,7 @@ fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The file has several lines and comments, and only rank 0 has it.
+/// Reads the mapping of stages to ranks from a file with several lines and comments, which only rank 0 has.
 fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join(format!("mapping-{}.txt", session.rank()));

@@ -11,7 +11,6 @@ use crate::check::{Work, check_equal, ensure, setting};
 pub(super) const CASES: &[Case] =
     &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
 
-/// Items of the pipeline whose stages declare their work to the simulator.
 const ITEMS: u64 = 16;
 const STAGES: usize = 3;
 const TURNS: u64 = 100_000;
@@ -24,7 +23,7 @@ impl Stage for Declares {
     type Out = u64;
 
     fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<u64> {
-        // Some milliseconds of real work, which the simulated time must not contain.
+        // The stage does some milliseconds of real work, which the simulated time must not contain.
         let turns = cx.declare(self.0, || (0..TURNS).fold(0u64, |sum, n| std::hint::black_box(sum + n % 2)));
         Ok((turns == TURNS / 2).then_some(item + 1))
     }
@@ -79,8 +78,8 @@ impl Stage for Carries {
     }
 }
 
-/// Three serial stages on three ranks. With `ARMATURE_CASES_SLOW_LINK=1`, the link between ranks 1 and 2 is slow, which rank 0 cannot measure. The
-/// balancer must change to a mapping of stages to ranks that does not use this link.
+/// Three serial stages on three ranks, with a slow link between ranks 1 and 2 if `ARMATURE_CASES_SLOW_LINK=1`. Rank 0 cannot measure it, but the
+/// balancer must change to a mapping of stages to ranks that does not use it.
 fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     let slow = setting("ARMATURE_CASES_SLOW_LINK", 0)? == 1;
     let (items, bytes) = if slow { (400, 20_000) } else { (20, 200) };

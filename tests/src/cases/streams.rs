@@ -54,7 +54,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// By single dot products, and by blocks of the product whose size does not divide that of the product.
+/// Multiplies matrices by single dot products, and by blocks whose size does not divide that of the product.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
     let factors = Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) };
@@ -64,7 +64,6 @@ fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let expected = bits(&serial(&a, &b, shape.inner as usize, shape.columns as usize));
     for (side, plan) in [(1, true), (1, false), (4, false), (7, true)] {
         let mut product = Vec::new();
-        // Only rank 0 has the matrices.
         let factors = session.is_root().then_some(&factors);
         let job = matmul_stream::pipeline::pipeline(shape, side, factors);
         let job = mapped(job, session, &[false, true], plan);

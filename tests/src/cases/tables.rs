@@ -9,16 +9,16 @@ use crate::check::{ensure, noise};
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
 
-/// Operations per value that the loop declares to the simulator, so that computing takes more simulated time than messages.
+/// Operations per table value that the loop declares to the simulator, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
-/// Value of a table entry: `before` is the entry to the upper left, `at` the position.
+/// Computes a value of the table: `before` is the value to the upper left, `at` the position.
 fn mix(before: u64, above: u64, left: u64, at: u64) -> u64 {
     (before ^ above.rotate_left(9)).wrapping_add(left.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         ^ at
 }
 
-/// Value above the first row of the table. `None` is the corner to the left of the first column.
+/// Value above the first row of the table in a column. `None` is the corner to the left of the first column.
 fn above(column: Option<u64>) -> u64 {
     noise(1_000, column.map_or(0, |column| column + 1))
 }
@@ -34,7 +34,6 @@ fn combine(one: CountAndLargest, other: CountAndLargest) -> CountAndLargest {
     (one.0 + other.0, one.1.max(other.1))
 }
 
-/// Table that also counts the values that this rank has computed, and keeps the largest.
 struct Largest(CountAndLargest);
 
 impl Table for Largest {
@@ -82,7 +81,7 @@ fn serial(shape: Shape) -> CountAndLargest {
     found
 }
 
-/// Returns on rank 0 the number of movements of rows between ranks.
+/// Checks the table, and returns on rank 0 the number of movements of rows between ranks.
 fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
     let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);

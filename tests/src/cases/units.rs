@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 /// Case with hundreds of seeds, each of which selects other random movements of indices between ranks.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
-/// Cases with user code that takes longer than a rank may be silent, or than a failed job may continue.
+/// Loops with user code that takes longer than a rank may be silent, or than the other ranks may continue after a failure.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "units-slow", run: slow },
     Case { name: "units-fail-beside-slow", run: fails_during_slow_unit },
@@ -58,7 +58,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs a loop with and a loop without barriers between its passes, each twice. Returns the summaries.
+/// Runs a loop with and a loop without barriers between its passes over all indices, each twice. Returns the summaries.
 fn check(
     session: &mut Session,
     units: u64,
@@ -135,7 +135,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Rows that exceed MPI's limit for eager messages, and the head of a message of armature.
+/// Rows that are too large for MPI to send them eagerly, and for the head of a message of armature.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
@@ -163,7 +163,7 @@ fn nap(seconds: u64) {
     std::thread::sleep(std::time::Duration::from_secs(seconds));
 }
 
-/// A few indices take three seconds: on rank 0, on the last rank, and in the creation of the data. The others take almost no time.
+/// A few indices of a loop take three seconds: on rank 0, on the last rank, and in the creation of the data. The others take almost no time.
 fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
@@ -203,7 +203,7 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
     ensure(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
 }
 
-/// The last rank fails while the other ranks compute indices for far longer than a failed job may continue.
+/// The last rank fails while the other ranks compute indices for far longer than a job may continue after a failure.
 fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);

@@ -16,7 +16,6 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "until-convergence", run: until_convergence },
 ];
 
-/// Value that owns memory and is serialised for messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     rank: usize,
@@ -31,7 +30,7 @@ impl Part {
     }
 }
 
-/// Unlike `check_equal`, this fails on any rank and not only on rank 0.
+/// Compares values on any rank; `check_equal` compares them on rank 0 only.
 #[track_caller]
 fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, found: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();

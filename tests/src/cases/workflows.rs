@@ -43,7 +43,6 @@ fn edge(builder: &mut DescriptionBuilder, from: usize, to: usize, size: u64) {
     builder.edge(from.to_string(), to.to_string(), size);
 }
 
-/// One after the other.
 fn serial(parents: &Parents) -> Vec<u64> {
     let mut values = Vec::new();
     for (number, parents) in (0..).zip(parents) {
@@ -146,7 +145,7 @@ fn planned(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Ranks may hold only a few of the values of 100 kB.
+/// Workflow with values of 100 kB on ranks that may hold only a few of them.
 fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     const WORDS: usize = 12_500;
     const SIZE: u64 = 8 * WORDS as u64 + 100;
@@ -155,7 +154,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("graph");
     for (number, inputs) in parents.iter().enumerate() {
         let mut one = task(number);
-        // No task reads the result of a final task, so that no edge of the graph declares its size. The memory of the task covers it.
+        // No edge of the graph declares the size of a final result, because no task reads it. The memory of the final task therefore covers it.
         let is_read = parents.iter().any(|parents| parents.contains(&number));
         one.memory = (!is_read).then_some(SIZE);
         builder.task(one);
@@ -182,7 +181,6 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Some tasks fail in their first attempt, by an error or a panic.
 fn failing(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let parents = graph(5, 100);

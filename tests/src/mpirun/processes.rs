@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Variable with the number of a test's job.
+/// Environment variable by which the processes of a test's job are found.
 pub(super) const JOB_VARIABLE: &str = "ARMATURE_TEST_JOB";
 
 pub(super) struct Process {
@@ -13,7 +13,6 @@ pub(super) struct Process {
     pub(super) environ: Vec<u8>,
 }
 
-/// Processes of the job `job_id` that have not ended.
 pub(super) fn processes(job_id: &str) -> Vec<Process> {
     let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
@@ -28,7 +27,7 @@ pub(super) fn processes(job_id: &str) -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// A zombie has ended, too.
+/// Returns true if the process does not exist or is a zombie.
 fn has_ended(id: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -36,12 +35,11 @@ fn has_ended(id: i32) -> bool {
         .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Waits until the killed processes have ended, because the kernel needs time to release their memory.
+/// Kills the processes of a job and waits until they have ended, because the kernel needs time to release their memory.
 pub(super) fn kill_all(job_id: &str) {
     let start = Instant::now();
     let processes = processes(job_id);
     for pid in processes.iter().filter_map(|process| Pid::from_raw(process.id)) {
-        // The process may have ended meanwhile.
         let _ = kill_process(pid, Signal::KILL);
     }
     while processes.iter().any(|process| !has_ended(process.id)) && start.elapsed() < Duration::from_secs(10)

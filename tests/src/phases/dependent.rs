@@ -10,7 +10,7 @@ use armature::{BoxError, Session};
 use super::{DEADLY, LARGE_MESSAGE_WORDS, NUMBERS, Rank};
 use crate::check::{check_equal, ensure, noise};
 
-/// Number of tasks that depend on no other task.
+/// Number of tasks of a search or workflow that depend on no other task.
 const WIDTH: u64 = 10;
 
 /// Returns `task` and all tasks that depend on it, directly or indirectly.
@@ -25,7 +25,7 @@ fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u6
 }
 
 impl Rank {
-    /// If `is_deadly` is true, task `DEADLY` aborts the process of its rank. On rank 0, whose death would end the job, it fails instead as long as no
+    /// If `is_deadly` is true, task `DEADLY` aborts the process of its rank. On rank 0, whose death would end the job, it fails instead until another
     /// rank has died in it, so that another rank retries it.
     fn task(&self, n: u64, is_deadly: bool) -> Result<Vec<u64>, BoxError> {
         self.work()?;
@@ -63,7 +63,7 @@ impl Rank {
         check(session, (0..NUMBERS, out), (failed, summary.lost.len()), missing)
     }
 
-    /// Each number depends on up to two smaller numbers.
+    /// Workflow in which each task depends on up to two tasks with smaller numbers.
     pub(super) fn workflow(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(2).collect::<Vec<u64>>();
         let mut builder = Description::builder("numbers");
@@ -95,8 +95,8 @@ impl Rank {
     }
 }
 
-/// After a deadly task, the results of `missing` are missing: the task has failed after two attempts that killed at most one rank each, and the
-/// others depend on it.
+/// If there was a deadly task, `missing` are the tasks without results: the deadly task, which has failed after two attempts that killed at most one
+/// rank each, and those that depend on it.
 fn check(
     session: &Session,
     (numbers, out): (Range<u64>, BTreeMap<u64, Vec<u64>>),

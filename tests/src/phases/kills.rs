@@ -17,10 +17,10 @@ use crate::mpirun::{Job, Outcome, linked};
 /// Number of ranks of a job.
 pub const RANKS: usize = 3;
 
-/// A job takes some seconds, with its restart if there is one.
+/// Time limit of a job, which takes some seconds with its restart if there is one.
 const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest time from the record of a phase by a rank to the next call in which the rank waits for others: `MPI_Init`, or the end of the session.
+/// Longest time from the record of a phase by a rank to the next call in which it waits for other ranks: `MPI_Init`, or the end of the session.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
 /// Moment at which a rank is killed.
@@ -134,15 +134,15 @@ impl Kill {
         }
     }
 
-    /// Returns true if the other ranks continue: a farm, search or workflow continues without a dead worker, and a rank that has left the session has
-    /// done its part.
+    /// Returns true if the other ranks continue after the kill: a farm, search or workflow continues without a dead worker, and a rank that has left
+    /// the session has done its part.
     fn is_survived(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
-    /// A job whose killed rank has already left the session is not restarted.
+    /// Returns true if the job is restarted, which it is not if the killed rank has already left the session.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_survived() && self.moment != Moment::Left
     }
@@ -201,7 +201,7 @@ impl Kill {
         let codes: &[i32] = match (self.should_succeed(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
-            // A deadly task dies by SIGABRT; otherwise the test sends SIGKILL.
+            // A deadly task ends its process by SIGABRT; in other cases the test kills a rank by SIGKILL.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
             (false, false, Mpi::OpenMpi) => &[137],
             // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the dead rank is the bare signal or 128
@@ -224,14 +224,13 @@ impl Kill {
     }
 }
 
-/// True if MPICH's launcher has failed itself, with exit code 255: if it ends the other ranks just when they exit, the connection to the process that
-/// has started the ranks is closed.
+/// Returns true if MPICH's launcher has failed itself, with exit code 255: if it ends the other ranks just when they exit, the connection to the
+/// process that has started the ranks is closed.
 fn has_launcher_failed(outcome: &Outcome) -> bool {
     outcome.status.code() == Some(255)
         && outcome.stderr.contains("process manager error waiting for completion")
 }
 
-/// `phase_file` has the process number of the rank.
 fn kill(phase_file: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;

@@ -26,17 +26,17 @@ use armature::{BoxError, Config, Session};
 use crate::check::{check_equal, ensure, noise};
 use crate::print_line;
 
-/// Longest wait of a rank that is held in a phase: not shorter than the test waits before it kills a rank.
+/// Longest time for which a rank is held in a phase: not shorter than the time for which a test waits before it kills a rank.
 const HOLD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Number of items, tasks, indices or rows in a run. Each takes a millisecond, so that every rank gets some.
 const NUMBERS: u64 = 120;
 const CALL_TIME: Duration = Duration::from_millis(1);
 
-/// 8-byte words of a message that is large enough for MPI to send it only when the receive is posted.
+/// Number of 8-byte words of a message that is large enough for MPI to send it only when the receive is posted.
 const LARGE_MESSAGE_WORDS: usize = 12_500;
 
-/// Task that aborts the process of its rank.
+/// Number of the task that aborts the process of its rank.
 const DEADLY: u64 = 60;
 
 /// Phase of a job that a rank has entered.
@@ -157,7 +157,6 @@ impl ActionKind {
     ];
 }
 
-/// Conversion to and from text for enums with a list `NAMED`.
 macro_rules! named {
     ($($kind:ty),*) => {$(
         impl fmt::Display for $kind {
@@ -228,7 +227,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     this_rank.enter_phase(Phase::Left)
 }
 
-/// From variables of the launcher, because MPI is not initialised yet.
+/// Returns this rank's number from variables of the launcher, because MPI is not initialised yet.
 fn rank_from_launcher() -> Option<usize> {
     let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
@@ -238,25 +237,23 @@ fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// File that a test creates to let waiting ranks continue.
+/// Returns the file that a test creates to let waiting ranks continue.
 fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }
 
-/// State of this rank.
 struct Rank {
     dir: PathBuf,
     rank: usize,
     actions: Vec<RankAction>,
-    /// Calls of user code that this rank has begun.
     calls: AtomicUsize,
 }
 
 impl Rank {
-    /// Records the phase in a file, and performs the requested actions of this rank.
+    /// Records in a file that this rank has entered a phase, and performs the actions (such as an exit) requested for it.
     fn enter_phase(&self, phase: Phase) -> Result<(), BoxError> {
         let phase_file = phase_file(&self.dir, phase, self.rank);
-        // Written under another name and renamed, so that a reader never finds it without the process number.
+        // The file is written under another name and renamed, so that a reader never finds it without the process number.
         let new = phase_file.with_extension(format!("{}.new", self.rank));
         std::fs::write(&new, std::process::id().to_string())?;
         std::fs::rename(&new, &phase_file)?;
@@ -280,7 +277,7 @@ impl Rank {
         }
     }
 
-    /// User code of a task, item or index. The second call on a rank enters [`Phase::Working`].
+    /// User code of one task, item or index. The second call on a rank enters [`Phase::Working`].
     fn work(&self) -> Result<(), BoxError> {
         std::thread::sleep(CALL_TIME);
         if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
@@ -371,7 +368,7 @@ impl Rank {
     }
 }
 
-/// Adds one to each value in each sweep, so that a value is the number of its computations.
+/// Loop over rows that adds one to each value in each sweep, so that a value is the number of its computations.
 struct Count<'a>(&'a Rank);
 
 impl DoAcross for Count<'_> {

@@ -1,12 +1,10 @@
 //! Names in the book that belong to other projects, so that the sources of armature need not define them.
 
-/// Beginnings of names of other projects.
 pub(crate) const BEGINNINGS: [&str; 15] = [
     "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PRTE_", "PMI_", "SLURM_", "SRUN_", "PBS_",
     "HYDRA_", "UCX_", "RUST_", "orte_",
 ];
 
-/// Names of other projects, by project.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
     ("Cargo", &["--open", "--git", "--bin"]),

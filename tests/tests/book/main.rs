@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use page::Page;
 use sources::Sources;
 
-/// Checked pages outside of the directories `docs` and `bench/results`.
+/// Pages outside of the directories `docs` and `bench/results` that are checked, too.
 const PAGES: [&str; 3] = ["README.md", "bench/README.md", "examples/README.md"];
 
 /// Directory of measured results, whose pages keep the names that were valid at the time of the measurement.
@@ -25,7 +25,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").into()
 }
 
-/// Paths are relative to the root of the repository.
+/// Returns the pages of the book with their paths relative to the root of the repository.
 fn pages() -> Vec<(String, Page)> {
     let root = root();
     let mut names: Vec<String> = PAGES.map(String::from).into();
@@ -142,7 +142,8 @@ fn each_page_with_rust_is_compiled() {
     assert_none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
 }
 
-/// Options are the public methods that take `self` and return `Self`, except for those that add a pipeline stage or a closure.
+/// Returns the options of a farm, pipeline or loop: public methods that take `self` and return `Self`, except for those that add a pipeline stage or
+/// a closure.
 fn options_of(files: &[&str]) -> BTreeSet<String> {
     const SETTINGS: &str = "framework/runtime/src/loops/settings.rs";
     let chainable = |text: &str| -> Vec<String> {

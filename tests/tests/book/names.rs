@@ -8,14 +8,11 @@ use crate::sources::{Sources, identifier};
 /// Name in the book, which the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
-    /// As `ARMATURE_X`.
     Setting(String),
-    /// As `--option`.
     Option(String),
-    /// As `Type::member`.
     Member(String, String),
     File(String),
-    /// Any other name: a type, a method, a value of an option, a variable, or an experiment.
+    /// Name that is no variable, option, member or file: a type, a method, a value of an option, or an experiment.
     Word(String),
 }
 
@@ -32,7 +29,7 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// `base` is the directory of the page. Names of other projects also exist.
+    /// Returns true if the sources define the name or it belongs to another project. `base` is the directory of the page.
     pub(crate) fn exists(&self, sources: &Sources, base: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
@@ -49,10 +46,10 @@ fn is_foreign(name: &str) -> bool {
         || foreign::NAMES.iter().any(|(_, names)| names.contains(&name))
 }
 
-/// `span` is text between backticks.
+/// Finds names in `span`, a text between backticks.
 pub(crate) fn of_span(span: &str) -> Vec<Name> {
     let mut found = Vec::new();
-    // The value of a variable or an option may be anything, so that only the part before `=` is a name.
+    // Only the part before `=` is a name, because the value of a variable or an option may be anything.
     let (name, is_single) = match span.split_once('=') {
         Some((name, value)) if !name.contains(' ') && !value.contains(' ') => (name, true),
         _ => (span, !span.contains(' ')),
@@ -65,7 +62,7 @@ pub(crate) fn of_span(span: &str) -> Vec<Name> {
     found
 }
 
-/// Only blocks of shell commands and TOML have names: documentation tests check Rust, and the output of programs has none.
+/// Only blocks of shell commands and TOML have names to check: documentation tests check Rust, and the output of programs has none.
 pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     let mut found = Vec::new();
     if matches!(language, "sh" | "toml" | "bash") {
@@ -105,7 +102,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     } else if is_file(text) {
         found.push(Name::File(text.into()));
     } else {
-        // Only names before the first bracket: `map` in `.map(f)`, `summary` and `tasks` in `summary.tasks`.
+        // Only names before the first bracket are checked: `map` in `.map(f)`, `summary` and `tasks` in `summary.tasks`.
         let head = text.split(['(', '<', '[', '{']).next().unwrap_or_default().trim_start_matches('.');
         let words: Vec<&str> = head.split('.').collect();
         let looks = |word: &&str| word.len() > 1 && word.chars().all(is_name) && !word.starts_with('-');
@@ -135,7 +132,7 @@ fn path(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// True for `ci/test.sh`, `src/bin/` or `Cargo.toml`.
+/// Returns true for a path such as `ci/test.sh`, `src/bin/` or `Cargo.toml`.
 fn is_file(text: &str) -> bool {
     const ENDINGS: [&str; 6] = [".rs", ".sh", ".md", ".toml", ".env", ".txt"];
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');

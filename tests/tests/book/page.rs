@@ -1,6 +1,6 @@
 //! Reads Markdown pages of the book: code spans, code blocks, links and headings.
 
-/// Code between backticks.
+/// Text between backticks on a page.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) line: usize,
@@ -9,9 +9,9 @@ pub(crate) struct Span {
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct Block {
-    /// Of the opening fence (the line with three backticks).
+    /// Line number of the opening fence (three backticks) of a code block.
     pub(crate) line: usize,
-    /// Words after the opening fence, such as `rust,no_run` or `sh`.
+    /// Words after the opening fence of a code block, such as `rust,no_run` or `sh`.
     pub(crate) language: String,
     pub(crate) text: String,
 }
@@ -94,7 +94,7 @@ impl Page {
     }
 }
 
-/// A span that begins with `ticks` backticks ends with as many.
+/// Finds the end of a code span: as many backticks as at its beginning.
 fn closing(text: &str, ticks: usize) -> Option<usize> {
     let mut place = 0;
     while let Some(found) = text[place..].find('`') {
@@ -107,7 +107,7 @@ fn closing(text: &str, ticks: usize) -> Option<usize> {
     None
 }
 
-/// As the repository's web pages generate the anchor of a heading.
+/// Returns the anchor of a heading as the repository's web pages generate it.
 fn anchor(title: &str) -> String {
     let letters = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     letters.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -9,23 +9,23 @@ const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// Directory of this test, whose test data contains other names than those of the project.
+/// Directory of this test, which is not searched because its test data contains made-up names.
 const OURS: &str = "tests/tests/book";
 
-/// Source file with the list of environment variables, and of the prefixes for variables of tests and scripts.
+/// Source file that lists the environment variables, and the prefixes of variables for tests and scripts.
 const SETTINGS: &str = "framework/runtime/src/session/config/variables.rs";
 
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Words in code and strings, but not in comments.
+    /// Words in the code and strings of the sources, but not in comments.
     words: HashSet<String>,
-    /// `(Type, member)`: methods, variants, fields, constants.
+    /// Pairs `(Type, member)`; members are methods, variants, fields and constants.
     members: HashSet<(String, String)>,
-    /// Long options with their dashes.
+    /// Long options of commands, with their dashes.
     options: HashSet<String>,
-    /// Variables that begin with `ARMATURE_`; an entry that ends in `_` is a prefix.
+    /// Environment variables that begin with `ARMATURE_`; an entry that ends in `_` is a prefix.
     settings: Vec<String>,
-    /// Files and directories; paths are relative to the root of the repository.
+    /// Paths of files and directories, relative to the root of the repository.
     files: Vec<String>,
 }
 
@@ -154,7 +154,8 @@ impl Sources {
         self.options.contains(option)
     }
 
-    /// A listed prefix, such as `ARMATURE_TEST_`, matches all variables that begin with it.
+    /// Returns true if the sources list the environment variable. A listed prefix, such as `ARMATURE_TEST_`, matches all variables that begin with
+    /// it.
     pub(crate) fn has_setting(&self, name: &str) -> bool {
         let is_it = |setting: &String| {
             setting == name || setting.ends_with('_') && name.starts_with(setting.as_str())
@@ -162,7 +163,8 @@ impl Sources {
         self.settings.iter().any(is_it)
     }
 
-    /// `name` may lack `.rs`. It is relative to the root or to `base`, or has the last components of a path, between which others may be left out.
+    /// Returns true if a file or directory matches `name`, which may lack `.rs`. It is relative to the root or to `base`, or has the last components
+    /// of a path, between which others may be left out.
     pub(crate) fn has_file(&self, name: &str, base: &str) -> bool {
         let mut name = name.trim_start_matches("./").trim_end_matches('/');
         let mut from = base;
@@ -178,13 +180,13 @@ impl Sources {
     }
 }
 
-/// The last components must be equal; the others of `name` must be in `path` in the same order.
+/// Returns true if the last components are equal, and the others of `name` are in `path` in the same order.
 fn ends_in(path: &str, name: &str) -> bool {
     let (mut path, mut name) = (path.rsplit('/'), name.rsplit('/'));
     path.next() == name.next() && name.all(|part| path.any(|above| above == part))
 }
 
-/// Type to which the members of a scope belong.
+/// Returns the type to which the members in a scope of Rust code belong.
 fn scope(code: &str) -> Option<&str> {
     let code = code.trim_end_matches('{').trim();
     for word in ["struct ", "enum ", "trait "] {
@@ -198,7 +200,7 @@ fn scope(code: &str) -> Option<&str> {
     Some(identifier(of.rsplit("::").next().filter(|_| !of.contains('<')).unwrap_or(of)))
 }
 
-/// Length of `<…>` at the beginning of the text.
+/// Returns the length of generic parameters `<…>` at the beginning of a text.
 fn generics(text: &str) -> usize {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
@@ -220,7 +222,7 @@ pub(crate) fn identifier(text: &str) -> &str {
     if text.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &text[..end] }
 }
 
-/// `//` after a colon, as in a URL, begins no comment.
+/// Removes the comment from a line. `//` after a colon, as in a URL, begins no comment.
 fn without_comment(line: &str) -> &str {
     let mut from = 0;
     while let Some(found) = line[from..].find("//") {

@@ -63,8 +63,8 @@ impl JobPlatform {
         (!is_right).then(|| "bandwidths above 0, between processors of the platform".into())
     }
 
-    /// Makes an entry for each rank. `hosts` are the hosts of the ranks, as far as they are known. `None` if there are more ranks than processors,
-    /// and ranks are on hosts that the platform does not name.
+    /// Makes an entry for each rank; `hosts` are the ranks' hosts, as far as they are known. Returns `None` if there are more ranks than processors,
+    /// and ranks are on hosts without an entry.
     pub(crate) fn of_ranks(&self, hosts: &[Option<&str>]) -> Option<JobPlatform> {
         let entries = self.by_name(hosts).or_else(|| self.in_order(hosts.len()))?;
         let rank = |(&entry, host): (&usize, &Option<&str>)| {
@@ -84,7 +84,7 @@ impl JobPlatform {
         })
     }
 
-    /// For each rank, the first entry with the name of its host that has a processor left, or else the last with that name.
+    /// Chooses for each rank the first entry with the name of its host that has a processor left, or else the last with that name.
     fn by_name(&self, hosts: &[Option<&str>]) -> Option<Vec<usize>> {
         let mut used = vec![0; self.processors.len()];
         let entry_of = |host: &Option<&str>| {
@@ -106,7 +106,7 @@ impl JobPlatform {
         (first.len() == ranks).then_some(first)
     }
 
-    /// `self` has an entry for each rank of the job; only those of `ranks` are kept.
+    /// Keeps the entries of `ranks` only; `self` has an entry for each rank of the job.
     pub(crate) fn part(&self, ranks: &[usize]) -> JobPlatform {
         let place = |rank: usize| ranks.iter().position(|&member| member == rank);
         let link = |&(from, to, bandwidth): &(usize, usize, f64)| Some((place(from)?, place(to)?, bandwidth));
@@ -117,12 +117,12 @@ impl JobPlatform {
         }
     }
 
-    /// If speeds and bandwidths are known, they need not be measured.
+    /// Returns true if all speeds and bandwidths are known, so that they need not be measured.
     pub(crate) fn is_complete(&self) -> bool {
         self.bandwidth.is_some() && self.speeds().is_some()
     }
 
-    /// An unknown speed is taken as 1; `None` if no speed is known.
+    /// Returns the relative speeds of the processors; an unknown one is taken as 1. `None` if no speed is known.
     pub(crate) fn speeds(&self) -> Option<Vec<f64>> {
         let is_known = self.processors.iter().any(|processors| processors.speed.is_some());
         let speeds = self.processors.iter().map(|processors| processors.speed.unwrap_or(1.0));
@@ -130,7 +130,7 @@ impl JobPlatform {
     }
 }
 
-/// One of two names of a host may lack the domain.
+/// Compares two names of hosts, of which one may lack the domain.
 fn is_same(one: &str, other: &str) -> bool {
     let is_short = |long: &str, short: &str| long.split_once('.').is_some_and(|(first, _)| first == short);
     one == other || is_short(one, other) || is_short(other, one)
