@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::Mpi;
 use crate::hostfile::HostfileError;
 
-/// Error of starting a program, or of reading or explaining its log.
+/// Error of starting a program, or of reading or explaining the event log of its run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -52,14 +52,14 @@ pub enum LaunchError {
     NoTask {
         /// Name of the missing task.
         name: String,
-        /// File of the workflow.
+        /// File that describes the workflow.
         file: PathBuf,
     },
     /// The event log contains no parallel operation (such as a pipeline or a farm) that ran at the given time.
     NoMoment {
         /// The time, in seconds since the beginning of the run.
         at: f64,
-        /// Directory of the log.
+        /// Directory of the event log.
         directory: PathBuf,
     },
     /// A directory contains no event log of a run.
@@ -69,13 +69,13 @@ pub enum LaunchError {
     },
     /// The text by which the user has selected a run (on the command line) does not match any run.
     UnknownRun(String),
-    /// A run has no attempt of this number.
+    /// A run has no attempt (start of its program) of this number.
     NoAttempt {
         /// Name of the run.
         run: String,
         /// Number of the missing attempt.
         number: u32,
-        /// Number of the newest attempt of the run, if there is one.
+        /// Number of the run's newest attempt, if there is one.
         newest: Option<u32>,
     },
     /// A command of the batch system has failed.
@@ -90,11 +90,11 @@ pub enum LaunchError {
         /// Name of the missing command.
         program: &'static str,
     },
-    /// The process of a run is on another host, so that it cannot be signalled.
+    /// The process `armature run` of a run is on another host, so that it cannot be signalled.
     Elsewhere {
         /// Name of the run.
         run: String,
-        /// Host on which the process runs.
+        /// Host on which the process `armature run` is.
         host: String,
     },
     /// An option or a file that the user has named cannot be used.
@@ -103,7 +103,7 @@ pub enum LaunchError {
     NoFigure {
         /// Name of the figure.
         figure: String,
-        /// Directory of the log.
+        /// Directory of the event log.
         directory: PathBuf,
     },
     /// `armature doctor` has no check of this name.
@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// Description of the error in the value, and of the expected value.
+    /// States what is wrong with the value, and which values are expected.
     pub wrong: String,
 }
 

@@ -42,7 +42,7 @@ const END_OF_INPUT: Duration = Duration::from_secs(1);
 
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// Launcher command that can be run once or several times.
+/// Command of a launcher that can be run once or several times.
 ///
 /// The launcher has no input, unless [`reads_stdin`](Call::reads_stdin) is set. Otherwise it would consume the input of others, such as the
 /// loop of a shell script in which it is started.
@@ -67,7 +67,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Writes the hostfile of the command, and catches signals from now on.
+    /// Writes the hostfile for the command, and catches the signals to this process from now on.
     ///
     /// # Errors
     /// If the hostfile cannot be written or signals cannot be caught.

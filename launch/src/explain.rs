@@ -10,7 +10,7 @@ use armature_text::line;
 const WIDTH: usize = 110;
 const INDENT: usize = 23;
 
-/// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
+/// Returns the event log as text: the start of each run, its decisions, the changes of its mapping (of pipeline stages to ranks), and their results.
 /// With `all` also the decisions against a change, the measurements behind them, and every step.
 pub fn explain(log: &Log, all: bool) -> String {
     let mut text = String::new();
@@ -48,8 +48,8 @@ pub fn explain_task(log: &Log, task: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns the state of each run at a time, in seconds since the beginning of the run: the mapping or plan, running and waiting tasks, and
-/// the decisions before and after. `None` if no run covers that time.
+/// Returns the state of each run at the time `at`, in seconds since its beginning: the mapping or plan, running and waiting tasks, and the decisions
+/// before and after. `None` if no run covers that time.
 pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     let mut text = String::new();
     for run in &Run::all(&log.records) {

@@ -26,8 +26,8 @@ struct RankTotals {
     has_ended: bool,
 }
 
-/// Checks the times that the ranks logged, for each run in `directory` that has the event `Totals`
-/// and has lost no rank. Returns the number of checked runs.
+/// Checks the times that the ranks have logged, for each run in `directory` that has logged its totals and has lost no rank. Returns the number of
+/// checked runs.
 ///
 /// # Panics
 /// If the times of a rank differ from its totals, if the activities of a rank take longer than the

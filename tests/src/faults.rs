@@ -16,17 +16,17 @@ use crate::{Case, disagree};
 /// A program that must fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Name and body of the program.
+    /// Name of the program, and the function that its ranks run.
     pub case: Case,
-    /// Minimum number of ranks with which the program fails.
+    /// Number of ranks from which on the program fails.
     pub ranks: usize,
     /// Rank that the error message must name.
     pub rank: ReportingRank,
-    /// Stage that the error message must name, if any.
+    /// Pipeline stage that the error message must name, if any.
     pub stage: Option<&'static str>,
-    /// Item that the error message must name, if any.
+    /// Number of the item that the error message must name, if any.
     pub item: Option<u64>,
-    /// True if the failure is a panic.
+    /// True if the user code panics, and false if it returns an error.
     pub panic: bool,
     /// Text that the error message must contain.
     pub text: &'static str,
@@ -46,7 +46,7 @@ pub enum ReportingRank {
 }
 
 impl Fault {
-    /// Checks that one line of `message` has all expected parts for a run on `ranks` ranks.
+    /// Checks that one line of `message` has all expected parts, if `ranks` ranks have run the program.
     ///
     /// # Errors
     /// Returns an error that lists the missing parts.

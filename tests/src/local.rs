@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use armature::{BoxError, Config, Progress, Session, TransportChoice};
 
-/// Time limit of one run, after which the watchdog aborts the test process.
+/// Time limit of one test program, after which a watchdog aborts the process.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// Time limit for a silent rank. The limit is shorter than [`LIMIT`], so that the runtime reports a deadlock with
-/// the state of every rank before the watchdog aborts the process.
+/// Time that a rank may be silent. It is shorter than [`LIMIT`], so that the runtime reports a deadlock with the state of every rank before the
+/// watchdog aborts the process.
 pub const PEER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns settings for `ranks` ranks as threads, independent of the environment.
+/// Returns settings for `ranks` ranks that are threads, whatever environment variables are set.
 pub fn config(ranks: usize) -> Config {
     Config::new()
         .transport(TransportChoice::Local)
@@ -21,8 +21,7 @@ pub fn config(ranks: usize) -> Config {
         .progress(Progress::Off)
 }
 
-/// Runs `body` on every rank. The watchdog aborts this process after [`LIMIT`] and prints `what` as the name of the
-/// run.
+/// Runs `body` on every rank (a thread). After [`LIMIT`], a watchdog prints `what` and aborts the process.
 ///
 /// # Errors
 /// Returns the error of the run.
@@ -34,7 +33,7 @@ pub fn run<R: Send>(
     guarded(what, LIMIT, || armature::run(config, body))
 }
 
-/// Runs `work`. If `work` takes longer than `limit`, prints the state of every thread and aborts the process.
+/// Runs `work`. After the time `limit`, prints the state of every thread with `what`, and aborts the process.
 pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let (done, finished) = channel::<()>();
     let name = what.to_string();

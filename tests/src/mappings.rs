@@ -2,16 +2,16 @@
 
 use armature::pipeline::{Block, Mapping, MappingChoice};
 
-/// A pipeline mapping (assignment of stages to ranks) of one kind, with a name for messages.
+/// Mapping (assignment of the stages of a pipeline to ranks) with a name for messages.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Name of the kind of mapping.
+    /// Name of the kind of the mapping, for messages.
     pub name: &'static str,
-    /// Mapping of the named kind.
+    /// Mapping of pipeline stages to ranks.
     pub mapping: MappingChoice,
 }
 
-/// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is not replicated if `serial[s]` is true.
+/// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is on one rank only if `serial[s]` is true.
 pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     let named = |name, blocks| Named { name, mapping: MappingChoice::Given(Mapping::new(blocks)) };
     let everyone: Vec<usize> = (0..ranks).collect();

@@ -21,7 +21,7 @@ pub use outcome::Outcome;
 use processes::{JOB_VARIABLE, kill_all, processes};
 pub use restarts::{completed_passes, kill_and_restart};
 
-/// Default time limit of a job.
+/// Default time limit of a job, after which its processes are killed.
 pub const LIMIT: Duration = Duration::from_secs(150);
 
 /// Returns the MPI library that `program` is linked to.
@@ -43,7 +43,7 @@ pub fn linked(program: &Path) -> Mpi {
     found
 }
 
-/// Description of a job.
+/// Settings of a job that a test starts: program, ranks, launcher and environment.
 #[derive(Clone, Debug)]
 pub struct Job {
     program: PathBuf,
@@ -58,7 +58,7 @@ pub struct Job {
     flags: Vec<&'static str>,
 }
 
-/// A running job.
+/// Job that a test has started. Its processes are killed when it is dropped.
 #[derive(Debug)]
 pub struct Running {
     job: Job,
@@ -102,7 +102,7 @@ impl Job {
         self
     }
 
-    /// Sets an environment variable for all ranks.
+    /// Sets an environment variable of all ranks.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_string(), value.to_string()));
         self
@@ -144,7 +144,7 @@ impl Job {
         self.mpi
     }
 
-    /// Returns the start of the library's version text.
+    /// Returns the beginning of the version text of the program's MPI library.
     pub fn library(&self) -> &'static str {
         match self.mpi {
             Mpi::OpenMpi => "Open MPI v",
@@ -210,8 +210,8 @@ impl Job {
         self.start().wait()
     }
 
-    /// Runs a program other than `armature-cases` to its end. Checks that the program succeeded on the requested
-    /// library and number of ranks (at least two), which rank 0 logs at the start.
+    /// Runs a program other than `armature-cases` to its end. It must succeed with the requested MPI library and number of ranks (at least two),
+    /// which rank 0 logs at the start.
     #[track_caller]
     pub fn succeeds(self) -> Outcome {
         let line = format!("{} ranks, mpi: {}", self.ranks, self.library());
@@ -222,8 +222,8 @@ impl Job {
         outcome
     }
 
-    /// Runs the job to its end. Checks that the job succeeded on the requested transport, library and number of
-    /// ranks, and that every rank printed a line for each of `cases`.
+    /// Runs the job to its end. It must succeed with MPI as transport and the requested library and number of ranks, and every rank must print a line
+    /// for each of `cases`.
     #[track_caller]
     pub fn passes(self, cases: &[&str]) -> Outcome {
         let (ranks, library) = (self.ranks, self.library());
@@ -247,12 +247,12 @@ fn rank_shell(script: &str) -> [String; 4] {
 }
 
 impl Running {
-    /// Returns the text printed on standard output so far.
+    /// Returns the standard output of the job so far.
     pub fn printed(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Waits until `text` has been printed on standard output.
+    /// Waits until the job has printed `text`.
     ///
     /// # Panics
     /// If `text` has not been printed after 60 s.
@@ -267,7 +267,7 @@ impl Running {
         }
     }
 
-    /// Returns the text printed on standard error so far.
+    /// Returns the standard error of the job so far.
     pub fn stderr_text(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }

@@ -5,17 +5,17 @@ use std::process::{Command, Output, Stdio};
 
 use crate::account;
 
-/// Output of a program.
+/// Output of a command that a test has run.
 #[derive(Clone, Debug)]
 pub struct ProgramOutput {
-    /// Text on standard output.
+    /// Standard output of the command.
     pub printed: String,
-    /// Text on standard error.
+    /// Standard error of the command.
     pub messages: String,
 }
 
 impl ProgramOutput {
-    /// Returns all that the program printed: standard output, followed by standard error.
+    /// Returns the standard output of the command, followed by its standard error.
     pub fn all(&self) -> String {
         self.printed.clone() + &self.messages
     }
@@ -88,9 +88,8 @@ pub fn closed_pipe() -> Stdio {
     writer.into()
 }
 
-/// Runs a command that writes to standard output more than once. The command must succeed if the reader of its
-/// standard output or standard error has closed the pipe. If standard output is a full disk, the command must fail
-/// with an error message about it.
+/// Checks that a command survives a reader of its standard output or standard error that has closed the pipe, and fails with an error message if
+/// standard output is a full disk. The command must write to standard output more than once.
 ///
 /// # Panics
 /// If the command behaves differently.

@@ -16,8 +16,8 @@ use armature::{BoxError, Session};
 
 use crate::check::{ensure, noise};
 
-/// One skeleton (pattern of parallel work) of a program. It has no properties that only rank 0 determines, such as the
-/// number of a farm's tasks, because a difference in them is no error.
+/// Skeleton (farm, pipeline or loop) in a random program. Properties that only rank 0 determines, such as the number of a farm's tasks, are left out,
+/// because a difference in them is no error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {
@@ -28,7 +28,7 @@ pub enum Step {
     Grid { name: char, sweeps: bool, rows: u64, columns: usize, steps: u64, gathered: bool },
 }
 
-/// Sequence of skeletons that a rank runs.
+/// Skeletons (farms, pipelines and loops) that a rank runs one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 
@@ -89,13 +89,13 @@ impl Draw {
 }
 
 impl Program {
-    /// Returns a program of one to three skeletons, derived from `seed`.
+    /// Returns a program of one to three skeletons (farms, pipelines or loops) that depend on `seed`.
     pub fn of(seed: u64) -> Self {
         let mut draw = Draw { seed, next: 0 };
         Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
     }
 
-    /// Returns a program of one skeleton of this kind, or `None` if there is no such kind.
+    /// Returns a program of one skeleton, such as a farm, or `None` if there is none called `kind`.
     pub fn single(kind: &str) -> Option<Self> {
         let name = 'a';
         let step = match kind {
@@ -109,8 +109,8 @@ impl Program {
         Some(Program(vec![step]))
     }
 
-    /// Returns a program that differs from this one in a place derived from `seed`: a skeleton is added, removed or
-    /// changed in one property, or the skeletons are rotated.
+    /// Returns a program that differs from this one in a place that depends on `seed`: a skeleton (such as a farm) is added, removed or changed in
+    /// one property, or their order is rotated.
     pub fn variant(&self, seed: u64) -> Self {
         let mut draw = Draw { seed, next: 1 << 32 };
         loop {
@@ -132,7 +132,7 @@ impl Program {
         }
     }
 
-    /// Runs this program on all ranks except the last one, which runs `other`. A single rank runs this program.
+    /// Runs this program on all ranks except for the last one, which runs `other` if there are several ranks.
     ///
     /// # Errors
     /// Returns the errors of the skeletons, and an error if a result differs from the serial one.

@@ -1,4 +1,4 @@
-//! Cgroups of this process: directories, limits and counters.
+//! Reads the cgroups of this process: their directories, limits and counters.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// Returns the largest counter `name` in a file of this process's cgroup and the enclosing cgroups.
+/// Returns the counter `name` in the file `file` of this process's cgroup or of an enclosing one, whichever is largest.
 pub fn counter(source: &dyn Source, controller: &str, file: &str, name: &str) -> Option<u64> {
     let of_group = |group: &String| entry(&source.read(&format!("{group}/{file}"))?, name);
     groups(source, controller).iter().filter_map(of_group).max()

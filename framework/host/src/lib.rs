@@ -24,7 +24,7 @@ mod memory;
 pub use cores::{CoreLimit, Cores, allowed_threads, parse_list, threads_of_core};
 pub use memory::Memory;
 
-/// Files and environment variables of a host.
+/// Source of a host's files and environment variables, which may be made up in tests.
 pub trait Source {
     /// Returns the text of a file, or `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String>;

@@ -3,12 +3,12 @@
 use crate::cgroup::{entry, groups, memory_limit};
 use crate::{Source, amount};
 
-/// Total and available memory in bytes, 0 if unknown.
+/// Total and available memory of this host in bytes; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Memory of the host, or the smallest limit if that is less.
+    /// Memory of the host in bytes, or the smallest limit of the job if that is less.
     pub total: u64,
-    /// Memory that is available now, without swapping.
+    /// Bytes of memory that are available now, without swapping.
     pub available: u64,
     /// Reason why no more memory is available, such as `the limit of the cgroup`.
     pub limit: &'static str,

@@ -15,7 +15,7 @@ use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 pub(crate) use label::rank_of;
 
-/// Job that is to be started.
+/// Job (program, ranks, hosts and options) for which a launcher is started.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
@@ -26,7 +26,7 @@ pub struct Job {
     pub hosts: Option<Hostfile>,
     /// Binding of ranks to cores.
     pub bind: Bind,
-    /// Launcher to use.
+    /// Launcher that the user has chosen, or that is to be found.
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
@@ -95,13 +95,13 @@ impl Launcher {
 pub struct CommandLine {
     /// Path of the launcher's program.
     pub program: PathBuf,
-    /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
+    /// Content of the hostfile in the launcher's format, if the [`args`](CommandLine::args) name a hostfile.
     pub hostfile: Option<String>,
     /// Environment variables for the launcher, in addition to those of this process.
     pub variables: Vec<(&'static str, &'static str)>,
     /// Number of ranks that the command starts.
     pub ranks: usize,
-    /// True if all ranks run on this machine.
+    /// True if all ranks run on the machine of this process.
     pub all_here: bool,
     /// True if the launcher marks each line of the program's output with the rank that printed it.
     pub is_labelled: bool,

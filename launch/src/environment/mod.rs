@@ -20,7 +20,7 @@ pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 /// Environment variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
 pub(crate) const PLUGIN: &str = "SLURM_MPI_TYPE";
 
-/// Facts on which the command line of the launcher depends, in addition to the job.
+/// Facts about this machine, its launchers and its batch job on which the launcher's command line depends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     /// True if this process runs as root, which Open MPI refuses unless an option permits it.
@@ -34,13 +34,13 @@ pub struct Environment {
     pub has_prrte: bool,
     /// Path of MPICH's `mpirun`, or that of a compatible MPI, if it was found.
     pub mpich: Option<PathBuf>,
-    /// True if the `mpirun` in `mpich` is that of Intel MPI, whose binding of ranks depends on variables.
+    /// True if the `mpirun` in `mpich` is that of Intel MPI, which binds ranks by environment variables.
     pub has_intel_mpi: bool,
     /// Path of Slurm's `srun`, if it was found.
     pub srun: Option<PathBuf>,
     /// Batch job that contains this process.
     pub batch: Option<Batch>,
-    /// Names of set variables that ranks on other hosts need: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
+    /// Names of environment variables that are set here and needed by ranks on other hosts: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
     pub variables: Vec<String>,
     /// True if `SLURM_PMIX_FENCE` is set, which means that the user has selected the algorithm by which Slurm's PMIx synchronises ranks.
     pub fence: bool,
@@ -48,7 +48,7 @@ pub struct Environment {
     pub plugin: bool,
     /// Slurm job step that contains this process, from `SLURM_STEP_ID`. Batch scripts and shells of `salloc` do not count as job steps.
     pub step: Option<String>,
-    /// True if that job step has one task, as with `srun -n 1`, so that this process runs once.
+    /// True if the Slurm job step of this process has one task, as with `srun -n 1`, so that this process runs once.
     pub is_only_task: bool,
 }
 
@@ -72,8 +72,8 @@ pub enum Batch {
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has named the hosts, and the node file of a
-    /// batch job, which need not exist, is not read.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the user has named the hosts, and the node file of a PBS
+    /// job, which need not exist, is not read.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
@@ -116,7 +116,7 @@ impl Environment {
     }
 }
 
-/// Returns the directories in the variable `PATH`, in which programs are searched for.
+/// Returns the directories in the environment variable `PATH`.
 pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }

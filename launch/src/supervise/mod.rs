@@ -48,16 +48,16 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Time between SIGTERM and SIGKILL for the launcher and its processes.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
-/// Settings of a supervised job.
+/// Settings of a job that is supervised and restarted if it dies.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// Path of the file with the job status.
+    /// Path of the file to which the ranks write the status of the job.
     pub job_status: &'a Path,
     /// Maximum number of restarts of the job after it has died.
     pub restarts: u32,
-    /// Time limit of the job, including restarts.
+    /// Time limit of the job with all its restarts.
     pub limit: Option<Duration>,
-    /// Time limit for all ranks to start and connect to each other, for each attempt.
+    /// Time limit of each start of the job, until all ranks have connected to each other.
     pub start_limit: Duration,
     /// Number of ranks, if all of them run on this machine.
     pub all_here: Option<usize>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use armature::BoxError;
 use armature_apps::random::Random;
 
-/// A periodic load. In each period the load is busy first and then rests. Times are whole nanoseconds, so that a real
-/// load and a load on a simulated host change between busy and resting at equal times.
+/// Periodic load: in each period it is busy first and then rests. Times are whole nanoseconds, so that loads on real and on simulated hosts change at
+/// equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wave {
     period: u64,
@@ -16,7 +16,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// A load that never rests.
+    /// Load that never rests.
     pub const ALWAYS_BUSY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
     /// Returns a load that is busy for the fraction `duty` at the beginning of each `period`, and rests for the
@@ -36,7 +36,7 @@ impl Wave {
         Ok(Wave { period: length, busy, phase: 0 })
     }
 
-    /// Returns this wave with a start position in its period that depends only on the seed.
+    /// Returns this load with a start position in its period that depends only on the seed.
     pub fn seeded(self, seed: u64) -> Self {
         let part = f64::from(Random::new(seed).unit());
         Wave { phase: ((self.period as f64 * part) as u64).min(self.period - 1), ..self }

@@ -9,7 +9,7 @@ use armature::{BoxError, Session};
 use crate::Case;
 use crate::check::{ensure, noise, setting};
 
-/// Cases for tests that name them. Most need ranks that can start commands or be killed.
+/// Workflows of commands that run only in tests that name them. Most need ranks that can start commands or be killed.
 pub const CASES: &[Case] = &[
     Case { name: "workflow-commands", run: commands },
     Case { name: "workflow-deaths", run: deaths },

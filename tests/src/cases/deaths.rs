@@ -12,7 +12,7 @@ use super::farms::{serial_tree, tree_children};
 use crate::Case;
 use crate::check::{Work, check_equal, ensure, noise, setting};
 
-/// Cases for tests that name them, because ranks that are threads cannot be killed.
+/// Farms that run only in tests that name them, because ranks that are threads cannot be killed.
 pub const CASES: &[Case] = &[
     Case { name: "farm-deaths", run: deaths },
     Case { name: "farm-journal-stream", run: journal_of_a_stream },

@@ -9,8 +9,8 @@ use crate::check::ensure;
 
 pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
 
-/// Splits the ranks in three ways: by their number, into a single group, and into groups that are
-/// split again. Each group runs skeletons independently of the other groups.
+/// Splits the ranks in three ways: by their number, into a single group, and into groups that are split again. Each group runs farms and loops
+/// independently of the others.
 ///
 /// # Errors
 /// Returns an error if a group has wrong members or a skeleton has a wrong result.

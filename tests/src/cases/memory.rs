@@ -13,7 +13,7 @@ use crate::Case;
 use crate::check::{ensure, noise};
 use crate::process_memory::status;
 
-/// Each needs a process of its own, because the peak memory of a process is measured.
+/// Test programs that each need a process of their own, because its peak memory is measured.
 pub const CASES: &[Case] = &[
     Case { name: "memory-farm-tasks", run: |s| farm(s, Load::Tasks) },
     Case { name: "memory-farm-results", run: |s| farm(s, Load::Results) },
@@ -124,9 +124,9 @@ fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
     })
 }
 
-/// Number of arrays that a rank of the workflow may hold.
+/// Number of arrays that a rank of the test's workflow may hold.
 pub const ARRAYS: usize = 6;
-/// Size of an array in bytes.
+/// Size in bytes of an array that tasks of the test's workflow exchange.
 pub const ARRAY: usize = 4 * MIB;
 
 /// Half of the tasks create arrays, and the others read two arrays each. Such a task sleeps, and meanwhile its rank neither receives nor sends.

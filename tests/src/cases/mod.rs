@@ -30,9 +30,8 @@ pub use serial::moves_state;
 
 use crate::Case;
 
-/// Loop cases that run with hundreds of seeds. A seed selects the movements of rows or other loop
-/// data between ranks. These cases take too long to run on threads, under mpirun and on simulated
-/// hosts with all settings.
+/// Loops that run with hundreds of seeds, each of which selects movements of rows or other data between ranks. They take too long for every way of
+/// running and all settings.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
 
 /// Test programs (farms and loops) in which a call of user code takes seconds.

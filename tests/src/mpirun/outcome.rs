@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Outcome of a job.
+/// Result of a job that a test has run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Exit status of the launcher.

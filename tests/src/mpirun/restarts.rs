@@ -26,7 +26,7 @@ pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize])
     job(*last).succeeds()
 }
 
-/// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
+/// Returns the number of passes over a loop's rows or indices in the valid checkpoint in `dir`, or the number of the newest snapshot.
 pub fn completed_passes(dir: &Path) -> Option<u64> {
     // If a job dies while it replaces the file `manifest`, which describes the checkpoint, only the previous one exists as `manifest.old`.
     let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
@@ -36,7 +36,7 @@ pub fn completed_passes(dir: &Path) -> Option<u64> {
 }
 
 impl Running {
-    /// Waits until `dir` contains a checkpoint of more than `passes` passes, or a newer snapshot.
+    /// Waits until `dir` has a checkpoint of more than `passes` passes over a loop's rows or indices, or a newer snapshot.
     ///
     /// # Panics
     /// If there is none after 60 s.

@@ -23,7 +23,7 @@ const JOB_LIMIT: Duration = Duration::from_secs(60);
 /// Longest time from the record of a phase by a rank to the next call in which it waits for other ranks: `MPI_Init`, or the end of the session.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
-/// Moment at which a rank is killed.
+/// Moment in a job at which one rank is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Moment {
     /// The rank has not initialised MPI yet.
@@ -77,14 +77,14 @@ impl Moment {
     }
 }
 
-/// One rank to kill, with the job to which the rank belongs.
+/// Kill of one rank, with the moment and the job.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
     /// Moment at which the rank is killed.
     pub moment: Moment,
     /// Rank to kill.
     pub rank: usize,
-    /// Skeleton that the job runs.
+    /// Skeleton (such as a farm) that the job runs.
     pub skeleton: Skeleton,
     /// True if the job runs under `armature run --recover`, which MPICH does not support.
     pub recover: bool,
@@ -104,20 +104,19 @@ impl fmt::Display for Kill {
     }
 }
 
-/// Programs that a [`Kill`] runs.
+/// Programs that are needed to run a job and kill one of its ranks.
 #[derive(Clone, Debug)]
 pub struct TestedProgram {
     /// Path of the command `armature`.
     pub armature: PathBuf,
     /// Path of a program that calls [`main`](super::main).
     pub program: PathBuf,
-    /// Arguments of the program that precede the arguments of `main`.
+    /// Arguments of the program before those of `main`.
     pub leading_arguments: Vec<String>,
 }
 
 impl Kill {
-    /// Returns the kill with index `number` of a series of jobs. Successive kills cycle through all moments; the other properties are
-    /// pseudorandom.
+    /// Returns kill number `number` of a series. Successive kills go through all moments; the other properties are pseudorandom.
     pub fn from_seed(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];
@@ -152,7 +151,7 @@ impl Kill {
         self.is_survived() || self.is_restarted() && self.moment != Moment::Task
     }
 
-    /// Runs the job and kills the rank.
+    /// Runs the job, and kills the rank at its moment.
     ///
     /// # Errors
     /// Returns an error with the complete output of the job if the job does not end as expected.
@@ -248,7 +247,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns one line per moment with the number of kills at this moment.
+/// Returns a line for each moment with the number of kills at this moment.
 pub fn histogram(kills: &[Kill]) -> String {
     let mut counts: BTreeMap<Moment, usize> = Moment::ALL.map(|moment| (moment, 0)).into();
     for kill in kills {

@@ -103,7 +103,7 @@ impl Skeleton {
         (Skeleton::Units, "units"),
         (Skeleton::Sweep, "sweep"),
     ];
-    /// Skeletons that kill no rank.
+    /// Skeletons (such as a farm) in which no task aborts a process.
     pub const ALL: [Skeleton; 6] = [
         Skeleton::Farm,
         Skeleton::Explore,
@@ -129,7 +129,7 @@ impl Skeleton {
     }
 }
 
-/// Action of a rank in a phase.
+/// Action (such as an exit) of a rank that has entered a phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
     /// The rank waits until the file `DIR/go` exists, at most for 60 s.
@@ -186,7 +186,7 @@ pub struct RankAction {
     pub phase: Phase,
     /// Rank that acts.
     pub rank: usize,
-    /// Action of the rank.
+    /// Action (such as an exit) that the rank performs.
     pub kind: ActionKind,
 }
 
@@ -209,7 +209,7 @@ impl FromStr for RankAction {
     }
 }
 
-/// Runs the program.
+/// Runs a rank of the program `armature-phases`, whose arguments are DIR SKELETON [PHASE:RANK:ACT]….
 ///
 /// # Errors
 /// Returns an error if the arguments or the results are wrong, or if the rank is requested to return an error in a

@@ -22,21 +22,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobPlatform {
-    /// Processors of the hosts, at least one, in the order in which hosts receive ranks.
+    /// Processors of the hosts, at least one. Ranks are placed on them in this order.
     pub processors: Vec<Processors>,
     /// Bandwidth between all processors in bytes per second; `None` if it is not known.
     #[serde(default)]
     pub bandwidth: Option<f64>,
-    /// Other bandwidths: from the processors with this index in `processors`, to the processors with this index, bytes per second.
+    /// Bandwidths between two entries of `processors` that differ from `bandwidth`: index of the sender, index of the receiver, bytes per second.
     #[serde(default)]
     pub links: Vec<(usize, usize, f64)>,
 }
 
-/// Equal processors of a host; each runs one rank.
+/// Equal processors of a host, each of which runs one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processors {
-    /// Name of the host. If a rank is on a host that no processor names, the ranks get the processors in their order.
+    /// Name of the host. If a rank is on a host that no entry names, the ranks get the processors in their order.
     pub host: String,
     /// Number of processors, at least 1.
     pub count: usize,
