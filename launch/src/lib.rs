@@ -66,7 +66,7 @@ pub enum Mpi {
     /// Open MPI.
     #[value(name = "openmpi")]
     OpenMpi,
-    /// MPICH and compatible libraries (Intel MPI, MVAPICH).
+    /// MPICH and what is compatible with it (Intel MPI, MVAPICH).
     #[value(name = "mpich")]
     Mpich,
 }

@@ -23,6 +23,7 @@ use crate::{Mpi, detect, platform, requeue};
 /// connects. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
+/// Options for the start of a job.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
     /// Number of ranks [default: number of slots in the hostfile or batch job, or of cores of this machine]
