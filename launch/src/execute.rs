@@ -131,7 +131,7 @@ impl Call {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
 
-    /// Records how this start of the launcher ended. Returns the exit code of the job.
+    /// Records how this start of the launcher has ended, and returns the exit code of the job.
     pub(crate) fn record_end(&mut self, seen: Evidence) -> u8 {
         match &mut self.recorder {
             Some(recorder) => recorder.end(seen),

@@ -128,7 +128,7 @@ fn broken(text: &mut String, head: &str, sentence: &str) {
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // A number and its unit stay on one line.
+        // A number and its unit stay on one line of the text.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

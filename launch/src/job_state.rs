@@ -13,7 +13,7 @@ const EVENTS: &str = "ARMATURE_EVENTS";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
-    /// There is no status file of the job.
+    /// The job has no status file, so that its state is not known.
     Unknown,
     Starting,
     /// The job is running, or its processes are on another host and cannot be observed.

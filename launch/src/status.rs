@@ -187,7 +187,7 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
     }
 }
 
-/// Returns the printed time since the ranks last wrote their status file.
+/// Returns the time since the ranks last wrote their status file, as text.
 fn age(run: &RunDirectory) -> Option<String> {
     let file = Attempt::newest(run)?.directory().join(armature::job_status::EVENTS_COPY);
     let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;

@@ -30,7 +30,7 @@ const SILENT: Duration = Duration::from_secs(60);
 /// Fraction of the run's duration without new events after which the job counts as dead. Ranks write events once a second, and in a long run once in
 /// a five-hundredth of its duration.
 const SILENT_PART: f64 = 0.02;
-/// Columns and lines of a terminal that does not report its size.
+/// Assumed columns and lines of a terminal that does not report its size.
 const SCREEN: (usize, usize) = (120, 40);
 const LINES: usize = 80;
 

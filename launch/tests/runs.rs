@@ -102,7 +102,7 @@ fn each_attempt_has_a_record_and_a_part_of_the_log() {
         (description["schema"].as_u64(), description["command"][0].as_str()),
         (Some(1), Some("/bin/sh"))
     );
-    // `--run day-1` continues that run; `--run day` creates another run.
+    // `--run day-1` continues the run `day-1`; `--run day` creates another run.
     home.program("day-1", "echo second", 0);
     home.program("day", "echo third", 0);
     assert_eq!(home.why("day-1/attempts/2")["reason"], "finished");
@@ -542,11 +542,11 @@ fn stop_for_the_time_limit_is_requeued_as_often_as_allowed() {
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("requeue 1 of 1: scontrol requeue 7"));
     assert_eq!(home.read("asked").lines().last(), Some("requeue 7"));
     assert_eq!(home.why("a-1/attempts/1")["reason"], "time limit");
-    // The user's limit of requeues is reached.
+    // The job was requeued as often as the user has allowed, and must not be requeued again.
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("is not requeued again"));
     assert_eq!(home.why("a-1/attempts/2")["reason"], "time limit");
     assert_eq!(home.read("asked").matches("requeue 7").count(), 1);
-    // The user has stopped this run with `armature stop`.
+    // A run that the user has stopped with `armature stop` must not be requeued.
     let before = home.read("asked");
     in_a_job_that_ends_soon(&home, ": >ready; /bin/sleep 1; exit 3", 3);
     assert_eq!(home.read("asked").matches("requeue").count(), before.matches("requeue").count());

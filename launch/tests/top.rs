@@ -12,7 +12,7 @@ fn top(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("top").args(args).arg(dir).output().unwrap()
 }
 
-/// Replaces the path of the log directory by RUN in the output.
+/// Prints the state of a job once, with the path of its log directory replaced by RUN.
 #[track_caller]
 fn once(dir: &Path) -> String {
     let output = top(&["--once"], dir);

@@ -67,7 +67,7 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Directory of the output files, which is removed when this is dropped.
+    // Directory of the output files, which is removed with this value.
     _dir: tempfile::TempDir,
 }
 

@@ -115,7 +115,7 @@ fn load_process_ends_when_its_parent_dies() {
     let mut child = command.spawn().unwrap();
     sleep(Duration::from_millis(50));
     assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-    // The kernel closes this pipe in the same way when the parent of the load dies.
+    // The test closes the pipe to the load, as the kernel does when the parent of the load dies.
     drop(child.stdin.take());
     assert!(ends(&mut child));
 }

@@ -203,7 +203,7 @@ fn rank_that_never_joins_is_named() {
 fn busy_rank_is_not_declared_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
-        // Rank 0 runs all stages; the others receive nothing but its heartbeats.
+        // Rank 0 runs all stages of the pipeline; the other ranks receive nothing but its heartbeats.
         local::run("a busy root", &config, |session| {
             armature::pipeline::Pipeline::source("numbers", || 0..30u32)
                 .map("slow", |x| {

@@ -15,7 +15,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Progress, Session};
 use armature_tests::local;
 
-/// Log messages of all runs in this process.
+/// Messages that all ranks in this process have logged.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct LogCollector;

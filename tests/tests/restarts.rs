@@ -281,7 +281,7 @@ fn top_follows_a_job_until_it_ends() {
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&top.stdout);
-        // The exit code for a killed rank depends on the launcher.
+        // The exit code for a killed rank depends on the launcher, so that `armature top` must exit with that of the job.
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });

@@ -37,7 +37,7 @@ impl WorkDir {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// A rescue file lists the finished tasks of a workflow.
+    /// Returns the tasks that a rescue file lists as finished.
     fn done(&self, rescue: &str) -> Vec<String> {
         let rescue = self.text(rescue);
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
@@ -132,7 +132,7 @@ fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
     );
     let error = shown(&["nonsense"]);
     assert_eq!(error.status.code(), Some(2));
-    // The planner can read the trace of a run as a workflow with measured times.
+    // The trace of a run can be planned like a workflow file.
     let platform = "[[processor]]\ncount = 2\nmemory = \"1 GiB\"\n";
     fs::write(work_dir.path("two.toml"), platform).unwrap();
     let plan = succeeded(work_dir.armature(&["plan", "workflow", "trace.json", "--platform", "two.toml"]));

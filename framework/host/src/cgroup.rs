@@ -56,7 +56,7 @@ pub fn counter(source: &dyn Source, controller: &str, file: &str, name: &str) ->
 
 /// Returns the longest time for which a CPU quota has stopped this process's cgroup or an enclosing cgroup. `None` if no group reports a time.
 pub fn throttled(source: &dyn Source) -> Option<Duration> {
-    // `cpu.stat` has microseconds in version 2 of cgroups, and nanoseconds in version 1.
+    // The file `cpu.stat` has microseconds in version 2 of cgroups, and nanoseconds in version 1.
     let count = |name| counter(source, "cpu", "cpu.stat", name);
     let micros = count("throttled_usec ").map(Duration::from_micros);
     micros.max(count("throttled_time ").map(Duration::from_nanos))

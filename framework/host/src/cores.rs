@@ -86,7 +86,7 @@ pub fn allowed_threads(source: &dyn Source) -> Vec<usize> {
 
 /// Returns the hardware threads that share a core with `thread`, and `thread` itself.
 pub fn threads_of_core(source: &dyn Source, thread: usize) -> Vec<usize> {
-    // Kernels before 5.3 have this list only under the older name `thread_siblings_list`.
+    // Kernels before 5.3 list the threads of a core only under the older name `thread_siblings_list`.
     let read = |name: &str| {
         let list = parse_list(&source.read(&format!("/sys/devices/system/cpu/cpu{thread}/topology/{name}"))?);
         list.filter(|list| list.contains(&thread))

@@ -28,7 +28,7 @@ pub use memory::Memory;
 pub trait Source {
     /// Returns the text of a file, or `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String>;
-    /// Returns an environment variable; an empty one counts as not set.
+    /// Returns the value of an environment variable; an empty one counts as not set.
     fn variable(&self, name: &str) -> Option<String>;
 }
 

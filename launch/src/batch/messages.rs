@@ -52,7 +52,7 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
 const SPEAKERS: [&str; 4] =
     ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
 
-/// Parts of messages of Slurm and Open MPI that ranks were not started.
+/// Parts of messages in which Slurm or Open MPI reports that ranks were not started.
 const START_FAILURES: [&str; 9] = [
     "execve():",
     "Unable to create step",

@@ -240,7 +240,6 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
 
 struct Needs<'a> {
     ranks: usize,
-    /// True if there are more ranks than slots, so that ranks share cores.
     shared: bool,
     cores_per_task: Option<usize>,
     hosts: Option<&'a Hostfile>,

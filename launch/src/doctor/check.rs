@@ -28,7 +28,7 @@ impl Facts<'_> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// The check has found no problem. The text says what was examined and found.
+    /// The check has found no problem. The text says what was examined and what was found.
     Ok(String),
     Skipped(String),
     Warn(Problem),

@@ -55,18 +55,18 @@ pub struct Environment {
 /// Batch job and its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
-    /// Job of Slurm, with the number of tasks of its allocation.
+    /// The batch job is one of Slurm.
     Slurm {
         /// Total number of tasks on all nodes of the allocation.
         tasks: Result<usize, Variable>,
-        /// Number of cores per task of the allocation, if `srun` needs an option for it.
+        /// Number of cores for each task of the allocation, if `srun` needs an option for it.
         cores_per_task: Option<usize>,
     },
-    /// Job of PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
+    /// The batch job is one of PBS or Torque, with the hosts of its node file, which Debian's Open MPI does not read.
     Pbs(Result<Hostfile, Variable>),
-    /// Job of Grid Engine. Open MPI's and MPICH's `mpirun` find its hosts without options.
+    /// The batch job is one of Grid Engine, whose hosts Open MPI's and MPICH's `mpirun` find without options.
     Sge {
-        /// Total number of slots of the job on all hosts.
+        /// Total number of slots of the batch job on all hosts.
         slots: Result<usize, Variable>,
     },
 }

@@ -15,7 +15,7 @@ pub(super) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = amount as f64;
     let mut unit = 0;
-    // A value that would be rounded to four digits gets the next larger unit.
+    // A value that would be rounded to four digits is shown in the next larger unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;

@@ -35,7 +35,7 @@ pub(crate) struct Start {
     /// Host and PID namespace in which the number of the process `armature run` is valid.
     pub(crate) place: String,
     pub(crate) batch: Option<BatchJob>,
-    /// Time of the batch job's time limit, in seconds since 1970.
+    /// Time at which the batch job reaches its time limit, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
     pub(crate) requeues: u32,
     pub(crate) nodes: String,
@@ -122,7 +122,7 @@ impl Attempt {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Does not replace an existing file `why.json`.
+    /// Writes `why.json`, unless the file exists.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }

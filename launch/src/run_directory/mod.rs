@@ -91,7 +91,6 @@ impl RunDirectory {
         self.array().unwrap_or_else(|| vec![self])
     }
 
-    /// Returns the file with the output of all attempts (starts of the program).
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }

@@ -31,7 +31,7 @@ enum Memory {
 pub(super) struct Used {
     /// Peak memory of the job on this host in bytes.
     pub(super) memory: Option<u64>,
-    /// Mean number of cores of this host that the job has kept busy.
+    /// Mean number of cores of this host that the program has kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
     /// True if the program has finished. Only then does its duration show how long the next run takes.

@@ -124,7 +124,7 @@ pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Starts the job once and observes it until it has ended.
+/// Starts the job once, and observes it until it has ended.
 fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended, LaunchError> {
     let mut watch = Watch::new(terms, started_by);
     let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;

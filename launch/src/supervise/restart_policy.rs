@@ -15,7 +15,7 @@ const FRUITLESS: u32 = 2;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
-    /// Exit code of the launcher as a shell reports it.
+    /// Exit code of the launcher, as a shell reports it (128 plus the number of a signal).
     pub(super) code: u8,
     pub(super) launcher_signal: Option<i32>,
     pub(super) out_of_memory: bool,

@@ -65,7 +65,7 @@ fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Sum over all ranks, by an MPI call of the program itself.
+/// Sums a value over all ranks by a direct MPI call, as a program beside armature does.
 fn sum(communicator: &impl Communicator, own_value: u64) -> u64 {
     let mut sum = 0;
     communicator.all_reduce_into(&own_value, &mut sum, SystemOperation::sum());

@@ -163,7 +163,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // This read ends when the parent process ends, which never writes to the pipe.
+        // The parent process never writes to this pipe, so that the read ends when the parent has ended.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });

@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-workflow", run: workflow },
 ];
 
-/// Data of a case that would accumulate in memory without a limit.
+/// Data of a farm that would accumulate in memory without a limit.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
     Tasks,
@@ -34,7 +34,7 @@ enum Load {
     Late(usize),
 }
 
-/// Bytes that a case sends in total, about: more than any test allows in flight.
+/// Approximate number of bytes that a farm sends in total: more than any test allows in flight.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 

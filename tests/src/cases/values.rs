@@ -57,7 +57,7 @@ fn values(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The results of each farm, pipeline or loop determine the size of the next.
+/// The results of each farm, pipeline or loop determine how many tasks, items or indices the next one has.
 fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     let (rank, mut tasks) = (session.rank(), 5_u64);
     for run in 0..6_u64 {

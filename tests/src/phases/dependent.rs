@@ -40,7 +40,7 @@ impl Rank {
         Ok(vec![noise(3, n); LARGE_MESSAGE_WORDS])
     }
 
-    /// Search in which each number generates at most one other number.
+    /// Search (a farm whose tasks generate tasks) in which each task generates at most one other.
     pub(super) fn explore(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {

@@ -30,13 +30,13 @@ pub enum Moment {
     Launched,
     /// The rank is in `MPI_Init`, where it waits for another rank.
     Starting,
-    /// The rank is in the session, before the first of two skeletons.
+    /// The rank is in the session, before the first of two skeletons (such as farms).
     Started,
-    /// The rank runs user code of the first skeleton.
+    /// The rank runs user code of the first of two skeletons (such as farms).
     Working,
-    /// The rank is in the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons (such as farms).
     Between,
-    /// The rank is in the session, after the last skeleton.
+    /// The rank is in the session, after the last of two skeletons (such as farms).
     Ended,
     /// After the rank has finished its part, while it waits for the other ranks to leave the session.
     Leaving,

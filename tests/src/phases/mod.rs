@@ -44,14 +44,14 @@ const DEADLY: u64 = 60;
 pub enum Phase {
     /// The rank is in `main`, before MPI is initialised.
     Launched,
-    /// The rank is in the session, before the first of two skeletons.
+    /// The rank is in the session, before the first of two skeletons (such as farms).
     Started,
     /// The rank is in its second call of user code, in the first skeleton, while the result of its first call is being
     /// sent.
     Working,
-    /// The rank is in the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons (such as farms).
     Between,
-    /// The rank is in the session, after the last skeleton.
+    /// The rank is in the session, after the last of two skeletons (such as farms).
     Ended,
     /// The rank has left the session.
     Left,
@@ -75,9 +75,9 @@ pub enum Skeleton {
     Farm,
     /// A farm in whose first run one task aborts the process of the rank that runs it.
     DeadlyFarm,
-    /// A farm whose tasks generate tasks.
+    /// A search: a farm whose tasks generate tasks.
     Explore,
-    /// A farm whose tasks generate tasks. In its first run, one task aborts the process of each rank that tries it.
+    /// A search (a farm whose tasks generate tasks). In its first run, one task aborts the process of each rank that tries it.
     DeadlyExplore,
     /// A workflow of closures.
     Workflow,
@@ -182,9 +182,9 @@ named!(Phase, Skeleton, ActionKind);
 /// Action (such as an exit) that one rank performs in one phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankAction {
-    /// Phase in which the rank acts.
+    /// Phase of the job in which the rank performs the action.
     pub phase: Phase,
-    /// Rank that acts.
+    /// Rank that performs the action.
     pub rank: usize,
     /// Action (such as an exit) that the rank performs.
     pub kind: ActionKind,

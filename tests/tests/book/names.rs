@@ -5,7 +5,7 @@ use std::fmt;
 use crate::foreign;
 use crate::sources::{Sources, identifier};
 
-/// Name in the book, which the sources must define.
+/// Name of code that the book uses and the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
     Setting(String),
@@ -29,7 +29,7 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// Returns true if the sources define the name or it belongs to another project. `base` is the directory of the page.
+    /// Returns true if the sources define this name from the book, or if it belongs to another project. `base` is the directory of the page.
     pub(crate) fn exists(&self, sources: &Sources, base: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
@@ -86,7 +86,7 @@ fn command(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Finds names in a text without spaces.
+/// Finds names of code in a text without spaces.
 fn single(text: &str, found: &mut Vec<Name>) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.starts_with("ARMATURE_") {

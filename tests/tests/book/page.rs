@@ -27,7 +27,7 @@ pub(crate) struct Page {
     pub(crate) spans: Vec<Span>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<Link>,
-    /// Anchors (targets of links) of the headings.
+    /// Anchors (targets of links) of the headings of the page.
     pub(crate) anchors: Vec<String>,
 }
 
