@@ -63,7 +63,7 @@ fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     is_known.then(|| JobPlatform { processors: processors.collect(), ..JobPlatform::default() })
 }
 
-/// Of several equal processors, the connections of the first count for all.
+/// The connections of several equal processors are those of the first of them.
 fn of_cluster(cluster: &Cluster, kinds: &[Kind]) -> JobPlatform {
     let first = (0..kinds.len()).map(|kind| kinds[..kind].iter().map(|kind| kind.count).sum::<usize>());
     let first: Vec<usize> = first.collect();

@@ -335,7 +335,7 @@ fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Only rank 0 has the results of the farm, so that ranks disagree about the length of the loop.
+/// The length of a loop is the number of a farm's results, which only rank 0 has, so that the ranks disagree about it.
 fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?.on_root();
     let length = results.map_or(0, |results| results.len() as u64);

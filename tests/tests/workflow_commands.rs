@@ -412,7 +412,7 @@ fn output_forwarded_by_a_task_is_appended_contiguously() {
     }
 }
 
-/// As with pegasus-mpi-cluster, the file of `-F` is removed after each try, so that no output of another task or of a failed try is forwarded.
+/// The file of `-F` is removed after each try, as by pegasus-mpi-cluster, so that no output of another task or of a failed try is forwarded.
 #[test]
 fn task_forwards_only_files_that_it_has_written_itself() {
     for (dag, all) in [

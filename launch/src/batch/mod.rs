@@ -20,7 +20,7 @@ pub(crate) struct Answer {
     pub(crate) errors: String,
 }
 
-/// State of a batch job, as its batch system reports it at the end of an attempt.
+/// State of a batch job, as its batch system reports it when the program has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchState {
     /// State of the batch job in the words of Slurm, such as `CANCELLED`; empty if unknown.
@@ -28,7 +28,7 @@ pub(crate) struct BatchState {
     pub(crate) is_preempted: bool,
     /// True if a node was taken from the job since the start of this attempt (one start of the program by `armature run`).
     pub(crate) has_lost_nodes: bool,
-    /// True if the batch system has put the job back into its queue since the start of this attempt.
+    /// True if the batch system has put the job back into its queue since the start of this attempt (one start of the program).
     pub(crate) is_requeued: bool,
     pub(crate) is_missing: bool,
     /// Seconds until the batch system ends the job at its time limit.

@@ -182,7 +182,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // Only a warning, because the launcher of Slurm or Grid Engine knows the hosts itself and refuses a number of ranks that is too large.
+        // A wrong number of slots is only a warning here, because the launcher of Slurm or Grid Engine knows the hosts itself and refuses too many
+        // ranks.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);

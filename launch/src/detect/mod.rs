@@ -58,9 +58,9 @@ pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError
     }
 }
 
-/// The name of MPICH's library is `libmpi.so.12`, which compatible libraries share, or `libmpich.so.12` on Debian. Open MPI's library has been
-/// `libmpi.so.20` or higher since version 2. `libmpi_abi.so` is the library of the binary interface of MPI 5, which MPICH 5 and Intel MPI have, and
-/// Open MPI 5 does not.
+/// Returns the MPI library that a shared library belongs to. That of MPICH is `libmpi.so.12`, a name which compatible libraries share, or
+/// `libmpich.so.12` on Debian. Open MPI's has been `libmpi.so.20` or higher since version 2. `libmpi_abi.so` is the library of the binary interface
+/// of MPI 5, which MPICH 5 and Intel MPI have, and Open MPI 5 does not.
 fn mpi_of_library(name: &str) -> Option<Mpi> {
     if name.starts_with("libmpich.so")
         || name.starts_with("libmpi.so.12")

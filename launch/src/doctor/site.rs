@@ -81,7 +81,8 @@ impl Site for Here {
     }
 }
 
-/// The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`, by which MPI libraries copy messages.
+/// Returns true if this process may read the memory of `process`. The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`, by
+/// which MPI libraries copy messages.
 fn is_readable(process: Pid) -> bool {
     std::fs::File::open(format!("/proc/{}/mem", process.as_raw_nonzero())).is_ok()
 }

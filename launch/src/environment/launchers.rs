@@ -43,7 +43,7 @@ fn target(launcher: &Path) -> Option<String> {
     launcher.canonicalize().ok()?.file_name()?.to_str().map(str::to_string)
 }
 
-/// PRRTE is the launcher of Open MPI since version 5.
+/// Returns true for the version text of PRRTE, which is the launcher of Open MPI since version 5.
 fn is_prrte(text: &str) -> bool {
     let major = |word: &str| word.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok());
     text.contains("PRRTE") || text.split_whitespace().find_map(major).is_some_and(|major| major >= 5)

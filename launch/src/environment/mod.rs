@@ -138,7 +138,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // Hosts that the user has named replace those of the batch job.
+        // Hosts that the user has named take the place of those of the batch job.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));

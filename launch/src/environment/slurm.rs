@@ -31,7 +31,7 @@ impl Allocation {
             line.split_whitespace().find_map(value)
         };
         let nodes = field("NumNodes")?;
-        // `NumNodes` is a range, such as `1-4`, while the job waits for nodes.
+        // `NumNodes` is a range, such as `1-4`, while a batch job waits for nodes.
         let nodes = nodes.split('-').next()?.parse().ok().filter(|&nodes| nodes > 0)?;
         let node_list = field("NodeList").filter(|list| list != "(null)")?;
         Some(Allocation { nodes, node_list })

@@ -277,7 +277,7 @@ mod tests {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Only farms and workflows survive the death of a rank; otherwise the status is a failure or not final.
+            // Deaths of ranks are survived by farms and workflows only; otherwise the status of the job is a failure or not final.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };

@@ -102,7 +102,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// As few items as none, one, or about as many as a stage has replicas (copies on several ranks).
+/// Streams of no item, of one, and of about as many items as a stage has replicas (copies on several ranks).
 fn counts(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 2, 5, 9] {
         for kind in every_kind(&[false, true, false, false], session.size()) {
