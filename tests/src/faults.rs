@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // All expected parts must be in one line of the message.
+        // All expected parts (rank, stage, item, text) must be in one line of the error message.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())

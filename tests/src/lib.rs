@@ -55,7 +55,7 @@ use armature::{BoxError, Session};
 pub struct Case {
     /// Name of the test program on the command line of `armature-cases`.
     pub name: &'static str,
-    /// Function that every rank runs.
+    /// Function of the test program that every rank runs.
     pub run: fn(&mut Session) -> Result<(), BoxError>,
 }
 

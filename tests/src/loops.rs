@@ -15,7 +15,7 @@ pub struct LoopProgram {
     pub path: &'static str,
     /// Options with their values for a short run. A test may override them.
     pub default_options: &'static [(&'static str, &'static str)],
-    /// Texts that the program prints in every run.
+    /// Texts that the example program prints in every run.
     pub expected_texts: &'static [&'static str],
     /// Words that follow the name of the loop at the start of the summary that the program prints.
     pub summary: &'static str,

@@ -24,7 +24,7 @@ pub struct Job {
     pub ranks: Option<usize>,
     /// Hosts, if the caller names them. They take precedence over the hosts of a batch job.
     pub hosts: Option<Hostfile>,
-    /// Binding of ranks to cores.
+    /// Binding of ranks to cores that the user has asked for.
     pub bind: Bind,
     /// Launcher that the user has chosen, or that is to be found.
     pub launcher: Launcher,

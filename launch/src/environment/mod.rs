@@ -52,7 +52,7 @@ pub struct Environment {
     pub is_only_task: bool,
 }
 
-/// Batch job and its resources.
+/// Batch job in which this process runs, with its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
     /// The batch job is one of Slurm.

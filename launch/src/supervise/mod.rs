@@ -59,7 +59,7 @@ pub struct Terms<'a> {
     pub limit: Option<Duration>,
     /// Time limit of each start of the job, until all ranks have connected to each other.
     pub start_limit: Duration,
-    /// Number of ranks, if all of them run on this machine.
+    /// Number of ranks of the job, if all of them run on this machine.
     pub all_here: Option<usize>,
 }
 

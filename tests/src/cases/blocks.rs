@@ -148,7 +148,8 @@ impl Stencil for Heat {
     }
 }
 
-/// Steps the whole grid, as a serial program does: with constant first and last rows or, if `is_ring` is true, with periodic rows.
+/// Computes a step of the heat equation on the whole grid, as a serial program does: with constant first and last rows or, if `is_ring` is true, with
+/// periodic rows.
 fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     let mut old = serial.to_vec();
     if is_ring {
