@@ -216,11 +216,10 @@ fn run_explain(args: &Explain) -> Result<u8, LaunchError> {
     }
 }
 
-/// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<u8, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        // If the reader has closed the pipe, as in `armature explain DIR | head`, this is not an error.
+        // The reader has closed the pipe, as in `armature explain DIR | head`.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(0),
         result => result.map(|()| 0).map_err(LaunchError::io("write to standard output")),
     }

@@ -1,4 +1,4 @@
-//! Errors of the launcher and of reading logs, and their exit codes.
+//! Errors of starting programs and of reading their event logs, with exit codes.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::Mpi;
 use crate::hostfile::HostfileError;
 
-/// Error of starting a program, or of reading or explaining its log.
+/// Error of starting a program, or of reading or explaining the event log of its run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -17,25 +17,25 @@ pub enum LaunchError {
     Variable(Variable),
     /// An argument is `:`, which launchers treat as the end of a program and its arguments.
     Colon,
-    /// The program does not exist.
+    /// The program that the user wants to start does not exist.
     NoProgram(String),
     /// The program is not linked to a known MPI, and more than one MPI is installed.
     AmbiguousMpi(PathBuf),
     /// No launcher of this MPI was found; `None` means that no launcher of any MPI was found.
     NoLauncher(Option<Mpi>),
-    /// `srun` was asked for outside a Slurm allocation, or is not installed.
+    /// The user has asked for `srun` outside a Slurm allocation, or it is not installed.
     NoSrun,
     /// This process is part of a Slurm job step, and a launcher would wait for the resources of the step.
     InsideStep(String),
     /// Ranks cannot continue after the death of a rank, because the launcher of this MPI ends all of them.
     NoRecovery(Mpi),
-    /// The job status of a job cannot be read or written.
+    /// The file with the status of a job cannot be read or written.
     JobStatus(armature::Error),
     /// The event log cannot be read or parsed.
     Events(armature::Error),
     /// A file that the user has named on the command line cannot be read.
     Unreadable {
-        /// Expected content of the file, such as "workflow".
+        /// Expected content of the unreadable file, such as "workflow".
         what: &'static str,
         /// Path of the unreadable file.
         file: PathBuf,
@@ -50,16 +50,16 @@ pub enum LaunchError {
     Plan(armature_planner::Error),
     /// A workflow has no task of this name.
     NoTask {
-        /// Name of the missing task.
+        /// Name of the task that the workflow does not have.
         name: String,
-        /// File of the workflow.
+        /// File that describes the workflow.
         file: PathBuf,
     },
     /// The event log contains no parallel operation (such as a pipeline or a farm) that ran at the given time.
     NoMoment {
-        /// The time, in seconds since the beginning of the run.
+        /// Time that the user has asked for, in seconds since the beginning of the run.
         at: f64,
-        /// Directory of the log.
+        /// Directory of the event log.
         directory: PathBuf,
     },
     /// A directory contains no event log of a run.
@@ -69,48 +69,48 @@ pub enum LaunchError {
     },
     /// The text by which the user has selected a run (on the command line) does not match any run.
     UnknownRun(String),
-    /// A run has no attempt of this number.
+    /// A run has no attempt (start of its program) of this number.
     NoAttempt {
         /// Name of the run.
         run: String,
-        /// Number of the missing attempt.
+        /// Number of the attempt (start of the run's program) that does not exist.
         number: u32,
-        /// Number of the newest attempt of the run, if there is one.
+        /// Number of the run's newest attempt, if there is one.
         newest: Option<u32>,
     },
     /// A command of the batch system has failed.
     Batch {
-        /// Name of the failed command.
+        /// Name of the batch system's command that has failed.
         program: &'static str,
         /// Message that the command has printed.
         reply: String,
     },
     /// A command of the batch system is not installed.
     NoBatch {
-        /// Name of the missing command.
+        /// Name of the batch system's command that is not installed.
         program: &'static str,
     },
-    /// The process of a run is on another host, so that it cannot be signalled.
+    /// The process `armature run` of a run is on another host, so that it cannot be signalled.
     Elsewhere {
         /// Name of the run.
         run: String,
-        /// Host on which the process runs.
+        /// Host on which the process `armature run` is.
         host: String,
     },
     /// An option or a file that the user has named cannot be used.
     Usage(String),
     /// An event log does not contain the data that a requested figure shows.
     NoFigure {
-        /// Name of the figure.
+        /// Name of the figure that the event log has no data for.
         figure: String,
-        /// Directory of the log.
+        /// Directory of the event log.
         directory: PathBuf,
     },
     /// `armature doctor` has no check of this name.
     NoCheck(String),
     /// A hostfile does not contain the memory of a host.
     NoMemory {
-        /// Name of the host.
+        /// Name of the host whose memory is missing in the hostfile.
         host: String,
         /// Path of the hostfile.
         file: PathBuf,
@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// Description of the error in the value, and of the expected value.
+    /// States what is wrong with the value, and which values are expected.
     pub wrong: String,
 }
 

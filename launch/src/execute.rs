@@ -25,25 +25,24 @@ use crate::supervise::{adopt_orphans, clear};
 /// Exit code of a job that exceeded its time limit; coreutils' `timeout` uses the same.
 pub const TIMED_OUT: u8 = 124;
 
-/// Time after SIGTERM until a launcher that has not ended is killed.
+/// Time between SIGTERM and SIGKILL for a launcher that is to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time after SIGTERM within which ranks may stop at a checkpoint. Then SIGTERM is forwarded to the launcher. Batch systems by default kill a job
+/// Time that ranks have after SIGTERM to stop at a checkpoint, before SIGTERM is forwarded to the launcher. By default, batch systems kill a job
 /// earlier.
 pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
-/// Time within which several signals count as one request to stop, because a batch system signals several processes of a job.
+/// Time in which several signals count as one request to stop, because a batch system signals several processes of a job.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks, and dies of
-/// SIGPIPE in one of ten jobs that end at that moment. If the input ended at the start, this would affect all short jobs, such as ranks
-/// that only print something. With this delay it affects only jobs that end after about one second.
+/// Time after which the standard input of MPICH's launcher, which is empty, ends. The launcher dies of SIGPIPE in one of ten jobs that end just when
+/// it forwards the end of its input to the ranks. An end at the start would hit all short jobs; with this delay only jobs of about one second are
+/// hit.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
-/// Interval at which this process checks if the launcher has ended or a signal has arrived.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// Launcher command that can be run once or several times.
+/// Command of a launcher that can be run once or several times.
 ///
 /// The launcher has no input, unless [`reads_stdin`](Call::reads_stdin) is set. Otherwise it would consume the input of others, such as the
 /// loop of a shell script in which it is started.
@@ -53,23 +52,22 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Call {
     line: CommandLine,
-    /// New values of environment variables about the batch job, if it has lost nodes since its start.
+    /// New values of the batch job's environment variables, after it has lost nodes.
     overrides: Overrides,
-    /// Platform of the job, for the variable of the ranks.
+    /// Speeds, memory and bandwidths of the hosts, which the ranks get in an environment variable.
     platform: Option<String>,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
     reads_stdin: bool,
     intermediate: Option<PathBuf>,
-    /// Time at which the ranks were asked to stop because of a SIGTERM. If they have not stopped in time, SIGTERM is forwarded to the launcher.
+    /// Time at which the ranks were asked to stop at a checkpoint because of SIGTERM.
     stop_asked: Option<Instant>,
-    /// Record of the run, if it has a run directory.
     recorder: Option<Recorder>,
 }
 
 impl Call {
-    /// Writes the hostfile of the command, and catches signals from now on.
+    /// Writes the hostfile for the command, and catches the signals to this process from now on.
     ///
     /// # Errors
     /// If the hostfile cannot be written or signals cannot be caught.
@@ -79,13 +77,13 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // The hostfile is written through the open file and not by its path, because the path may lead to another file by now.
+                // Written through the open file and not by its path, because the path may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
             }
         };
-        // Signal handlers are registered before the launcher starts, so that no signal is lost.
+        // Signals are caught before the launcher starts, so that none is lost.
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
@@ -116,27 +114,24 @@ impl Call {
         Call { intermediate: Some(program), ..self }
     }
 
-    /// Passes the platform of the job to the ranks.
     pub(crate) fn on_platform(self, platform: Option<String>) -> Self {
         Call { platform, ..self }
     }
 
-    /// From now on, records the run of the launcher in a run directory.
+    /// From now on, records the events and the output of the launcher in a run directory.
     pub(crate) fn recorded_by(self, recorder: Option<Recorder>) -> Self {
         Call { recorder, ..self }
     }
 
-    /// Returns the recorder of the run, if it has a run directory.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }
 
-    /// Waits until the output of the launcher is completely copied to the log, so that later messages follow it.
     pub(crate) fn finish_log(&mut self) {
         self.recorder.iter_mut().for_each(Recorder::finish_log);
     }
 
-    /// Records how an attempt (one start of the launcher) ended. Returns the exit code of the job.
+    /// Records how this start of the launcher has ended, and returns the exit code of the job.
     pub(crate) fn record_end(&mut self, seen: Evidence) -> u8 {
         match &mut self.recorder {
             Some(recorder) => recorder.end(seen),
@@ -144,13 +139,12 @@ impl Call {
         }
     }
 
-    /// Sets the launcher command that the following starts of the job use, after nodes were lost, and the new values of the batch job's environment
-    /// variables. The new command must not need a hostfile, because none is written for it.
+    /// Sets the command and the batch job's environment variables for the next starts, after nodes were lost. No hostfile is written for the new
+    /// command.
     pub(crate) fn replace(&mut self, line: CommandLine, overrides: Overrides) {
         (self.line, self.overrides) = (line, overrides);
     }
 
-    /// Starts the launcher with the environment variables `variables` and those of the command line.
     pub(crate) fn start(&mut self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
@@ -201,13 +195,12 @@ impl Call {
         Ok(child)
     }
 
-    /// Returns the signals that this process has received since the last call.
     pub(crate) fn signals(&mut self) -> Vec<i32> {
         self.signals.pending().collect()
     }
 
-    /// Handles a SIGTERM of the batch system: asks the ranks to stop. Returns false if SIGTERM is to be forwarded to the launcher, because the ranks
-    /// cannot stop at a checkpoint or the SIGTERM is a second request.
+    /// Asks the ranks to stop after a SIGTERM of the batch system. Returns false if SIGTERM is to be forwarded to the launcher instead, because the
+    /// ranks cannot stop at a checkpoint or were asked before.
     fn asks_ranks_to_stop(&mut self) -> bool {
         let Some(recorder) = self.recorder.as_mut().filter(|recorder| recorder.is_stopped_by_signals())
         else {
@@ -219,13 +212,13 @@ impl Call {
         self.stop_asked.get_or_insert_with(Instant::now).elapsed() < SAME_REQUEST
     }
 
-    /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well.
+    /// Forwards a signal to the launcher, unless the terminal has sent it to the launcher as well (Ctrl-C).
     pub(crate) fn forward_signal(&mut self, child: &Child, signal: i32) {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| signal == SIGUSR1) {
-            // The ranks are asked to stop by the file `stop` in the run directory, because SIGUSR1 would end ranks that have no handler for it.
+            // SIGUSR1 would end ranks without a handler for it. They are asked to stop by a file in the run directory instead.
             recorder.request_stop("SIGUSR1");
         } else if signal == SIGTERM && self.asks_ranks_to_stop() {
-            // SIGTERM is not forwarded while the ranks stop at a checkpoint: srun would kill its ranks at once, and mpirun after a second.
+            // If SIGTERM were forwarded while the ranks stop at a checkpoint, srun would kill them at once, and mpirun after a second.
         } else if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
             send(child, signal);
         }
@@ -246,7 +239,6 @@ impl Call {
         Ok(self.record_end(seen))
     }
 
-    /// Waits until the launcher has ended, and returns its exit code. A received signal and an exceeded time limit are recorded in `seen`.
     fn wait(
         &mut self,
         child: &mut Child,
@@ -289,7 +281,6 @@ impl Call {
     }
 }
 
-/// Sends a signal to the launcher. A launcher that has already ended is not an error.
 pub(crate) fn send(child: &Child, signal: i32) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
@@ -297,7 +288,7 @@ pub(crate) fn send(child: &Child, signal: i32) {
     }
 }
 
-/// Returns the exit code for a status as a shell does: 128 + N for signal N.
+/// The exit code is 128 + N for a process that signal N has ended, as in a shell.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)

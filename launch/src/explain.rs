@@ -1,4 +1,4 @@
-//! Decisions of a run and their reasons: an event log as sentences.
+//! Explains the decisions of a run and their reasons: prints the events of its log as sentences.
 
 use std::fmt::Write;
 
@@ -7,12 +7,10 @@ use armature::observe::{Event, Log, Record};
 use armature_report::{Run, critical_path_text, diagnosis, moment};
 use armature_text::line;
 
-/// Maximum number of columns of a printed line.
 const WIDTH: usize = 110;
-/// Number of columns for the time and the rank of an event, before its sentence.
 const INDENT: usize = 23;
 
-/// Returns the log as text: the start of each run, its decisions, the changes of mapping with the stages that migrated, and their results.
+/// Returns the event log as text: the start of each run, its decisions, the changes of its mapping (of pipeline stages to ranks), and their results.
 /// With `all` also the decisions against a change, the measurements behind them, and every step.
 pub fn explain(log: &Log, all: bool) -> String {
     let mut text = String::new();
@@ -50,8 +48,8 @@ pub fn explain_task(log: &Log, task: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns the state of each run at a time, in seconds since the beginning of the run: the mapping or plan, running and waiting tasks, and
-/// the decisions before and after. `None` if no run covers that time.
+/// Returns the state of each run at the time `at`, in seconds since its beginning: the mapping or plan, running and waiting tasks, and the decisions
+/// before and after. `None` if no run covers that time.
 pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     let mut text = String::new();
     for run in &Run::all(&log.records) {
@@ -62,7 +60,6 @@ pub fn explain_at(log: &Log, at: f64) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Appends the sentences about the events of one run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
@@ -71,7 +68,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             event if is_change(event) => kept += 1,
             _ => {}
         }
-        // Events of rank activity are shown in the figures of reports; the text omits them.
+        // Events about the activity of ranks (computing, waiting) are shown in the figures of reports only.
         if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
@@ -92,11 +89,10 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     }
 }
 
-/// Returns true for an event that changes how work is distributed over the ranks. Such an event is shown even if the log does not contain the
-/// decision that led to it.
+/// Returns true for an event that changes how work is distributed over the ranks. It is shown even if the log lacks the decision for it.
 fn is_change(event: &Event) -> bool {
     match event {
-        // A mapping with epoch 1 is the initial mapping, which is not a change.
+        // Epoch 1 is the mapping of stages to ranks with which the pipeline starts.
         Event::Switch { epoch, .. } => *epoch > 1,
         Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) | Event::Moved { .. } => true,
         Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } | Event::Grain { .. } => true,
@@ -104,16 +100,15 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-/// Returns true for events that `armature explain` shows without `--all`.
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The event `TakeOver` is not shown, because the rank that sent the stage logs `HandOver` with the same content.
+        // The rank that sent a pipeline stage to this one has logged the event `HandOver` with the same content.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // The event `Plan` is not shown, because the planner logs `Planned` with the same content, before the plan takes effect.
+        // The planner has logged the event `Planned` with the same content, before the plan took effect.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
@@ -121,21 +116,19 @@ fn is_essential(event: &Event) -> bool {
     }
 }
 
-/// Appends the sentence about an event, with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
     let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
     broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
 }
 
-/// Appends a sentence after a head (its time and rank), broken into lines between words. Following lines are
-/// indented to the column of the first word.
+/// Breaks a long sentence into lines. Following lines are indented to its first word.
 fn broken(text: &mut String, head: &str, sentence: &str) {
     let indent = head.chars().count().max(4);
     let mut line = head.to_string();
     for chunk in
         armature_text::line(sentence).split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok())
     {
-        // A number and its unit are joined by a space at which the line is not broken.
+        // A number and its unit stay on one line of the text.
         let chunk = chunk.join(" ");
         if line.chars().count() + 1 + chunk.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");

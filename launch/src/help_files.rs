@@ -1,4 +1,4 @@
-//! Implements `armature completions` and `armature man`, whose output follows from the definition of the command line.
+//! `armature completions` and `armature man`, whose output follows from the definition of the command line.
 
 use std::io;
 use std::path::PathBuf;
@@ -42,16 +42,15 @@ pub(crate) struct Manual {
     dir: Option<PathBuf>,
 }
 
-/// Returns the completions of `command` for a shell.
 pub(crate) fn completions(args: &Completions, mut command: Command) -> String {
     let (name, mut text) = (command.get_name().to_string(), Vec::new());
     clap_complete::generate(args.shell, &mut command, name, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the man page of `root` or of one of its subcommands, or writes all pages and returns a line that names their directory.
+/// Returns a man page, or writes all man pages and returns a line with the name of their directory.
 pub(crate) fn manual(args: &Manual, root: Command) -> Result<String, LaunchError> {
-    // `armature help COMMAND` prints the text of the page, so that it needs no pages of its own.
+    // Man pages for `armature help COMMAND` would only repeat those of the commands.
     let mut root = root.disable_help_subcommand(true);
     root.build();
     let Some(dir) = &args.dir else {
@@ -75,22 +74,19 @@ pub(crate) fn manual(args: &Manual, root: Command) -> Result<String, LaunchError
     Ok(format!("{count} man pages are in {}\n", armature_text::path(dir)))
 }
 
-/// Returns `command` and all its subcommands.
 fn with_subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().flat_map(with_subcommands);
     std::iter::once(command).chain(below).collect()
 }
 
-/// Returns the name of a command's page, such as `armature-workflow-run`.
+/// Returns the name of a man page, such as `armature-workflow-run`.
 fn page_name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// Returns the man page of a command.
 fn page(command: &Command) -> Vec<u8> {
     let mut text = Vec::new();
     let page = Man::new(command.clone()).source(concat!("armature ", env!("CARGO_PKG_VERSION")));
-    // Writing to memory does not fail.
     let _ = page.render(&mut text);
     text
 }

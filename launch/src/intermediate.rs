@@ -1,4 +1,4 @@
-//! Intermediate process between this command and a launcher, which makes the launcher end when the command dies.
+//! Intermediate process between the command `armature` and a launcher, so that the launcher ends when the command dies.
 //!
 //! A process that is killed by SIGKILL cannot end its children. The kernel can send a child a signal when its parent dies, but only if the
 //! child has requested it (`PR_SET_PDEATHSIG`), and a launcher does not request it. This command therefore starts itself again with an
@@ -13,23 +13,21 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use crate::message::print_message;
 
-/// First argument of an intermediate process. It is followed by the process number of the parent, the launcher and the launcher's
-/// arguments.
+/// First argument of an intermediate process, before the process number of its parent, the launcher and the launcher's arguments.
 const WORD: &str = "--become-a-launcher";
 
-/// Signal that the launcher receives when this command has died. On SIGTERM, mpirun of both MPIs and srun end their ranks and then
-/// themselves. On SIGKILL they would leave their ranks behind.
+/// Signal that the kernel sends to the launcher when the command `armature` has died. On SIGTERM, mpirun and srun end their ranks; on SIGKILL they
+/// would leave them behind.
 const SIGNAL: Signal = Signal::TERM;
 
-/// Returns a command that becomes `launcher` and ends when this process ends. `intermediate` is the file of this program.
+/// Returns a command that becomes `launcher`, and ends when this process ends. `intermediate` is the file of this program.
 pub(crate) fn command(intermediate: &Path, launcher: &Path) -> Command {
     let mut command = Command::new(intermediate);
     command.arg(WORD).arg(getpid().to_string()).arg(launcher);
     command
 }
 
-/// Becomes the launcher if `args` are those of an intermediate process. Returns the exit code if that fails, and `None` if `args` are
-/// others.
+/// Becomes the launcher if `args` are those of an intermediate process. Returns the exit code if that fails, and `None` for other arguments.
 pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
     if args.next()? != OsStr::new(WORD) {
@@ -38,10 +36,10 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let parent = args.next()?.to_str()?.parse().ok().and_then(Pid::from_raw)?;
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
-        // A failed request for the signal at the parent's death is not an error, because the job can run without the signal.
+        // The job can run although the kernel refuses to send a signal at the parent's death, so that this is only a message.
         print_message(format_args!("the launcher will not end if this command is killed: {error}"));
     }
-    // The parent is checked after the request, because the signal is never sent if the parent died before the request.
+    // The parent is checked after the request, because the kernel sends no signal if the parent has died before it.
     if getppid() != Some(parent) {
         return Some(ExitCode::FAILURE);
     }
@@ -61,7 +59,7 @@ mod tests {
     #[test]
     fn process_stage_needs_its_keyword_and_the_named_parent() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
-        // The arguments name this process as its own parent, which is impossible, so that it must not become the launcher `/bin/true`.
+        // The arguments claim that this process is its own parent. It must detect this, and not become the program `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));
         set_parent_process_death_signal(None).unwrap();
     }

@@ -1,4 +1,4 @@
-//! State of a job, from the job status in the directory of its events.
+//! State of a job, read from the status file that rank 0 writes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,38 +9,30 @@ use armature::observe::newest_attempt;
 use crate::error::LaunchError;
 use crate::supervise::is_alive;
 
-/// Environment variable with the directory of a program's event log.
 const EVENTS: &str = "ARMATURE_EVENTS";
 
-/// State of a job as its job status shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobState {
-    /// The log has no job status.
+    /// The job has no status file, so that its state is not known.
     Unknown,
-    /// The ranks of the job are starting.
     Starting,
-    /// The job is running, as far as this host can tell.
+    /// The job is running, or its processes are on another host and cannot be observed.
     Running,
-    /// The job has finished successfully.
     Finished,
-    /// The job has ended with an error.
     Failed {
         code: u8,
-        /// Reason of the error, if the job status states one.
         message: String,
     },
-    /// The job has stopped on request and its results so far are kept. If the same command is started again, the job continues.
+    /// The job has stopped on request with its results so far. The same command continues it.
     Stopped {
-        /// Sentence about the stop and the results that are kept.
         kept: String,
     },
-    /// Rank 0 has died without a final status, and the process that started the job is gone as well.
+    /// Rank 0 and the process that started the job have died, and the status file does not say that the job has ended.
     Killed,
 }
 
 impl JobState {
-    /// Returns the state that a job status describes. `alive` returns true if a process of the job is alive, and `None` if that is unknown
-    /// because the job runs on another host.
+    /// `alive` tells if a process of the job is alive, or returns `None` if the job runs on another host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return JobState::Unknown };
         let is_dead = |process| alive(status, process) == Some(false);
@@ -59,14 +51,13 @@ impl JobState {
         }
     }
 
-    /// Returns the exit code of the job, once it has ended.
     pub(crate) fn code(&self) -> Option<u8> {
         match self {
             JobState::Unknown | JobState::Starting | JobState::Running => None,
             JobState::Finished => Some(0),
             JobState::Failed { code, .. } => Some(*code),
             JobState::Stopped { .. } => Some(STOPPED),
-            // A killed job has no recorded exit code, because no process was left to record it.
+            // A killed job has no exit code, because no process was left that could have recorded one.
             JobState::Killed => Some(1),
         }
     }
@@ -90,17 +81,17 @@ impl std::fmt::Display for JobState {
     }
 }
 
-/// Returns true if a process of the job that the job status names is alive, and `None` if the job runs on another host or in another PID namespace.
+/// Returns true if a process of the job is alive, or `None` if it is on another host or in another PID namespace.
 pub(crate) fn alive_here(status: &JobStatus, process: u32) -> Option<bool> {
     (!status.place.is_empty() && status.place == place()).then(|| is_alive(process))
 }
 
-/// Returns the job status in the directory of the newest attempt's events, if there is one.
+/// Returns the job status of the newest attempt (start of the job).
 pub(crate) fn status_in(directory: &Path) -> Result<Option<JobStatus>, LaunchError> {
     JobStatus::read(&newest_attempt(directory).join(EVENTS_COPY)).map_err(LaunchError::JobStatus)
 }
 
-/// Recorder of the launcher's exit code in the job status, which is in the directory of the job's event log.
+/// Writes the launcher's exit code to the status file of a job, which is in the directory of its event log.
 #[derive(Debug)]
 pub(crate) struct ExitCodeRecord {
     directory: PathBuf,
@@ -108,21 +99,20 @@ pub(crate) struct ExitCodeRecord {
 }
 
 impl ExitCodeRecord {
-    /// Reads the present job status before the job starts, to compare it at the end. `None` if the job does not log events.
+    /// Reads the status file before the job starts, to see later if the job has changed it. `None` if the job has no event log.
     pub(crate) fn before_start(events: Option<OsString>) -> Option<Self> {
         let directory = PathBuf::from(events.filter(|name| !name.is_empty())?);
         let before = status_in(&directory).ok().flatten();
         Some(ExitCodeRecord { directory, before })
     }
 
-    /// Reads the present job status in the log directory that the environment of this process names.
     pub(crate) fn of_environment() -> Option<Self> {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Records the exit code `code` of the launcher in the job status, and returns that of the job: 1 instead of 0 if the ranks have ended without a
-    /// final status, as when `srun` ends with 0 after the loss of a node. A status that agrees with the exit code is kept, and so is the message of a
-    /// failed job. A status that has not changed since the start of the job belongs to an earlier job, and is not modified.
+    /// Writes the exit code `code` of the launcher to the status file, and returns that of the job. It is 1 instead of 0 if the ranks have ended
+    /// without a final status, as when `srun` ends with 0 after the loss of a node. A status that agrees with the exit code is kept, and so is the
+    /// message of a failed job. A status that has not changed since the start of the job belongs to an earlier job, and is not modified.
     pub(crate) fn write(self, code: u8) -> u8 {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return code };
         let is_of_another = self.before.is_some_and(|before| before == status);
@@ -165,11 +155,11 @@ mod tests {
         assert_eq!(of(State::Running, 0, 10), JobState::Running);
         assert_eq!(of(State::Running, 0, 99), JobState::Killed);
         assert_eq!(of(State::Starting, 0, 99), JobState::Killed);
-        // The process that started the job (`armature run`) is still alive: it will record the exit code, or restart the job.
+        // The process `armature run` is still alive, so that it will record the exit code or restart the job.
         assert_eq!(of(State::Running, 20, 20), JobState::Running);
         assert_eq!(of(State::Running, 20, 99), JobState::Killed);
         assert_eq!(of(State::Finished, 0, 99), JobState::Finished);
-        // A job on another host counts as running, because its processes cannot be observed.
+        // The processes of a job on another host cannot be observed, so that the job counts as running.
         assert_eq!(JobState::of(Some(&status(State::Running, 0)), |_, _| None), JobState::Running);
         assert_eq!(JobState::of(None, |_, _| Some(false)), JobState::Unknown);
     }
@@ -196,7 +186,7 @@ mod tests {
         assert_eq!(end(State::Failed, 3).code(), Some(3));
         assert_eq!(end(State::Finished, 9).code(), Some(9));
         assert!(end(State::Finished, 9).to_string().contains("after its ranks had finished"));
-        // If the job has written no status, the status of an earlier job in the file must be kept.
+        // The job has written no status, so that the status of an earlier job in the file must be kept.
         status(State::Running, 0).write(&file).unwrap();
         assert_eq!(before_start().write(0), 0);
         assert_eq!(status_in(dir.path()).unwrap(), Some(status(State::Running, 0)));

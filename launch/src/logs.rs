@@ -1,4 +1,4 @@
-//! `armature logs`: the output of a run.
+//! `armature logs`: shows the output of a run.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,9 +17,8 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
-/// Interval at which `--follow` reads new output of the log.
 const EVERY: Duration = Duration::from_millis(300);
-/// Number of reads of the log after which `--follow` checks if the run has ended. The check may have to ask the batch system.
+/// Number of reads of the log file after which `--follow` checks that the run still exists, which may have to ask the batch system.
 const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
@@ -47,7 +46,6 @@ pub(crate) struct Logs {
     tail: Option<usize>,
 }
 
-/// Prints the requested part of a run's output. Returns the exit code.
 pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     let found = Reference::recorded(args.run.as_deref())?;
     let attempt = match (found.attempt, args.attempt) {
@@ -84,7 +82,7 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     }
     let mut polls = 0;
     while args.follow && to.is_none() {
-        // The state of the run is read before its output: if the run has ended by then, all of its output is in the log.
+        // The state of the run is read before its output: if the run has ended by then, all of its output is in the log file.
         let has_ended =
             polls % POLLS_PER_CHECK == 0 && stage(&Facts::read(&run, &slurm::queue())).0.has_ended();
         let mut text = Vec::new();
@@ -98,7 +96,6 @@ pub(crate) fn logs(args: &Logs) -> Result<u8, LaunchError> {
     Ok(0)
 }
 
-/// Waits until a run in the queue has a log.
 fn wait_for_log(run: &RunDirectory) {
     let mut has_told = false;
     while !run.log().exists() {
@@ -114,8 +111,7 @@ fn wait_for_log(run: &RunDirectory) {
     }
 }
 
-/// Returns the positions in the log at which the output of an attempt begins and ends. If no attempt is given, the positions are those of the whole
-/// log.
+/// Returns the positions in the log file between which the output of an attempt (one start of the program) is; the whole file if none is given.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -125,11 +121,10 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Filter for the lines of a growing text. It removes the messages of launchers about ranks that have stopped at a checkpoint and, if one
-/// rank is asked for, the lines of other ranks.
+/// Selects lines of a growing log file: all but the messages of launchers about ranks that have stopped at a checkpoint, or those of one rank.
 struct Lines {
     rank: Option<usize>,
-    /// True if the launcher has marked each line of the log with its rank.
+    /// True if the launcher has marked each line of the log file with the rank that printed it.
     is_labelled: bool,
     farewells: Farewells,
     rest: Vec<u8>,
@@ -140,7 +135,7 @@ impl Lines {
         Lines { rank, is_labelled, farewells: Farewells::default(), rest: Vec::new() }
     }
 
-    /// Takes the next part of the log. Returns the lines that it completes, and the incomplete last line as well if `is_last`.
+    /// Takes the next bytes of the log file. Returns the lines that they complete, and also an incomplete last line if `is_last`.
     fn select(&mut self, text: &[u8], is_last: bool) -> Vec<u8> {
         self.rest.extend_from_slice(text);
         let whole = self.rest.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
@@ -165,7 +160,6 @@ impl Lines {
     }
 }
 
-/// Returns true if a line contains `rank N` as words.
 fn names(line: &[u8], rank: usize) -> bool {
     let text = String::from_utf8_lossy(line);
     let word = format!("rank {rank}");
@@ -176,7 +170,6 @@ fn names(line: &[u8], rank: usize) -> bool {
     })
 }
 
-/// Returns the last `count` lines of a text, or the whole text if no number is given.
 fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
     let Some(count) = count else { return text };
     let body = text.strip_suffix(b"\n").unwrap_or(text);
@@ -187,7 +180,6 @@ fn last_lines(text: &[u8], count: Option<usize>) -> &[u8] {
     }
 }
 
-/// Writes to standard output. Returns false if its reader has closed the pipe.
 fn write(bytes: &[u8]) -> Result<bool, LaunchError> {
     let mut output = io::stdout();
     match output.write_all(bytes).and_then(|()| output.flush()) {

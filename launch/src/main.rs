@@ -1,4 +1,4 @@
-//! The `armature` command. Its implementation is in the library.
+//! The command `armature`, which is implemented in the library.
 
 use std::process::ExitCode;
 

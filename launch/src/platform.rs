@@ -1,4 +1,4 @@
-//! Platform of a job for its ranks: speeds, memory and bandwidths from a hostfile or a platform file.
+//! Passes the speeds, memory and bandwidths of the hosts, from a hostfile or a platform file, to the ranks of a job.
 
 use std::path::Path;
 
@@ -10,14 +10,13 @@ use armature_workflow_files::platform::{self, Kind};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
-/// Environment variable that contains the platform in the ranks of a job.
+/// Environment variable from which the ranks read the speeds, memory and bandwidths of the hosts.
 pub(crate) const VARIABLE: &str = "ARMATURE_PLATFORM";
 
-/// Maximum length of the variable in bytes, its name included. Linux refuses to start programs with a longer variable.
+/// Length in bytes of an environment variable with its name at which Linux refuses to start programs.
 const LONGEST: usize = 128 << 10;
 
-/// Returns the text of the platform for the ranks: that of the file `platform`, or otherwise that of the hostfile. `None` if neither has a speed or a
-/// memory.
+/// Returns the speeds, memory and bandwidths of the hosts as text for the ranks. The file `platform` takes precedence over the hostfile.
 pub(crate) fn for_ranks(
     platform: Option<&Path>,
     hosts: Option<&Hostfile>,
@@ -36,7 +35,7 @@ pub(crate) fn for_ranks(
     Ok(Some(text))
 }
 
-/// Reads a platform file in TOML, or a hostfile.
+/// Reads a platform file in TOML, or otherwise a hostfile.
 fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let unreadable = |source| LaunchError::Unreadable { what: "platform", file: path.into(), source };
@@ -51,7 +50,7 @@ fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
     })
 }
 
-/// Returns the platform of a hostfile, if a host has a speed or a memory. The slots of a host share its memory equally.
+/// Reads the hosts' speeds and memory from a hostfile; `None` if it has neither. The slots of a host share its memory equally.
 fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     let hosts = hosts.hosts();
     let is_known = hosts.iter().any(|host| host.speed.is_some() || host.memory.is_some());
@@ -64,7 +63,7 @@ fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     is_known.then(|| JobPlatform { processors: processors.collect(), ..JobPlatform::default() })
 }
 
-/// Returns the platform of a platform file. The connections of a kind of processors are those of its first processor.
+/// The connections of several equal processors are those of the first of them.
 fn of_cluster(cluster: &Cluster, kinds: &[Kind]) -> JobPlatform {
     let first = (0..kinds.len()).map(|kind| kinds[..kind].iter().map(|kind| kind.count).sum::<usize>());
     let first: Vec<usize> = first.collect();

@@ -1,4 +1,4 @@
-//! `armature report`, `armature trace` and `armature events`: a run as a page, as a trace, and as lines for other programs.
+//! `armature report`, `armature trace` and `armature events`: the event log of a run as a page, as a trace, and as lines of JSON.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,10 +113,9 @@ enum TraceForm {
     Chrome,
 }
 
-/// Maximum number of phases between changes of the distribution of work whose efficiencies are printed: no limit.
+/// The efficiencies of a run are printed for all of its phases (parts between changes of the distribution of work).
 const PHASES: usize = usize::MAX;
 
-/// Creates the requested page, figure or table. Returns the text to print.
 pub(crate) fn report(args: &Report) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
     if let Some(other) = &args.other {
@@ -249,7 +248,6 @@ fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     (numbers.into_iter().map(attempt).collect(), newest)
 }
 
-/// Writes a trace. Returns the text to print, which is the path of the trace.
 pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     let directory = events_of(&args.run)?;
     let log = read(&directory)?;
@@ -260,7 +258,6 @@ pub(crate) fn trace(args: &Trace) -> Result<String, LaunchError> {
     written(args.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
 }
 
-/// Reads the log. Notes about missing parts are printed to standard error.
 fn read(directory: &Path) -> Result<Log, LaunchError> {
     let log = observe::read(directory).map_err(LaunchError::Events)?;
     log.notes.iter().for_each(crate::message::print_message);
@@ -273,7 +270,6 @@ fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
     Ok(format!("{}\n", place.display()))
 }
 
-/// Returns the events as lines of JSON, or their number per kind.
 pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     let log = read(&events_of(&args.run)?)?;
     let lines = log.records.iter().map(|record| serde_json::json!(record));
@@ -288,7 +284,7 @@ pub(crate) fn events(args: &Events) -> Result<String, LaunchError> {
     Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
 }
 
-/// Returns a figure of the longest run in the log as SVG.
+/// Draws a figure of the longest run in the event log as SVG.
 fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
     let which = match name {
         FigureName::Rates => Figure::Rates,

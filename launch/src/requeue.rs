@@ -1,4 +1,4 @@
-//! Requeue of the Slurm job after its ranks have stopped for the time limit or a preemption.
+//! Puts the Slurm job back into the queue after its ranks have stopped for the time limit or a preemption.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,25 +9,22 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
 use crate::run_directory::{RunDirectory, SCRIPT};
 
-/// Decision of the launching process, after the last attempt of a run, on the requeue of its batch job.
+/// Decision if the batch job is put back into the queue after `armature run` has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Requeue the job after a stop for the time limit. The number counts the requeues so far, including this one.
+    /// The job is requeued after a stop for its time limit. The number counts its requeues so far, this one included.
     Requeue(u32),
-    /// Requeue the job after a stop for another job that needs the nodes.
+    /// The job is requeued after it was stopped for a job of higher priority.
     Preempted,
-    /// The job is not requeued, because it was already requeued as often as the user has allowed.
+    /// The job is not requeued, because the user's limit of requeues is reached.
     UsedUp,
-    /// The job is not requeued, because its attempt did not stop for the time limit, or because it is in the queue
-    /// already.
+    /// The job is not requeued, because the program did not stop for the time limit, or the job is in the queue already.
     No,
 }
 
-/// Decides from the ends of all attempts of a run whether its batch job is requeued. Only stops for
-/// the time limit count towards `allowed`.
+/// Decides from the ends of all attempts (starts of the program) of a run. Only stops for the time limit count towards `allowed`.
 ///
-/// Slurm requeues a preempted job only if it still runs at the end of its grace time. Otherwise
-/// `armature run` must requeue it.
+/// Slurm requeues a preempted job only if it still runs at the end of its grace time. Otherwise this process must requeue it.
 fn decide(ends: &[End], allowed: u32) -> Next {
     let is_limit = |end: &&End| end.reason == Reason::TimeLimit && end.stopped;
     match ends.last().filter(|end| end.stopped && !end.requeued) {
@@ -40,8 +37,7 @@ fn decide(ends: &[End], allowed: u32) -> Next {
     }
 }
 
-/// Requeues the Slurm job of this process if the last attempt of the run has stopped for its time limit, at most `allowed` times, or if Slurm
-/// preempts the job.
+/// Requeues the Slurm job of this process, at most `allowed` times for its time limit and always after a preemption.
 pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     let Ok(job) = std::env::var("SLURM_JOB_ID") else { return };
     let ends: Vec<End> =
@@ -79,10 +75,10 @@ pub(crate) fn requeue(run: &RunDirectory, allowed: u32) {
     }
 }
 
-/// Submits the job script of the run again, to start after this job, and records the new job in the run directory. Returns the number of the new job.
+/// Submits the job script again, to start after this job. Returns the number of the new job, and records it in the run directory.
 fn submit_successor(run: &RunDirectory, job: &str) -> Result<String, String> {
     let runs = run.path().parent().unwrap_or(Path::new("."));
-    // The script of a job array is in the run directory of the array, not in those of its elements.
+    // The script of a job array is in the run directory of the array and not in those of its elements.
     let element = std::env::var("SLURM_ARRAY_TASK_ID").ok();
     let of_array =
         |element: &String| run.name().strip_suffix(&format!(".{element}-1")).map(|array| runs.join(array));
@@ -130,8 +126,7 @@ mod tests {
         assert_eq!(decide(std::slice::from_ref(&limit), 1), Next::Requeue(1));
         let both = [limit.clone(), preempted.clone(), limit.clone()];
         assert_eq!((decide(&both, 2), decide(&both, 1)), (Next::Requeue(2), Next::UsedUp));
-        // Slurm itself requeues a job that it has ended, or whose program did not stop when it was
-        // asked to, so `armature run` must not requeue it again.
+        // Slurm itself requeues a job that it has ended, or whose program did not stop when asked.
         assert_eq!(decide(&[limit.clone(), preempted.clone()], 3), Next::Preempted);
         assert_eq!(decide(std::slice::from_ref(&preempted), 0), Next::Preempted);
         assert_eq!(decide(&[end(Reason::Preempted, false)], 3), Next::No);

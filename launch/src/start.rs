@@ -1,5 +1,4 @@
-//! Start of a program: the options of `armature run`, the command line of the launcher that follows
-//! from them, and the supervision of the job.
+//! Starts a program for `armature run`: chooses the command of the launcher from the options, and supervises the job.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,8 +19,8 @@ use crate::run_directory::recorder::{self, Recorder};
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, platform, requeue};
 
-/// Default time limit for all ranks to start and connect to each other. It is long enough for a large job on a busy machine, and for a
-/// program that reads its input before it starts its session. A job that hangs at its start wastes this much of its allocation.
+/// Default time limit until all ranks are connected. Long enough for a large job on a busy machine, and for a program that reads its input before it
+/// connects. A job that hangs at its start wastes this much of its allocation.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
 /// Options for the start of a job.
@@ -89,8 +88,8 @@ pub(crate) struct LaunchArgs {
 }
 
 impl LaunchArgs {
-    /// Returns true if the run has a run directory, which is the case if the user has named the run. It is also the case if the run is
-    /// likely to have several attempts, unless the user has named a directory for its events.
+    /// Returns true if the run gets a run directory: if the user has named the run, or if the run is likely to have several attempts (starts of the
+    /// program) and its events go to no other directory.
     fn is_recorded(&self, command: &[OsString]) -> bool {
         let has_own_events = || std::env::var_os("ARMATURE_EVENTS").is_some_and(|name| !name.is_empty());
         let has_attempts = self.restarts > 0 || self.requeue > 0 || recorder::has_journal_option(command);
@@ -98,7 +97,6 @@ impl LaunchArgs {
     }
 }
 
-/// Starts a program. Returns the exit code.
 pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
     let mut environment = Environment::survey(hosts.is_some());
@@ -157,8 +155,8 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         requeue_after(&call, run.requeue);
         return Ok(code);
     }
-    // The directory for temporary files is local to a host. In a job of several hosts, the file of the job status is therefore in the current
-    // directory, which the hosts may share.
+    // Temporary directories are local to a host, so that a job of several hosts has its status file in the current directory, which the hosts may
+    // share.
     let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
@@ -174,7 +172,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
             (Some(directory), file)
         }
     };
-    // The path of the job status is made absolute, because ranks may have another current directory.
+    // The path of the status file is made absolute, because ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
     let terms = Terms {
         job_status: &file,
@@ -183,8 +181,7 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: all_here.then_some(ranks),
     };
-    // Computes the command line for a restart. It changes only if the allocation of Slurm has lost
-    // nodes and the user has given no hostfile.
+    // Chooses a new command line for a restart if the allocation of Slurm has lost nodes and the user has given no hostfile.
     let renew = || match environment.after_lost_nodes().filter(|_| job.hosts.is_none()) {
         Some((environment, overrides)) => Ok(Some((command_line(&job, mpi, &environment)?, overrides))),
         None => Ok(None),
@@ -200,7 +197,7 @@ fn requeue_after(call: &Call, allowed: u32) {
     }
 }
 
-/// Parses a time such as `90`, `90s`, `1.5m` or `2h`.
+/// Parses a duration such as `90`, `90s`, `1.5m` or `2h`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || format!("`{text}` is not a time above 0 such as 90s, 10m or 2h");
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {

@@ -1,5 +1,4 @@
-//! `armature status`: shows the state of runs. For each run it prints one reason for the state, and
-//! the recommended next step.
+//! `armature status`: shows the state of runs, the reason for each state, and the recommended next step.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,7 +15,6 @@ use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Queue, Stage, advice, stage, why};
 use crate::run_directory::{RUNS, RunDirectory, all};
 
-/// Interval at which `--watch` prints the state of the runs.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Show the state of runs: whether they wait, run or have ended, one reason, and the next step.
@@ -46,12 +44,11 @@ pub(crate) struct Status {
     json: bool,
 }
 
-/// Shows the requested runs. Returns the exit code.
 pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     loop {
         let shows_all = args.all || args.since.is_some();
         let runs = match (shows_all, args.runs.as_slice()) {
-            // In the list of all runs, a job array is left out, because its elements are in the list as separate runs.
+            // The list of all runs contains the elements of a job array instead of the array.
             (true, _) => all(Path::new(RUNS)).into_iter().filter(|run| run.array().is_none()).collect(),
             (false, []) => vec![Reference::recorded(None)?.run],
             (false, names) => names
@@ -59,7 +56,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
                 .map(|name| Ok(Reference::recorded(Some(name))?.run))
                 .collect::<Result<_, LaunchError>>()?,
         };
-        // If the user names a run that is a job array, its elements are shown.
+        // A run that the user has named may be a job array, whose elements are shown.
         let is_one = !shows_all && runs.len() == 1;
         let runs: Vec<RunDirectory> = runs.into_iter().flat_map(RunDirectory::elements).collect();
         let queue = slurm::queue();
@@ -92,7 +89,7 @@ pub(crate) fn status(args: &Status) -> Result<u8, LaunchError> {
     }
 }
 
-/// Returns true if a run waits or runs, or has ended less than `time` ago. Without a record of its end, the last change of its directory counts.
+/// Returns true if a run waits, runs or has ended less than `time` ago. Without a record of its end, the last change of the run directory counts.
 fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
     let ended = facts.end.as_ref().and_then(|end| humantime::parse_rfc3339(&end.ended).ok());
     let changed = || std::fs::metadata(run.path()).and_then(|entry| entry.modified()).ok();
@@ -100,15 +97,14 @@ fn is_since(run: &RunDirectory, facts: &Facts, time: Duration) -> bool {
     !stage(facts).0.has_ended() || age.is_none_or(|age| age <= time)
 }
 
-/// Returns the exit code for several elements of a job array: that of an element that waits or runs, otherwise of one that has failed, otherwise of
-/// one that has stopped.
+/// Returns the exit code for a job array: that of an element that waits or runs, otherwise of one that has failed, otherwise of one that has stopped.
 fn worst(facts: &[Facts]) -> u8 {
     let stages: Vec<Stage> = facts.iter().map(|facts| stage(facts).0).collect();
     let order = [Stage::Waiting, Stage::Running, Stage::Failed, Stage::Stopped];
     order.into_iter().find(|stage| stages.contains(stage)).unwrap_or(Stage::Finished).code()
 }
 
-/// Appends a note that the queue of the batch system cannot be read, if the state of a run depends on the queue.
+/// Notes that the queue of the batch system cannot be read, if the state of a run depends on the queue.
 fn append_missing_queue(text: &mut String, queue: &Queue, facts: &[Facts]) {
     let depends = |facts: &Facts| facts.end.is_none() && facts.is_alive.is_none() && facts.batch.is_some();
     if queue.is_err() && facts.iter().any(depends) {
@@ -191,14 +187,14 @@ fn details(text: &mut String, run: &RunDirectory, facts: &Facts) {
     }
 }
 
-/// Returns the age of the job status of the newest attempt.
+/// Returns the time since the ranks last wrote their status file, as text.
 fn age(run: &RunDirectory) -> Option<String> {
     let file = Attempt::newest(run)?.directory().join(armature::job_status::EVENTS_COPY);
     let age = std::fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()?;
     Some(duration(age.as_secs_f64()))
 }
 
-/// Returns a duration as in `2:05:09` or `12:40`.
+/// Formats seconds in the form `2:05:09` or `12:40`.
 fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

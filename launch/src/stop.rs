@@ -1,4 +1,4 @@
-//! Implements `armature stop`, which ends a run at a checkpoint, and `armature cancel`, which ends it at once.
+//! `armature stop`, which ends a run at a checkpoint, and `armature cancel`, which ends it at once.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ use crate::run_directory::recorder::write_stop_file;
 use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, Stage, stage};
 
-/// Exit code of `armature stop` and `armature cancel` for a run that has already ended.
+/// Exit code of `armature stop` and `armature cancel` if the run has already ended.
 const ENDED: u8 = 3;
 
 /// Ask a run to stop at a checkpoint, from which the same command continues.
@@ -49,8 +49,7 @@ pub(crate) struct Cancel {
     run: Option<OsString>,
 }
 
-/// Asks a run, or all running elements of a job array, to stop. Returns the exit code: 0 if at
-/// least one run was asked, otherwise 3.
+/// Asks a run, or all running elements of a job array, to stop. The exit code is 0 if at least one run was asked, otherwise 3.
 pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
     let queue = slurm::queue();
     let mut code = ENDED;
@@ -79,7 +78,6 @@ pub(crate) fn stop(args: &Stop) -> Result<u8, LaunchError> {
     Ok(code)
 }
 
-/// Cancels a run. Returns the exit code.
 pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
     let run = Reference::recorded(args.run.as_deref())?.run;
     let (name, queue) = (run.name(), slurm::queue());
@@ -95,9 +93,8 @@ pub(crate) fn cancel(args: &Cancel) -> Result<u8, LaunchError> {
     }
     let start = facts.start.as_ref().filter(|_| facts.is_alive == Some(true) && facts.end.is_none());
     match (start, &facts.batch) {
-        // If the process that started the attempt is alive on this host, it gets a signal. A batch
-        // job in which it runs is not cancelled, because the user may also run other programs in
-        // its allocation.
+        // Only the process `armature run` gets a signal. Its batch job is not cancelled, because other programs of the user may run in the same
+        // allocation.
         (Some(start), _) => {
             let process = i32::try_from(start.process).ok().and_then(Pid::from_raw);
             let sent =

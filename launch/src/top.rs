@@ -1,4 +1,4 @@
-//! `armature top`: shows a running job from the files of its ranks.
+//! `armature top`: shows a running job from the files that its ranks write.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -19,23 +19,19 @@ use crate::error::LaunchError;
 use crate::job_state::{JobState, alive_here, status_in};
 use crate::run_directory::reference::events;
 
-/// Interval at which the display is updated.
 const EVERY: Duration = Duration::from_secs(1);
-/// Minimum time between two reads of the log, as a multiple of the duration of a read. A log of thousands of files is therefore read less
-/// often.
+/// Pause between two reads of the event log, as a multiple of the time that a read takes, so that a log of thousands of files is read less often.
 const PART: u32 = 10;
-/// Interval at which this process checks if a signal has arrived.
 const TICK: Duration = Duration::from_millis(50);
-/// Time after the death of the ranks in which the process that started the job may still record how the job ended.
+/// Time after the death of the ranks in which `armature run` may still record how the job ended.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time without new log data after which the job counts as dead, if this time also exceeds the fraction [`SILENT_PART`] of the run.
+/// Time without new events after which the job counts as dead, if it is also longer than the fraction [`SILENT_PART`] of the run.
 const SILENT: Duration = Duration::from_secs(60);
-/// Fraction of the run's duration for which the log may have no new data before the job counts as dead. Ranks write once a second; in a long run,
-/// once in a five-hundredth of the duration.
+/// Fraction of the run's duration without new events after which the job counts as dead. Ranks write events once a second, and in a long run once in
+/// a five-hundredth of its duration.
 const SILENT_PART: f64 = 0.02;
-/// Assumed size of a terminal that does not report its size, in columns and lines.
+/// Assumed columns and lines of a terminal that does not report its size.
 const SCREEN: (usize, usize) = (120, 40);
-/// Maximum number of lines of an update that is not shown on a terminal.
 const LINES: usize = 80;
 
 /// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
@@ -61,14 +57,14 @@ pub(crate) struct Watched {
     follower: Follower,
     live: Live,
     status: Option<JobStatus>,
-    /// Error message of the last attempt to read the job status, if it failed.
+    /// Error message of the last read of the job's status file, if that has failed.
     complaint: Option<String>,
     state: JobState,
-    /// Time at which new data was last found in the log.
+    /// Time at which new events were last found.
     last_change: Instant,
-    /// Time since which rank 0 and the process that started the job have been dead.
+    /// Time at which rank 0 and the `armature run` of the job were found dead.
     killed_at: Option<Instant>,
-    /// True if the process that started the job is alive. It will record the exit code or restart the job.
+    /// True if the `armature run` of the job is alive, which will record the exit code or restart the job.
     is_attended: bool,
 }
 
@@ -87,7 +83,7 @@ impl Watched {
         }
     }
 
-    /// Reads the job status. A damaged status counts as missing.
+    /// A damaged status file of the job counts as missing.
     fn read_status(&mut self) -> Option<JobStatus> {
         let status = status_in(&self.directory);
         self.complaint = status.as_ref().err().map(ToString::to_string);
@@ -103,7 +99,7 @@ impl Watched {
         let is_there = starter.map(|status| alive_here(status, status.starter) == Some(true));
         self.is_attended = is_there.unwrap_or(false);
         if is_there == Some(false) {
-            // The job status is read again, because the process that started the job may have written a final status before it ended.
+            // The status file is read again, because `armature run` may have written a final status before it ended.
             status = self.read_status();
         }
         let new_records = self.follower.poll().map_err(LaunchError::Events)?;
@@ -139,8 +135,8 @@ impl Watched {
         }
         let silence = self.last_change.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // If the log gets no new data, the job is considered dead only during a parallel operation,
-        // because a program may compute for a long time between two of them without logging events.
+        // Silence means death only during a parallel operation (such as a farm or a loop): between two of them a program may compute for a long time
+        // without events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)
@@ -165,7 +161,6 @@ impl Watched {
     }
 }
 
-/// Shows the job until its end, or once with `--once`. Returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let mut watched = Watched::new(events(&args.run)?);
     if !watched.directory.is_dir() {
@@ -194,7 +189,7 @@ pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     Ok(code)
 }
 
-/// Shows the run until the job has ended, a signal arrives or the reader closes the pipe. Returns the exit code and a last line.
+/// Updates the display until the job has ended, a signal arrives or the reader of the output closes the pipe. Returns the exit code and a last line.
 fn follow(
     watched: &mut Watched,
     screen: Option<&Screen>,
@@ -230,7 +225,6 @@ fn no_run(directory: &Path) -> LaunchError {
     LaunchError::NoRun { directory: directory.into() }
 }
 
-/// Prints a text. Returns false if the reader has closed the pipe.
 fn print(text: &str) -> Result<bool, LaunchError> {
     let mut output = std::io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -239,12 +233,11 @@ fn print(text: &str) -> Result<bool, LaunchError> {
     }
 }
 
-/// Terminal in alternate-screen mode. Dropping it restores the earlier content.
+/// Alternate screen of the terminal. When it is dropped, the terminal shows its earlier content.
 struct Screen;
 
 impl Screen {
     fn open() -> Result<Self, LaunchError> {
-        // Switches to the alternate screen and hides the cursor.
         print("\x1b[?1049h\x1b[?25l")?;
         Ok(Screen)
     }
@@ -263,7 +256,7 @@ impl Drop for Screen {
     }
 }
 
-/// Returns the text and escape sequences that overwrite the previous display. Lines are cut to the width, and remaining old text is erased.
+/// Returns the display with escape sequences that overwrite the previous one. Lines are cut to the width of the terminal.
 fn frame(picture: &str, wide: usize, high: usize) -> String {
     let mut frame = String::from("\x1b[H");
     for (n, line) in picture.lines().take(high).enumerate() {

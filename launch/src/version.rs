@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::Mpi;
 use crate::environment::{Environment, launcher_version};
 
-/// Returns the version of armature, and a line for each installed MPI: name, version and launcher.
 pub(crate) fn text() -> String {
     let environment = Environment::survey(true);
     let launchers = [(Mpi::OpenMpi, &environment.openmpi), (Mpi::Mpich, &environment.mpich)];

@@ -1,4 +1,4 @@
-//! `armature workflow`: runs workflows, and shows the output of their tasks.
+//! `armature workflow`: runs workflows (graphs of tasks that are commands), and shows the output of their tasks.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -12,7 +12,6 @@ use crate::detect;
 use crate::error::LaunchError;
 use crate::plan::read_workflow;
 
-/// Name of the program that runs the tasks of workflows.
 const PROGRAM: &str = "armature-workflow";
 
 /// Show the output of a task in all of its attempts.
@@ -37,13 +36,13 @@ pub(crate) struct Output {
     outputs: Option<PathBuf>,
 }
 
-/// Checks that the workflow can be read, and returns the command that runs it.
+/// Checks that the workflow file can be read, and returns the command that runs the workflow.
 pub(crate) fn command(
     program: Option<PathBuf>,
     arguments: Vec<OsString>,
 ) -> Result<Vec<OsString>, LaunchError> {
     let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
-    // With --array or --each-line, the program armature-workflow writes the workflow file itself.
+    // With the options `--array` and `--each-line`, armature-workflow itself writes the workflow file.
     let writes_file = |word: &OsString| {
         let word = word.to_string_lossy();
         ["--array", "--each-line"].contains(&word.split('=').next().unwrap_or_default())
@@ -55,7 +54,6 @@ pub(crate) fn command(
     Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
 }
 
-/// Shows the output of the requested tasks. Returns the exit code.
 pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
     let (description, _) = read_workflow(&args.file)?;
     let directory = args.outputs.clone().unwrap_or_else(|| {
@@ -79,7 +77,7 @@ pub(crate) fn output(args: &Output) -> Result<u8, LaunchError> {
 fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
     let mut text = String::new();
     for (key, stream) in log.keys() {
-        // A task of the run may be missing in the workflow file, if the file has been shortened since the run.
+        // The workflow file may have been shortened since the run, so that a task which has output is missing in it.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
             Stream::Stdout => "standard output",
@@ -110,7 +108,6 @@ fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchEr
     Ok(0)
 }
 
-/// Reads the files with the output of tasks, one of each rank.
 fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     let unreadable = |source| LaunchError::Unreadable { what: "outputs", file: directory.into(), source };
     let mut files = Vec::new();
@@ -124,7 +121,7 @@ fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
     Ok(log)
 }
 
-/// Writer that discards output after its reader has closed the pipe, as in `armature workflow output FILE TASK | head`.
+/// Discards output after its reader has closed the pipe, as in `armature workflow output FILE TASK | head`.
 struct UnlessLeft<W>(W);
 
 impl<W: Write> Write for UnlessLeft<W> {

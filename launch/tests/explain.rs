@@ -1,4 +1,4 @@
-//! Tests of `armature explain` on the log of a small run with three ranks and one change of the mapping.
+//! Tests of `armature explain` on the event log of a small run with three ranks and one change of the mapping (of pipeline stages to ranks).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,6 @@ fn explain(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("explain").args(args).arg(dir).output().unwrap()
 }
 
-/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn told(args: &[&str], dir: &Path) -> String {
     let output = explain(args, dir);
@@ -20,7 +19,6 @@ fn told(args: &[&str], dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns a copy of the sample log that a test may modify.
 fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(sample()).unwrap() {
@@ -66,7 +64,7 @@ fn runs_are_explained_one_after_the_other() {
     );
 }
 
-/// A mapping that the program itself changes must be reported as a change, although the log contains no decision.
+/// A program may change the mapping of stages to ranks itself, so that the log has no decision for it.
 #[test]
 fn mapping_change_without_a_decision_is_reported_as_a_change() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,7 +150,6 @@ fn workflow_task_is_explained_with_its_waits() {
     assert!(text.contains("Task \"sort\" waits for the limit \"db\"."), "{text}");
     assert!(text.contains("it waited 1.500 s for the output of \"split\", 250.000 ms for memory."), "{text}");
     assert!(text.contains("ended after 2.000 s") && !text.contains("torn"), "{text}");
-    // Without `--task` the output must show the failed tasks and the plans.
     let text = plain(told(&[], dir.path()));
     assert!(text.contains("because the run begins") && text.contains("failed after 2.000 s: torn"), "{text}");
     assert!(!text.contains("\"sort\"") && !text.contains("The log does not contain the end"), "{text}");
@@ -195,8 +192,7 @@ fn workflow_is_explained_with_its_critical_path_and_at_a_time() {
     }
 }
 
-/// Names in a log come from files and hosts that are not trusted, so they must not start new lines or control the
-/// terminal.
+/// Names in a log come from files and hosts that are not trusted. They must not start new lines or control the terminal.
 #[test]
 fn names_in_a_log_are_escaped() {
     let dir = copy();

@@ -1,16 +1,14 @@
-//! Tests of the completions with a real bash, and of the man pages with a real man.
+//! Completions are tested with a real bash, and man pages with a real man.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs `armature ARGS` and returns its exit code, its output and its messages.
 fn armature(args: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_armature")).args(args).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Returns the names of the commands that `armature --help` lists.
 fn listed_commands() -> Vec<String> {
     let (_, help, _) = armature(&["--help"]);
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
@@ -18,7 +16,7 @@ fn listed_commands() -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_string).collect()
 }
 
-/// Returns what bash offers after `words`, the last of which is incomplete.
+/// Returns the completions of bash for `words`, the last of which is incomplete.
 fn offered(completions: &Path, words: &[&str]) -> Vec<String> {
     let script = r#"
         set -eu; source "$1"; shift
@@ -93,7 +91,7 @@ fn every_command_has_a_page() {
     assert_eq!(armature(&["man"]).1, std::fs::read_to_string(pages.join("armature.1")).unwrap());
 }
 
-/// Checks that man formats a page without a warning, if man is installed.
+/// If man is installed, it must format the page without a warning.
 fn renders(page: &Path) {
     let man =
         Command::new("man").args(["--warnings", "--local-file"]).arg(page).stdin(Stdio::null()).output();

@@ -1,4 +1,4 @@
-//! Tests of `armature plan workflow` on a small workflow and on invalid files.
+//! Tests of `armature plan workflow` on a small workflow and on malformed files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ fn plan(file: &Path, platform: &Path, more: &[&str]) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
 }
 
-/// Returns the output of an `armature` command that must succeed.
 #[track_caller]
 fn planned(more: &[&str]) -> String {
     let output = plan("tests/workflows/small.toml".as_ref(), "tests/workflows/two.toml".as_ref(), more);
@@ -22,9 +21,9 @@ fn planned(more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Optimal plan, found by hand: `left` needs 910 MiB, so it runs on the large processor from 1 s to 5 s. `right` runs
-/// on the small one: the transfer of its 100 MiB takes 0.5 s and the task 4 s, so its result is back 0.05 s after 5.5
-/// s. Then `join` takes 0.5 s. If `right` ran after `left`, `join` would end at 7.5 s.
+/// Found by hand: `left` needs 910 MiB, so that it runs on the large processor from 1 s to 5 s. `right` runs on the small one: the transfer of its
+/// input of 100 MiB takes 0.5 s and the task 4 s, and its result is back 0.05 s after 5.5 s. Then `join` takes 0.5 s. If `right` ran after `left`,
+/// `join` would end at 7.5 s.
 #[test]
 fn plan_equals_the_optimal_plan_found_by_hand() {
     assert_eq!(planned(&[]), include_str!("workflows/small.txt"));
@@ -84,7 +83,7 @@ fn svg_chart_shows_each_task_and_is_valid_xml() {
     }
 }
 
-/// Each of the tasks `a` and `b` writes two files of 60 B. The memory has 200 B, so exactly one of the four files must be written to disk.
+/// Tasks `a` and `b` each write two files of 60 B to a memory of 200 B, so that one of the four files must go to disk.
 #[test]
 fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,8 +94,7 @@ fn eviction_is_explained_with_the_task_that_needs_the_memory() {
     };
     let task = |id: &str, more: &str| format!("[[task]]\nid = \"{id}\"\nrun_time = 1\n{more}\n");
     let file = |name: &str| format!("{{ name = \"{name}\", size = 60 }}");
-    // Each of `c` and `d` reads a file of `a` and a file of `b`. In every order of the tasks, all four files therefore
-    // exist at the same time, and the memory is too small for them.
+    // `c` and `d` each read a file of `a` and a file of `b`, so that in every order of the tasks all four files exist at the same time.
     let text = task("a", &format!("outputs = [{}, {}]", file("ac"), file("ad")))
         + &task("b", &format!("outputs = [{}, {}]", file("bc"), file("bd")))
         + &task("c", "inputs = [\"ac\", \"bc\"]")
@@ -125,8 +123,7 @@ fn hostfile_with_memory_is_accepted_as_platform() {
     assert_eq!(value["processors"][1]["memory"].as_u64(), Some(3 << 29));
 }
 
-/// Each error must be one line with the file, the position in it and the expected content, and must
-/// have the right exit code.
+/// An error in a workflow file must be one line with the file, the position in it and the expected content.
 #[test]
 fn malformed_files_are_reported_with_position_and_expectation() {
     let dir = tempfile::tempdir().unwrap();

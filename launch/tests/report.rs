@@ -1,10 +1,9 @@
-//! Tests of `armature report`, `armature events` and `armature trace` on the log of a small run.
+//! Tests of `armature report`, `armature events` and `armature trace` on the event log of a small run.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Returns a run directory whose events are a copy of the sample log.
 fn run_directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let events = dir.path().join("events");
@@ -38,7 +37,6 @@ fn report_is_written_next_to_the_events_and_its_path_is_printed() {
     assert_eq!(said.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
-    // The page is created again with a title, and must show the title and the status of the job.
     let status = r#"{"state":"failed","code":3,"message":"no <fuel>","restarts":2}"#;
     fs::write(dir.path().join("events/job-status.json"), status).unwrap();
     printed(&["report", "--title", "a night"], dir.path());
@@ -77,7 +75,6 @@ fn page_shows_all_attempts_of_a_run() {
     ] {
         assert!(text.contains(part), "`{part}` is missing: {text}");
     }
-    // The page of one attempt shows only that attempt.
     printed(&["report"], &dir.path().join("attempts/1"));
     let text = fs::read_to_string(dir.path().join("attempts/1/report.html")).unwrap();
     assert!(text.contains("after 326 items") && !text.contains("Attempt"), "{text}");
@@ -167,8 +164,7 @@ fn events_are_printed_in_order_and_checked() {
     assert!(said.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{said}");
 }
 
-/// A damaged job status and a missing file of a rank must be reported without failure. A log with another schema must
-/// be rejected.
+/// A damaged status file or a missing file of a rank is reported, and a log with another version of the format is refused.
 #[test]
 fn report_names_missing_files_and_shows_the_rest() {
     let dir = run_directory();
@@ -200,8 +196,7 @@ fn traces_are_written_as_perfetto_and_chrome_json() {
     let dir = run_directory();
     let said = printed(&["trace"], dir.path());
     let bytes = fs::read(said.trim()).unwrap();
-    // A Perfetto trace is a protobuf message whose first field, `packet`, has the number 1 and a
-    // length, so it begins with the byte 0x0a.
+    // A Perfetto trace is a protobuf message whose first field, `packet`, has the number 1 and a length, so that its first byte is 0x0a.
     assert!(bytes.len() > 500 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     let said = printed(&["trace", "--format", "chrome"], dir.path());
     let list: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(said.trim()).unwrap()).unwrap();

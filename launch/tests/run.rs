@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Returns a directory with an executable `name`, which runs the shell script `script` in the place of a launcher.
+/// Directory with a shell script that takes the place of the launcher `name`.
 fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(name);
@@ -16,7 +16,7 @@ fn launcher(name: &str, script: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Returns the command `armature run ARGS` outside of any batch job. Only the launchers in `launchers` can be found.
+/// Runs `armature run` outside of any batch job; it finds only the programs in the directory `launchers`.
 fn armature(launchers: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.arg("run").args(args).env_clear().env("PATH", launchers).current_dir(launchers);
@@ -27,7 +27,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks the exit code. If it differs, fails with the complete output of the command.
 #[track_caller]
 fn expect_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -76,7 +75,7 @@ fn command_line_variables_do_not_override_the_environment() {
     assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
 }
 
-/// If the reader of the messages of `armature run` ends, as in `2>&1 | head`, the command must not end, because it still supervises the job.
+/// The reader of the messages may end, as in `2>&1 | head`; `armature run` must then continue to supervise the job.
 #[test]
 fn closed_stderr_does_not_end_supervision() {
     let dir = launcher("mpirun.mpich", "exit 7");
@@ -91,8 +90,7 @@ fn launcher_killed_by_a_signal_gives_exit_code_128_plus_signal() {
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
 }
 
-/// After `mpirun` was killed, its ranks live for a moment and still lock files that a restarted job
-/// needs. `armature run` must therefore wait until they have ended.
+/// Ranks of a killed `mpirun` live for a moment, and lock files that a restarted job needs.
 #[test]
 fn ranks_left_by_a_killed_launcher_are_awaited() {
     for more in [&[][..], &["--job-status", "status"]] {
@@ -139,8 +137,7 @@ fn malformed_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// `armature run` must not open a FIFO that an option names, because opening it for reading blocks
-/// until a writer opens it.
+/// Opening a FIFO blocks until a writer opens it, so that `armature run` must refuse one without opening it.
 #[test]
 fn fifos_and_devices_are_refused_without_blocking() {
     let dir = launcher("mpirun.mpich", "echo started");
@@ -151,8 +148,7 @@ fn fifos_and_devices_are_refused_without_blocking() {
         ("--hostfile", fifo, "a FIFO", 2),
         ("--hostfile", "/dev/null", "a character device", 2),
         ("--job-status", fifo, "a FIFO", 1),
-        // `/dev/null` cannot be used as the status file, because a status that is written to it
-        // cannot be read back.
+        // A status that is written to `/dev/null` cannot be read back.
         ("--job-status", "/dev/null", "a character device", 1),
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
@@ -175,8 +171,7 @@ fn dry_run_starts_nothing() {
     let said = text(&output.stdout);
     assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
     assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
-    // A reader that closes the pipe early, as in `armature run --dry-run … | head`, is not an error. A full disk is an
-    // error.
+    // A reader that closes the pipe, as in `armature run --dry-run … | head`, is no error; a full disk is one.
     let (_, left) = std::io::pipe().unwrap();
     expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -219,8 +214,7 @@ fn signals_are_forwarded_to_the_launcher() {
     assert_eq!(child.wait().unwrap().code(), Some(31));
 }
 
-/// If `armature run` is killed with SIGKILL, it cannot forward a signal, so the kernel must send
-/// one to the launcher (`PR_SET_PDEATHSIG`).
+/// `armature run` cannot forward SIGKILL, so that the kernel must send a signal to the launcher (`PR_SET_PDEATHSIG`).
 #[test]
 fn launcher_receives_sigterm_when_the_command_is_killed() {
     let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
@@ -256,7 +250,7 @@ fn ranks_end_when_the_command_is_killed() {
     }
 }
 
-/// `armature run` in a `while read` loop of a shell script must not consume the input of the loop.
+/// In a `while read` loop of a shell script, `armature run` must not consume the input of the loop.
 #[test]
 fn standard_input_is_read_only_on_request() {
     let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
@@ -283,8 +277,7 @@ fn rank_0_reads_standard_input_on_request() {
             command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
             let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.unwrap();
-            // Writing to the standard input of the command fails if the job has already ended
-            // without reading its input.
+            // Writing to the standard input fails if the job has ended without reading it.
             let _ = child.stdin.take().unwrap().write_all(b"hello");
             let output = child.wait_with_output().unwrap();
             expect_code(&output, 0);
@@ -336,8 +329,7 @@ fn unneeded_pbs_node_file_is_not_read() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Open MPI treats host names that differ only after the first dot as one host with two numbers of slots, and rejects
-/// them. `armature run` must avoid that.
+/// By default, Open MPI takes host names that differ only after the first dot for one host with two numbers of slots, and refuses them.
 #[test]
 fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     let dir = tempfile::tempdir().unwrap();
@@ -345,8 +337,7 @@ fn open_mpi_accepts_host_names_that_differ_only_after_a_dot() {
     fs::write(&hosts, "mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     command.args(["run", "--timeout", "30s", "--mpi", "openmpi", "--hostfile", hosts.to_str().unwrap()]);
-    // The hosts do not exist. The remote shell is replaced by a program that fails, so that nothing tries to connect to
-    // them.
+    // The hosts do not exist. A failing program replaces the remote shell, so that nothing tries to connect to them.
     let output =
         without_settings(command.arg("/bin/true")).env("OMPI_MCA_plm_rsh_agent", "/bin/false").output();
     let said = text(&output.unwrap().stderr);
@@ -362,8 +353,7 @@ fn missing_program_gives_exit_code_127() {
     assert!(text(&output.stderr).contains("`no-such-program`"), "{}", text(&output.stderr));
 }
 
-/// Removes the settings of the MPI library that runs this test, because they would influence the choice of the
-/// launcher.
+/// Removes variables of the MPI library and the batch system that run this test, which would influence the choice of the launcher.
 fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -374,7 +364,6 @@ fn without_settings(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Runs `armature run` with the real launchers of this machine.
 fn for_real(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
     without_settings(command.args(["run", "--timeout", "60s"]).args(args)).output().unwrap()
@@ -388,7 +377,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn open_mpi_starts_more_ranks_than_there_are_cores() {
-    // The launcher ends all ranks when one exits with an error, so each rank waits for a second after its output.
+    // Ranks wait a second after their output, because the launcher ends all of them when one exits with an error.
     let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; sleep 1; exit 3";
     let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);

@@ -1,5 +1,4 @@
-//! Tests of run directories and of the subcommands that read them, with launchers and batch systems
-//! that are shell scripts.
+//! Tests of run directories and of the commands that read them. Shell scripts replace the launchers and the batch systems.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Home directory of a simulated user, with programs in `bin`.
+/// Home directory of a simulated user, with the scripts in `bin`.
 struct Home {
     dir: tempfile::TempDir,
 }
 
 impl Home {
-    /// Creates a home directory with a launcher that runs the program once, as rank 0.
+    /// Home directory with a launcher that runs the program once, as rank 0.
     fn new() -> Self {
         let home = Home { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(home.path("bin")).unwrap();
@@ -35,7 +34,6 @@ impl Home {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Returns the command `armature ARGS` in this home directory. Its `PATH` has only the directory `bin`, with the scripts of the test.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
         command.args(args).env_clear().current_dir(self.dir.path()).env("PATH", self.path("bin"));
@@ -47,7 +45,6 @@ impl Home {
         checked(self.command(args).output().unwrap(), code)
     }
 
-    /// Runs a shell script as the program of the run `name`, and checks the exit code of the command.
     #[track_caller]
     fn program(&self, name: &str, script: &str, code: i32) -> String {
         self.run(&["run", "--run", name, "-n", "1", "/bin/sh", "-c", script], code)
@@ -63,7 +60,6 @@ impl Home {
     }
 }
 
-/// Returns the output and the messages of a command, after a check of its exit code.
 #[track_caller]
 fn checked(output: Output, code: i32) -> String {
     let said = [&output.stdout[..], &output.stderr]
@@ -106,7 +102,7 @@ fn each_attempt_has_a_record_and_a_part_of_the_log() {
         (description["schema"].as_u64(), description["command"][0].as_str()),
         (Some(1), Some("/bin/sh"))
     );
-    // The name `day-1` continues the first run of this name, and `day` creates another run.
+    // `--run day-1` continues the run `day-1`; `--run day` creates another run.
     home.program("day-1", "echo second", 0);
     home.program("day", "echo third", 0);
     assert_eq!(home.why("day-1/attempts/2")["reason"], "finished");
@@ -126,7 +122,7 @@ fn recording_does_not_change_program_output() {
         .output()
         .unwrap();
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"one\n"[..], &b"two\n"[..]));
-    // Standard output that is redirected to a file is not copied to the log.
+    // A standard output that goes to a file is not copied to the log of the run.
     let result = fs::File::create(home.path("result")).unwrap();
     let mut command =
         home.command(&["run", "--run", "a", "-n", "1", "/bin/sh", "-c", "echo one; echo two >&2"]);
@@ -145,7 +141,7 @@ fn runs_have_a_record_if_they_may_have_several_attempts() {
     assert!(!home.path("armature-runs").exists());
     home.run(&["run", "-n", "1", "/bin/sh", "-c", "true", "--journal", "j"], 0);
     assert_eq!(home.why("sh-1/attempts/1")["reason"], "finished");
-    // The program runs even if no run directory can be created.
+    // The program must run even if no run directory can be created.
     fs::remove_dir_all(home.path("armature-runs")).unwrap();
     fs::write(home.path("armature-runs"), "").unwrap();
     let said = home.run(&["run", "-n", "1", "/bin/sh", "-c", "echo ran", "--journal", "j"], 0);
@@ -194,7 +190,7 @@ fn unusable_names_options_and_runs_are_refused_with_exit_code_2() {
     assert!(home.run(&["logs", "a@1", "--attempt", "2"], 2).contains("contradicts"));
     assert!(home.run(&["run", "--requeue", "2", "/bin/sh"], 2).contains("inside a Slurm job only"));
     home.run(&["run", "--run", "a", "--no-run-directory", "/bin/sh"], 2);
-    // A directory without a record of a run, such as `bin`, is not a run.
+    // A directory that `armature` has not written, such as `bin`, is not a run.
     assert!(home.run(&["status", "bin"], 2).contains("there is no run \"bin\""));
     fs::remove_file(home.path("armature-runs/a-1/log")).unwrap();
     assert!(home.run(&["logs"], 2).contains("cannot read the log"));
@@ -247,7 +243,7 @@ fn run_in_progress_is_shown_stopped_and_cancelled() {
     assert!(said.contains("cancelled: SIGTERM") && said.contains("armature logs a-1@1"), "{said}");
     assert!(home.run(&["cancel", "a"], 3).contains("a-1 has already ended: failed (cancelled: SIGTERM)"));
     home.run(&["stop", "a"], 3);
-    // The request to stop was meant for the previous attempt, so the next attempt must not find the file `stop`.
+    // The request to stop was meant for the previous start of the program, so that the file `stop` must be gone.
     home.program("a-1", "test ! -e \"$ARMATURE_RUN/stop\"", 0);
     home.run(&["status", "a"], 0);
 }
@@ -277,8 +273,7 @@ fn lines_of_a_rank_are_shown_without_the_label_of_the_launcher() {
     home.run(&["run", "--run", "a", "--label", "-n", "11", "/bin/sh"], 0);
     assert!(home.read("asked").contains(" -prepend-rank "), "{}", home.read("asked"));
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "one\ntwo\n");
-    // If the launcher does not label the lines with their rank, `logs --rank 1` shows the lines
-    // that contain "rank 1".
+    // If the output is not labelled with ranks, `logs --rank 1` selects lines that contain "rank 1".
     home.run(&["run", "--run", "b", "-n", "11", "/bin/sh"], 0);
     assert_eq!(home.run(&["logs", "--rank", "1"], 0), "[0] about rank 1\n");
     assert!(!home.read("asked").contains("-prepend-rank"));
@@ -323,7 +318,6 @@ fn run_is_executed_by_one_process_at_a_time() {
     running.wait().unwrap();
 }
 
-/// Creates the record of a run that was submitted as job 7 and has not started.
 fn submitted(home: &Home) {
     fs::create_dir_all(home.path("armature-runs/s-1")).unwrap();
     let text = r#"{"schema":1,"batch":{"system":"slurm","job":"7"}}"#;
@@ -347,7 +341,7 @@ fn status_queries_the_whole_queue_once() {
     home.script("squeue", "exit 0");
     home.script("sacct", "echo TIMEOUT");
     assert!(home.run(&["status", "s"], 1).contains("its batch job ended as TIMEOUT"));
-    // If Slurm's controller does not respond, the run must not count as ended.
+    // The controller of Slurm does not respond, so that the run must not count as ended.
     home.script("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
     home.script("sacct", "exit 1");
     assert!(home.run(&["status", "s"], 3).contains("cannot be read"));
@@ -358,13 +352,13 @@ fn status_queries_the_whole_queue_once() {
 fn logs_of_a_waiting_run_can_be_followed() {
     let home = Home::new();
     submitted(&home);
-    // The simulated job starts when `squeue` runs for the first time, and has left the queue when it runs for the second time.
+    // The job starts at the first call of `squeue`, and has ended at the second.
     let start = "[ -e armature-runs/s-1/log ] || { echo '7|PENDING|N/A|N/A|(Priority)|s'; echo output >armature-runs/s-1/log; }";
     home.script("squeue", start);
     let output = home.command(&["logs", "--follow", "s"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "output\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "armature: s-1 is waiting: Priority\n");
-    // If the job has ended before it printed anything, the run has no log.
+    // The job has ended before it printed anything, so that there is no log.
     fs::remove_file(home.path("armature-runs/s-1/log")).unwrap();
     home.script("squeue", "exit 0");
     assert!(home.run(&["logs", "--follow", "s"], 2).contains("cannot read the log"));
@@ -383,7 +377,7 @@ fn cancel_removes_a_waiting_job_from_the_queue() {
     assert_eq!(home.read("cancelled"), "7\n");
 }
 
-/// Returns the command that starts the run `a` of this shell script inside Slurm job 7, which has been requeued `requeues` times.
+/// Starts a shell script as the run `a` in Slurm job 7, which was requeued `requeues` times.
 fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
     let args =
         ["run", "--launcher", "mpirun", "--requeue", "1", "--run", "a", "-n", "1", "/bin/sh", "-c", script];
@@ -397,7 +391,7 @@ fn in_job(home: &Home, script: &str, requeues: u32) -> Command {
     command
 }
 
-/// Creates a `scontrol` that describes the Slurm job by the fields in `job`, and accepts requests to requeue it.
+/// Installs a `scontrol` that prints the fields `job` for the Slurm job, and accepts requests to requeue it.
 fn slurm_says(home: &Home, job: &str) {
     home.script(
         "scontrol",
@@ -412,8 +406,7 @@ fn preempted_run_that_has_stopped_is_queued_again() {
     let said = checked(in_job(&home, "exit 85", 0).output().unwrap(), 85);
     assert!(said.contains("requeue after a preemption: scontrol requeue 7"), "{said}");
     assert_eq!(home.why("a-1/attempts/1")["reason"], "preempted");
-    // Slurm has requeued the job already (`Restarts=2`), so `scontrol` no longer reports the
-    // preemption, and the job must not be requeued again.
+    // Slurm has already requeued the job (`Restarts=2`), so that it no longer reports the preemption.
     slurm_says(&home, "JobState=COMPLETING Restarts=2 PreemptTime=None");
     let script =
         "echo 'slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***'; exit 85";
@@ -458,7 +451,7 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
         killed.kill().unwrap();
         killed.wait().unwrap();
-        // A second start in the same allocation, without a requeue, gives no evidence of how the first attempt ended.
+        // A second start in the same allocation, without a requeue, is no evidence of how the first one ended.
         home.script("squeue", "exit 0");
         let said = home.run(&["status", "a"], 1);
         assert!(printed.is_empty() || said.contains("its batch job ended as TIMEOUT"), "{said}");
@@ -482,8 +475,7 @@ fn launch_failure_of_slurm_is_no_error_of_the_program() {
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     let why = home.why("a-1/attempts/1");
     assert_eq!((why["reason"].as_str(), why["detail"].as_str()), (Some("start failed"), Some(message)));
-    // A message like those of `srun` is no sign of a failed start if the ranks are running, because
-    // the program may have printed it.
+    // While ranks are running, a message like that of `srun` may be the program's own.
     let script = format!("echo '{{\"state\":\"running\"}}' >\"$ARMATURE_EVENTS/job-status.json\"; {script}");
     checked(in_job(&home, &script, 0).output().unwrap(), 1);
     assert_eq!(home.why("a-1/attempts/2")["reason"], "own error");
@@ -523,7 +515,7 @@ fn sigterm_of_the_batch_system_lets_ranks_stop_in_order() {
     }
 }
 
-/// Runs a program in a Slurm job that has a minute left, sends the warning signal SIGUSR1, and checks the exit code.
+/// Runs a program in a Slurm job that has a minute left, and sends it the warning signal SIGUSR1.
 #[track_caller]
 fn in_a_job_that_ends_soon(home: &Home, script: &str, code: i32) -> String {
     let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 60;
@@ -550,11 +542,11 @@ fn stop_for_the_time_limit_is_requeued_as_often_as_allowed() {
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("requeue 1 of 1: scontrol requeue 7"));
     assert_eq!(home.read("asked").lines().last(), Some("requeue 7"));
     assert_eq!(home.why("a-1/attempts/1")["reason"], "time limit");
-    // The requeued job continues the same run, which has then been requeued as often as allowed.
+    // The job was requeued as often as the user has allowed, and must not be requeued again.
     assert!(in_a_job_that_ends_soon(&home, script, 85).contains("is not requeued again"));
     assert_eq!(home.why("a-1/attempts/2")["reason"], "time limit");
     assert_eq!(home.read("asked").matches("requeue 7").count(), 1);
-    // A run that stops because of `armature stop` is not requeued.
+    // A run that the user has stopped with `armature stop` must not be requeued.
     let before = home.read("asked");
     in_a_job_that_ends_soon(&home, ": >ready; /bin/sleep 1; exit 3", 3);
     assert_eq!(home.read("asked").matches("requeue").count(), before.matches("requeue").count());

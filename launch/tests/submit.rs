@@ -1,18 +1,17 @@
-//! Tests of `armature submit` with an `sbatch` that is a shell script.
+//! Tests of `armature submit` with a shell script that replaces `sbatch`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Home directory of a user on a login node, with programs in `bin`.
+/// Home directory of a user on a login node, with the scripts in `bin`.
 struct Home {
     dir: tempfile::TempDir,
-    /// Name of the working directory in the home directory.
     name: String,
 }
 
-/// Script of an `sbatch` that accepts every job script and runs it at once, as job 48211.
+/// Script in the place of `sbatch` that runs every job script at once, as job 48211.
 const RUNS: &str = r#"if [ "$1" = --test-only ]; then /bin/cat >tested; exit 0; fi
 echo "$@" >asked
 SLURM_JOB_ID=48211 SLURM_JOB_END_TIME=4000000000 /bin/bash "$2" >output 2>&1
@@ -27,10 +26,8 @@ impl Home {
             "app",
             "for word; do printf '%s\\0' \"$word\"; done >words; printf '%s' \"$VALUE\" >value",
         );
-        // This script replaces `touch`. It creates a file, so that the test detects if the shell
-        // executes a `touch` in a text of the user.
+        // A program `touch` that creates a file, by which the test detects that a shell has executed a text of the user.
         home.script("touch", ": >\"$1\"");
-        // The launcher of the test runs its program once, as rank 0.
         home.script("mpirun.mpich", "while [ \"${1##*/}\" != app ]; do shift; done; exec \"$@\"");
         home
     }
@@ -69,7 +66,6 @@ impl Home {
         said
     }
 
-    /// Returns the names of the files in the working directory.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let mut names: Vec<String> =
@@ -105,7 +101,6 @@ fn submitted_script_continues_the_run_directory_of_the_submission() {
 #[test]
 fn elements_of_an_array_are_runs_of_their_own() {
     let home = Home::new("work");
-    // Elements 2 and 4 of the job array run at once, and element 6 waits.
     home.script(
         "sbatch",
         r#"if [ "$1" = --test-only ]; then exit 0; fi
@@ -136,7 +131,6 @@ echo 48211"#,
         String::from_utf8_lossy(&said.stderr).contains("name one of its elements, such as day-1.2-1"),
         "{said:?}"
     );
-    // One call of `scancel` cancels all elements of the array.
     home.script("scancel", "echo \"$@\" >cancelled");
     assert_eq!(home.armature(&["cancel", "day"]).status.code(), Some(0));
     assert_eq!(home.read("cancelled"), "48211\n");
@@ -165,7 +159,7 @@ echo 'PartitionName=high Default=NO GraceTime=0 PriorityTier=9 PreemptMode=OFF'"
     assert!(said.contains("jobs of partition low may be preempted, and then have 90 s to stop"), "{said}");
     assert!(home.read("armature-runs/day-1/job.sh").contains("--signal=B:USR1@120\n"));
     assert!(!submit(&["-p", "high"]).contains("preempted"));
-    // The record of an earlier run states that its stop at a checkpoint took about 100 s.
+    // Record of an earlier run, which took about 100 s to stop at a checkpoint.
     fs::create_dir_all(home.path("armature-runs/day-1/attempts/1")).unwrap();
     let why = r#"{"schema":1,"reason":"stopped","detail":"","code":85,"stopped":true,"done":1,"seconds":9.0,"ended":"","stop_seconds":99.5}"#;
     fs::write(home.path("armature-runs/day-1/attempts/1/why.json"), why).unwrap();
@@ -271,7 +265,7 @@ fn without_a_batch_system_the_exit_code_is_4() {
     );
 }
 
-/// Arguments, values and directories with characters that a shell treats specially must reach the program unchanged.
+/// Characters that are special in a shell must reach the program unchanged.
 #[test]
 fn user_text_is_never_executed() {
     let texts = [

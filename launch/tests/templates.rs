@@ -1,4 +1,4 @@
-//! Tests of the job scripts: the resources that they request from the batch system, and the command that they start.
+//! Tests of the job scripts that `armature submit` writes: the requested resources and the started command.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,6 @@ use std::process::Command;
 
 type Variables = &'static [(&'static str, &'static str)];
 
-/// Batch systems, each with the prefix of its directives and the variables that it sets in a job.
 const SYSTEMS: [(&str, &str, Variables); 3] = [
     ("slurm", "#SBATCH ", &[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-4]")]),
     ("pbs", "#PBS ", &[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/dev/null")]),
@@ -29,7 +28,7 @@ fn batch_directives_match_the_golden_files() {
         let directives: Vec<&str> = script.lines().filter(|line| line.starts_with(start)).collect();
         let golden = fs::read_to_string(here(&format!("tests/golden/{system}.directives"))).unwrap();
         assert_eq!(directives, golden.lines().collect::<Vec<_>>(), "{system}");
-        // A batch system stops reading directives at the first command of a script.
+        // A batch system reads directives only before the first command of a script.
         let command = script.lines().position(|line| !line.is_empty() && !line.starts_with('#')).unwrap();
         let last = script
             .lines()

@@ -1,4 +1,4 @@
-//! Tests of `armature top` on stored logs and on a growing log.
+//! Tests of `armature top` on stored and on growing event logs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn top(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_armature")).arg("top").args(args).arg(dir).output().unwrap()
 }
 
-/// Returns the output of `armature top --once` for the log directory `dir`, with the path of `dir` replaced by RUN.
+/// Prints the state of a job once, with the path of its log directory replaced by RUN.
 #[track_caller]
 fn once(dir: &Path) -> String {
     let output = top(&["--once"], dir);
@@ -20,7 +20,7 @@ fn once(dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap().replace(&dir.display().to_string(), "RUN")
 }
 
-/// Returns a directory with the stored log of a simulated run, split into the files of the ranks.
+/// Directory with the stored event log of a simulated run, split into the files of the ranks.
 fn kept(name: &str) -> tempfile::TempDir {
     let text =
         fs::read_to_string(manifest().join("../tests/golden/events").join(format!("{name}.jsonl"))).unwrap();
@@ -38,7 +38,7 @@ fn append(file: &Path, line: &str) {
     writeln!(file, "{line}").unwrap();
 }
 
-/// Compares `text` with a golden file. `ARMATURE_GOLDEN=write` updates the golden file.
+/// With `ARMATURE_GOLDEN=write`, the output replaces the expected text in the file.
 #[track_caller]
 fn is_as_kept(name: &str, text: &str) {
     let file: PathBuf = manifest().join("tests/golden").join(format!("top-{name}.txt"));
@@ -55,8 +55,8 @@ fn top_output_of_stored_runs_matches_golden_files() {
     }
 }
 
-/// Writes the log of a farm on two ranks, which runs for `parts` tenths of a second. Rank 0
-/// computes. Rank 1 waits for rank 0, and logs nothing after the first half second.
+/// Writes the event log of a farm on two ranks that runs for `parts` tenths of a second. Rank 0 computes; rank 1 waits for it, and logs nothing after
+/// the first half second.
 fn farm(dir: &Path, parts: u32) {
     for rank in 0..2 {
         let file = dir.join(format!("activity-{rank}.jsonl"));
@@ -96,7 +96,7 @@ fn top_shows_the_state_of_each_rank() {
     assert!(text.contains("silent 12 s") && text.contains("20.00 a second"), "{text}");
 }
 
-/// If rank 0 logs the progress of a pipeline, a farm or a loop, the output must predict the end of the run.
+/// The end can be predicted once rank 0 has logged the progress and the total of a pipeline, farm or loop.
 #[test]
 fn top_predicts_the_end_of_a_run_with_a_known_total() {
     let starts = [
@@ -114,8 +114,7 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
             &dir.path().join("rank-0.jsonl"),
             &format!(r#"{{"at":0.0,"rank":0,"run":0,"event":{start}}}"#),
         );
-        // Rank 0 reports that one item was completed in each of the first two seconds, and 20 items
-        // in each of the last ten seconds.
+        // Progress by rank 0: one item in each of the first two seconds, then 20 items in each of ten seconds.
         for second in 1..=12 {
             let done = second.min(2) + 20 * (second.max(2) - 2);
             let event = format!(r#"{{"kind":"progress","done":{done},"total":1202,"what":"{what}"}}"#);
@@ -143,7 +142,7 @@ fn top_prints_lines_until_the_run_ends() {
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
-    // The first write to the log contains an incomplete line, and the second write the complete one.
+    // A line of the log may be read before it is completely written.
     let line = r#"{"at":2.0,"rank":0,"run":0,"event":{"kind":"finish","items":20,"seconds":2.0}}"#;
     fs::write(dir.path().join("rank-0.jsonl"), &line[..40]).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1200));
@@ -160,7 +159,7 @@ fn top_prints_lines_until_the_run_ends() {
 fn top_reports_a_job_without_rank_0_as_killed() {
     let dir = tempfile::tempdir().unwrap();
     farm(dir.path(), 3);
-    // The process that the job status names as rank 0 has ended.
+    // The status file names the process of rank 0, which has ended.
     let mut gone = Command::new("true").spawn().unwrap();
     let process = gone.id();
     gone.wait().unwrap();

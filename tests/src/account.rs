@@ -1,20 +1,17 @@
-//! Check of an event log: compares the times and item counts that each rank logged with the totals
-//! per rank that rank 0 logged at the end of the run.
+//! Checks an event log: the times and item counts that each rank has logged must agree with the totals that rank 0 has logged at the end of the run.
 
 use std::path::Path;
 
 use armature::observe::{Event, Record, read};
 
-/// Relative tolerance between the times that a rank logged and the total of this rank that rank 0
-/// logged at the end of the run.
+/// Largest difference between a rank's logged times and its total, relative to the total.
 const TOLERANCE: f64 = 0.02;
-/// Additional tolerance in seconds for the work time of a rank's activity records. If ranks outnumber cores, a
-/// thread may wait 5 ms for its core between two readings of the clock.
+/// Additional tolerance in seconds for a rank's work time. If ranks outnumber cores, a thread may wait 5 ms for its core between two readings of the
+/// clock.
 const WORK_SLACK: f64 = 5e-3;
-/// Additional tolerance in seconds for the sum of call times, each of which is logged with a resolution of 0.1 µs.
+/// Additional tolerance in seconds for sums of call times, each of which is logged to 0.1 µs.
 const CALLS_SLACK: f64 = 200e-6;
 
-/// Sums of the times and counts that one rank logged in one run.
 #[derive(Debug, Default)]
 struct RankTotals {
     kinds: usize,
@@ -29,8 +26,8 @@ struct RankTotals {
     has_ended: bool,
 }
 
-/// Checks the times that the ranks logged, for each run in `directory` that has the event `Totals`
-/// and has lost no rank. Returns the number of checked runs.
+/// Checks the times that the ranks have logged, for each run in `directory` that has logged its totals and has lost no rank. Returns the number of
+/// checked runs.
 ///
 /// # Panics
 /// If the times of a rank differ from its totals, if the activities of a rank take longer than the
@@ -53,8 +50,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
     let has_ended = records.iter().any(|record| record.event.is_end());
     assert!(totals.is_some() || !has_ended, "{what}, run {}: it has ended and has no totals", records[0].run);
     let Some((done, busy)) = totals.filter(|_| !is_without_a_rank) else { return false };
-    // A farm ends when the results of second copies arrive, although slower ranks may still compute
-    // the original tasks. Only the logs of the slower ranks count them.
+    // Near the end of a farm, idle ranks also compute tasks of slower ranks, and the farm ends when these results arrive. Only the logs of the slower
+    // ranks count the tasks that they still compute.
     let has_copies = records.iter().any(|record| matches!(record.event, Event::Copied { .. }));
     for rank in 0..busy.len() {
         let rank_totals = sum_records(records, rank);
@@ -69,8 +66,8 @@ fn check_run(records: &[Record], what: &str) -> bool {
             excess >= -(TOLERANCE * busy + slack) && (has_copies || excess <= TOLERANCE * busy + slack)
         };
         assert!(is_near(rank_totals.calls, CALLS_SLACK), "busy for {busy} s by the summary; {place}");
-        // A rank of a workflow may run more commands at once than it has cores. The logged work time is then less than the sum of the
-        // commands' times, which would not fit into the time of the rank.
+        // A rank of a workflow may run more commands at once than it has cores. Its work time is then less than the sum of its commands' times, which
+        // would not fit into the time of the rank.
         let has_no_room = busy + rank_totals.accounted - rank_totals.work
             >= (1.0 - TOLERANCE) * rank_totals.seconds - WORK_SLACK;
         let is_full = rank_totals.is_workflow && rank_totals.work < busy && has_no_room;
@@ -110,8 +107,7 @@ fn sum_records(records: &[Record], rank: usize) -> RankTotals {
             }
             Event::Work(work) => {
                 rank_totals.calls += work.seconds;
-                // The first and the last kind of user code of a pipeline are its source and its sink, whose
-                // items are not counted.
+                // The first and the last kind of user code of a pipeline are its source and its sink, whose items are not counted.
                 if !rank_totals.is_pipeline || (1..rank_totals.kinds - 1).contains(&work.of) {
                     rank_totals.done += work.done;
                 }

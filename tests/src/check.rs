@@ -28,7 +28,7 @@ pub fn check_equal<T: PartialEq + Debug>(
     })
 }
 
-/// Returns an error with `text` unless `holds` is true.
+/// Returns an error with `text` if the condition `holds` is false.
 ///
 /// # Errors
 /// Returns an error if `holds` is false.
@@ -52,20 +52,19 @@ pub fn noise(seed: u64, n: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Work that only takes time: a sleep, or declared work on a simulated host, whose speed is taken to be 1 Gflop/s.
+/// Simulates work that takes time: by a sleep or, on a simulated host, by operations that are declared to the simulator (at 1 Gflop/s).
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     simulated: bool,
 }
 
 impl Work {
-    /// Returns a value with which the ranks of `session` work: by sleeping, or by declared work on simulated
-    /// hosts.
+    /// On simulated hosts of `session`, work is declared to the simulator; on real ones it is a sleep.
     pub fn on(session: &Session) -> Self {
         Work { simulated: session.is_simulated() }
     }
 
-    /// Takes `time`: sleeps, or declares work on a simulated host.
+    /// Takes the time `time`: by a sleep, or by operations that are declared to the simulator.
     pub fn take(self, time: Duration) {
         if self.simulated {
             armature::declare(time.as_secs_f64() * 1e9, || ());

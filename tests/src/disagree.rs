@@ -1,5 +1,5 @@
-//! Programs whose items change in transit, because their `Serialize` and `Deserialize` implementations disagree.
-//! The programs must fail on any number of ranks, even on one rank, where no item is sent.
+//! Programs whose items change on their way between ranks, because `Serialize` and `Deserialize` of their types disagree. Each must fail on any
+//! number of ranks, even on one, where no item is sent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,11 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::Case;
 use crate::faults::{Fault, ReportingRank};
 
-/// Error message of a program that sends a [`Figure::Line`], which is received as another variant.
+/// Expected error message for a [`Figure::Line`], which is received as another variant.
 const LINE: &str = "Figure is not received as it was sent: `Figure::Line` (variant 2) is decoded as `Figure::Disc` \
                     (variant 3). Items travel without the names of their fields, and ";
 
-/// Returns all programs of this file, each of which must fail.
 pub(crate) fn faults() -> Vec<Fault> {
     use ReportingRank::{Any, Root};
     let fault = |name, run: fn(&mut Session) -> Result<(), BoxError>, rank, text| {
@@ -61,8 +60,7 @@ pub(crate) fn faults() -> Vec<Fault> {
     ]
 }
 
-/// A type whose derived implementations disagree: `Serialize` numbers the variants including the skipped one,
-/// `Deserialize` without the skipped one.
+/// Type whose implementations disagree: `Serialize` counts the skipped variant, `Deserialize` does not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Figure {
     Dot(u64),
@@ -116,7 +114,6 @@ impl Bare {
     }
 }
 
-/// Runs a farm whose tasks `make` creates from numbers and `work` processes.
 fn farm<I: Item, O: Item>(
     session: &mut Session,
     make: fn(u64) -> I,
@@ -126,7 +123,7 @@ fn farm<I: Item, O: Item>(
     Err(format!("{} results came", found.map_or(0, |results| results.len())).into())
 }
 
-/// Runs a farm in which only the last of 5000 results is a [`Figure::Line`]. A worker sends this result to rank 0.
+/// Only the last of 5000 results is a [`Figure::Line`], which a worker sends to rank 0.
 fn late_result(session: &mut Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::fixed(100));
@@ -134,13 +131,12 @@ fn late_result(session: &mut Session) -> Result<(), BoxError> {
     Err("all results came".into())
 }
 
-/// Runs a farm whose results are kept in a journal. The first hundred results are of the variant
-/// [`Figure::Dot`]. The framework checks the encoding of only the first 64 results, and of each
-/// result with a new variant, which must detect the first [`Figure::Line`].
+/// The first hundred results, which a file (journal) keeps, are of the variant [`Figure::Dot`]. The framework checks the encoding of the first 64
+/// results and of each result with a new variant, so that it must detect the first [`Figure::Line`].
 fn journal(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
-    // The journal is in a directory of rank 0, which alone opens the file.
+    // Only rank 0 opens the journal, so that it may be in a directory of rank 0.
     let mut farm =
         Farm::new("odd", work).chunking(Chunking::fixed(7)).journal(dir.path().join("journal"), "1");
     farm.collect(session, 0..600)?;
@@ -162,8 +158,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// Body of a loop that holds a [`Figure`] for each index. If the field is false, some figures are a [`Figure::Line`]
-/// from the start. If the field is true, the first pass changes all figures to this variant.
+/// Loop with a [`Figure`] for each index. If the field is true, all become a [`Figure::Line`] in the first pass over the indices; otherwise some are
+/// one from the start.
 struct Figures(bool);
 
 impl DoAll for Figures {
@@ -185,7 +181,6 @@ fn units(session: &mut Session, in_checkpoint: bool) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let settings = match in_checkpoint {
         true => {
-            // All ranks use the checkpoint directory that rank 0 has created.
             let shared_directory = session.broadcast(Some(dir.path().to_path_buf()))?;
             Settings::new().checkpoint(Checkpoint::new(shared_directory, "1").every(Duration::ZERO))
         }

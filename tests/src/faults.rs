@@ -16,17 +16,17 @@ use crate::{Case, disagree};
 /// A program that must fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Name and body of the program.
+    /// Name of the program, and the function that its ranks run.
     pub case: Case,
-    /// Minimum number of ranks with which the program fails.
+    /// Number of ranks from which on the program fails.
     pub ranks: usize,
     /// Rank that the error message must name.
     pub rank: ReportingRank,
-    /// Stage that the error message must name, if any.
+    /// Pipeline stage that the error message must name, if any.
     pub stage: Option<&'static str>,
-    /// Item that the error message must name, if any.
+    /// Number of the item that the error message must name, if any.
     pub item: Option<u64>,
-    /// True if the failure is a panic.
+    /// True if the user code panics, and false if it returns an error.
     pub panic: bool,
     /// Text that the error message must contain.
     pub text: &'static str,
@@ -46,7 +46,7 @@ pub enum ReportingRank {
 }
 
 impl Fault {
-    /// Checks that one line of `message` has all expected parts for a run on `ranks` ranks.
+    /// Checks that one line of `message` has all expected parts, if `ranks` ranks have run the program.
     ///
     /// # Errors
     /// Returns an error that lists the missing parts.
@@ -61,7 +61,7 @@ impl Fault {
         expected.extend(self.stage.map(|s| format!("stage {s}: ")));
         expected.extend(self.item.map(|i| format!("item {i}: ")));
         expected.extend(self.panic.then(|| "panicked: ".to_string()));
-        // One line must contain all expected parts, so that parts of different messages do not count as one message.
+        // All expected parts (rank, stage, item, text) must be in one line of the error message.
         let best = message
             .lines()
             .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
@@ -146,8 +146,7 @@ pub fn all() -> Vec<Fault> {
             Some(FAILING_ITEM),
             true,
         )),
-        // The first items are also deserialized on the rank that sends them. Therefore either the sending rank or the last rank detects the
-        // error first.
+        // The first items are also deserialised on the rank that sends them, so that either this rank or the last one detects the error first.
         two(fault(
             "err-in-deserialize",
             failing_transfer::<2>,
@@ -211,17 +210,15 @@ pub fn all() -> Vec<Fault> {
     faults
 }
 
-/// Number of the item at which the programs of this file fail.
+/// Number of the item in which the user code fails.
 const FAILING_ITEM: u64 = 17;
 
-/// Fails, as user code of a program that must fail: by a panic if `panic` is true, otherwise by an error.
 fn fail(panic: bool) -> Result<(), BoxError> {
     assert!(!panic, "burst");
     Err("torn".into())
 }
 
-/// Runs a pipeline that fails at `place`: in its source, in a replicated stage, in the creation or a call of a serial
-/// stage, or in its sink.
+/// Pipeline that fails at `place`: the source, a replicated stage, the creation or a call of a serial stage, or the sink.
 fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
     let check =
         move |here: &str, item: u64| if here == place && item == FAILING_ITEM { fail(panic) } else { Ok(()) };
@@ -244,7 +241,7 @@ fn pipeline(session: &mut Session, place: &'static str, panic: bool) -> Result<(
     Ok(())
 }
 
-/// Runs a chain of tasks, one of which fails in every attempt.
+/// Workflow in which one task of a chain fails in every attempt.
 fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     let mut builder = Description::builder("tasks");
     for number in 0..=FAILING_ITEM + 5 {
@@ -261,7 +258,6 @@ fn workflow(session: &mut Session, panic: bool) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A serial stage that may fail.
 struct Narrow<'a>(Box<dyn FnMut(u64) -> Result<(), BoxError> + Send + 'a>);
 
 impl armature::pipeline::Stage for Narrow<'_> {
@@ -277,8 +273,7 @@ impl armature::pipeline::Stage for Narrow<'_> {
     }
 }
 
-/// A number whose transfer fails if it is [`FAILING_ITEM`]. `WHERE` selects the side and the failure: 0 and 1 fail in
-/// `Serialize`, 2 and 3 in `Deserialize`; odd values panic.
+/// Number whose transfer fails if it is [`FAILING_ITEM`]: in `Serialize` if `WHERE` is 0 or 1, in `Deserialize` if it is 2 or 3; odd values panic.
 struct FailingItem<const WHERE: u8>(u64);
 
 impl<const WHERE: u8> Serialize for FailingItem<WHERE> {
@@ -300,15 +295,14 @@ impl<'de, const WHERE: u8> Deserialize<'de> for FailingItem<WHERE> {
     }
 }
 
-/// Runs a pipeline in which an item fails on its way from rank 0 to the last rank. The items up to the failure are
-/// sent one by one.
+/// Pipeline in which an item fails on its way from rank 0 to the last rank. The items before it are sent one by one.
 fn failing_transfer<const WHERE: u8>(session: &mut Session) -> Result<(), BoxError>
 where
     FailingItem<WHERE>: Item,
 {
     Pipeline::source("numbers", || 0..200u64)
         .map("front", |x| {
-            // The stage takes long enough that no batch holds two items.
+            // The stage is slow enough that no batch holds two items.
             std::thread::sleep(Duration::from_millis(1));
             FailingItem::<WHERE>(x)
         })
@@ -318,7 +312,6 @@ where
     Ok(())
 }
 
-/// Runs a pipeline on all ranks. Before or after the pipeline, this function fails on the last rank.
 fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Result<(), BoxError> {
     let bad = session.rank() == session.size() - 1;
     if before && bad {
@@ -331,7 +324,7 @@ fn fail_around_pipeline(session: &mut Session, panic: bool, before: bool) -> Res
     if bad { fail(panic) } else { Ok(()) }
 }
 
-/// Builds a different pipeline on the last rank.
+/// The last rank builds another pipeline than the others, which must be an error.
 fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
     Pipeline::source("numbers", || 0..50u64)
@@ -342,7 +335,7 @@ fn other_pipeline(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a loop whose length is the number of a farm's results, which only rank 0 has.
+/// The length of a loop is the number of a farm's results, which only rank 0 has, so that the ranks disagree about it.
 fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?.on_root();
     let length = results.map_or(0, |results| results.len() as u64);
@@ -350,7 +343,6 @@ fn sized_by_a_result(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a farm on rank 0 only.
 fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     if session.is_root() {
         Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
@@ -358,7 +350,7 @@ fn farm_on_root_only(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a pipeline with a mapping file that does not fit the pipeline or the ranks.
+/// `text` is a mapping of stages to ranks that does not fit the pipeline or the number of ranks.
 fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("mapping");
@@ -373,7 +365,7 @@ fn with_mapping_file(session: &mut Session, text: &str) -> Result<(), BoxError> 
     Ok(())
 }
 
-/// Runs for ten minutes unless the job is ended, for tests that stop or kill ranks.
+/// Pipeline that takes ten minutes, for tests that stop or kill ranks.
 fn endless(session: &mut Session) -> Result<(), BoxError> {
     let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
     Pipeline::source("numbers", || 0..600_000u64)
@@ -390,7 +382,7 @@ fn endless(session: &mut Session) -> Result<(), BoxError> {
     Err("endless came to its end".into())
 }
 
-/// Keeps the last rank from joining the pipeline; the other ranks wait for it until their time limit is reached.
+/// The last rank never joins the pipeline; the others wait for it until their time limit.
 fn never_joins(session: &mut Session) -> Result<(), BoxError> {
     if session.rank() == session.size() - 1 {
         std::thread::sleep(Duration::from_secs(600));

@@ -50,24 +50,23 @@ use std::io::Write;
 
 use armature::{BoxError, Session};
 
-/// A named program that must succeed on threads, under mpirun and on simulated hosts, with any
-/// number of ranks.
+/// Test program that must succeed on threads, under mpirun and on simulated hosts, with any number of ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Name of the test program on the command line of `armature-cases`.
     pub name: &'static str,
-    /// Function that every rank runs with its session.
+    /// Function of the test program that every rank runs.
     pub run: fn(&mut Session) -> Result<(), BoxError>,
 }
 
-/// Returns all cases in the order in which they run.
+/// Returns the test programs (cases) that run in every way, in their order.
 #[cfg(not(test))]
 pub fn all() -> Vec<Case> {
     cases::ALL.iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// Returns the case called `name`. The search covers [`all`], [`SEEDS`](cases::SEEDS), the [`faults`], and the
-/// cases whose ranks are killed, whose workflows run commands, whose memory is measured, or that are slow.
+/// Returns the test program (case) called `name`: one of [`all`], [`SEEDS`](cases::SEEDS) or the [`faults`], or one whose ranks are killed, whose
+/// workflow runs commands, whose memory is measured, or that is slow.
 #[cfg(not(test))]
 pub fn find(name: &str) -> Option<Case> {
     let faults = faults::all().into_iter().map(|f| f.case);
@@ -86,6 +85,6 @@ pub fn find(name: &str) -> Option<Case> {
 /// pipe.
 pub fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A failed write is ignored because the reader may have closed the pipe; the exit code reports the result.
+    // A failed write is ignored, because the reader may have closed the pipe. The exit code reports the result.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

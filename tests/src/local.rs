@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use armature::{BoxError, Config, Progress, Session, TransportChoice};
 
-/// Time limit of one run, after which the watchdog aborts the test process.
+/// Time limit of one test program, after which a watchdog aborts the process.
 pub const LIMIT: Duration = Duration::from_secs(120);
-/// Time limit for a silent rank. The limit is shorter than [`LIMIT`], so that the runtime reports a deadlock with
-/// the state of every rank before the watchdog aborts the process.
+/// Time that a rank may be silent. It is shorter than [`LIMIT`], so that the runtime reports a deadlock with the state of every rank before the
+/// watchdog aborts the process.
 pub const PEER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns settings for `ranks` ranks as threads, independent of the environment.
+/// Returns settings for `ranks` ranks that are threads, whatever environment variables are set.
 pub fn config(ranks: usize) -> Config {
     Config::new()
         .transport(TransportChoice::Local)
@@ -21,8 +21,7 @@ pub fn config(ranks: usize) -> Config {
         .progress(Progress::Off)
 }
 
-/// Runs `body` on every rank. The watchdog aborts this process after [`LIMIT`] and prints `what` as the name of the
-/// run.
+/// Runs `body` on every rank (a thread). After [`LIMIT`], a watchdog prints `what` and aborts the process.
 ///
 /// # Errors
 /// Returns the error of the run.
@@ -34,14 +33,13 @@ pub fn run<R: Send>(
     guarded(what, LIMIT, || armature::run(config, body))
 }
 
-/// Runs `work`. If `work` takes longer than `limit`, prints the state of every thread and aborts the process.
+/// Runs `work`. After the time `limit`, prints the state of every thread with `what`, and aborts the process.
 pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     let (done, finished) = channel::<()>();
     let name = what.to_string();
     let watchdog = std::thread::spawn(move || {
         if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // The states of the threads are written to standard error directly, because the test runner would capture
-            // the output of `eprintln!`.
+            // The states of the threads go to standard error directly, because the test runner would capture the output of `eprintln!`.
             let text = format!("watchdog: {name} has not ended after {limit:?}; threads:\n{}", threads());
             let _ = std::io::stderr().write_all(text.as_bytes());
             std::process::abort();
@@ -49,12 +47,11 @@ pub fn guarded<R>(what: &str, limit: Duration, work: impl FnOnce() -> R) -> R {
     });
     let result = work();
     drop(done);
-    // `join` cannot fail: the watchdog thread ends as soon as `done` is dropped, and does not panic.
+    // `join` cannot fail: the thread of the watchdog ends when `done` is dropped, and does not panic.
     let _ = watchdog.join();
     result
 }
 
-/// Returns the name and the state of every thread of this process as reported by the kernel.
 fn threads() -> String {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return String::new() };
     let read = |dir: &std::path::Path, file: &str| {
@@ -64,8 +61,7 @@ fn threads() -> String {
     for task in tasks.flatten() {
         let dir = task.path();
         let stat = read(&dir, "stat");
-        // Fields of `/proc/self/task/N/stat` after the name in parentheses: the state, ten other fields, and the user and system time in
-        // ticks.
+        // In `/proc/self/task/N/stat`, the state follows the name in parentheses; then ten other fields, and the user and system time in ticks.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         let field = |n: usize| fields.get(n).copied().unwrap_or("?");
         lines += &format!(

@@ -1,4 +1,4 @@
-//! Checks that the tests of the loop programs share.
+//! Tests of the example programs with loops, on their command lines.
 
 use std::fmt::Debug;
 use std::process::Command;
@@ -6,16 +6,16 @@ use std::process::Command;
 use crate::mpirun::Job;
 use crate::program::{fails, succeeds, survives_closed_output};
 
-/// Program with one parallel loop, which the tests run on its command line as a user does.
+/// Example program with one parallel loop, which the tests run on its command line as a user does.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopProgram {
-    /// Name of the loop.
+    /// Name of the loop in the program's messages.
     pub name: &'static str,
     /// Path of the program.
     pub path: &'static str,
-    /// Default options with their values, for a loop that finishes in a moment. A test may override them.
+    /// Options with their values for a short run. A test may override them.
     pub default_options: &'static [(&'static str, &'static str)],
-    /// Texts that the program prints in every run.
+    /// Texts that the example program prints in every run.
     pub expected_texts: &'static [&'static str],
     /// Words that follow the name of the loop at the start of the summary that the program prints.
     pub summary: &'static str,
@@ -28,9 +28,8 @@ impl LoopProgram {
         command
     }
 
-    /// Runs the program on threads, once with each set of options. The result must equal the result
-    /// of the serial loop, the summary must be printed if the options request it, and rows or
-    /// indices must move between ranks if the options force movements.
+    /// Runs the program on threads, once with each set of options. The result must equal that of the serial loop, the summary must be printed if the
+    /// options request it, and rows or indices must move between ranks if the options force it.
     ///
     /// # Panics
     /// If a condition does not hold.
@@ -63,8 +62,8 @@ impl LoopProgram {
         });
     }
 
-    /// Runs the program with options that no loop accepts and with each set of arguments in `argument_sets`. The program
-    /// must reject each with the given message.
+    /// Runs the program with options that no loop accepts, and with each set of arguments in `argument_sets`. The program must refuse each with the
+    /// given message.
     ///
     /// # Panics
     /// If the program accepts one of the sets or prints another message.
@@ -80,8 +79,7 @@ impl LoopProgram {
         }
     }
 
-    /// Runs the program on two and on three ranks under mpirun, with options that make rows or
-    /// indices move between ranks.
+    /// Runs the program on two and on three ranks under mpirun, with options that force rows or indices to move between ranks.
     ///
     /// # Panics
     /// If nothing moves, or if the result differs from the result of the serial loop.
@@ -96,13 +94,13 @@ impl LoopProgram {
     }
 }
 
-/// Text that a program prints if its result equals the result of the serial loop.
+/// Text that an example program prints if its result equals that of the serial loop.
 const EQUAL_RESULT: &str = "the same bits as the serial loop";
-/// Text that a program prints if no row or index of its loop has moved to another rank.
+/// Text that an example program prints if no row or index of its loop has moved to another rank.
 const NO_ROWS_MOVED: &str = " 0 rows moved";
 
-/// Checks that `compare` accepts `values` and reports a single wrong bit in them. The values are rows of `columns`
-/// values, with at least three columns and six rows.
+/// Checks that `compare` accepts `values`, and finds a single wrong bit in them. The values are at least six rows of `columns` values, and `columns`
+/// is at least three.
 ///
 /// # Panics
 /// If `compare` rejects the correct values, accepts the wrong ones, or reports another position.

@@ -1,17 +1,17 @@
-//! Pipeline mappings of every kind, for any number of ranks.
+//! Mappings (assignments of pipeline stages to ranks) of every kind, for any number of ranks.
 
 use armature::pipeline::{Block, Mapping, MappingChoice};
 
-/// A pipeline mapping (assignment of stages to ranks) of one kind, with a name for messages.
+/// Mapping (assignment of the stages of a pipeline to ranks) with a name for messages.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Name of the kind of mapping.
+    /// Name of the kind of the mapping, for messages.
     pub name: &'static str,
-    /// Mapping of the named kind.
+    /// Mapping of pipeline stages to ranks.
     pub mapping: MappingChoice,
 }
 
-/// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is not replicated if `serial[s]` is true.
+/// Returns one mapping of each kind onto `ranks` ranks. Stage `s` is on one rank only if `serial[s]` is true.
 pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     let named = |name, blocks| Named { name, mapping: MappingChoice::Given(Mapping::new(blocks)) };
     let everyone: Vec<usize> = (0..ranks).collect();
@@ -31,27 +31,25 @@ pub fn every_kind(serial: &[bool], ranks: usize) -> Vec<Named> {
     ]
 }
 
-/// Splits the stages into contiguous groups of nearly equal length, one for each rank from the last rank to the
-/// first.
+/// Splits the stages of a pipeline into groups of nearly equal length, one for each rank from the last to the first.
 fn groups(stages: usize, ranks: usize) -> Vec<Block> {
     let count = ranks.min(stages);
     let start = |g: usize| g * stages / count;
     (0..count).map(|g| Block::new(start(g)..start(g + 1), vec![ranks - 1 - g])).collect()
 }
 
-/// Maps the first stage to rank 0 and every other stage to all ranks.
 fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
     runs(serial, 1, |stage| if stage == 0 { vec![0] } else { everyone.to_vec() })
 }
 
-/// Returns the ranks with the parity of `stage`, or rank 0 alone if no rank has this parity.
+/// Returns the ranks whose numbers are even or odd like `stage`, or rank 0 if there is none.
 fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }
 }
 
-/// Splits the stages into blocks of up to `length` stages. `hosts` returns the ranks of a block from the number of its first stage. A
-/// serial stage is a separate block on the last of these ranks.
+/// Splits the stages of a pipeline into groups of up to `length` stages. `hosts` returns the ranks for the first stage of a group. A serial stage is
+/// alone, on the last of these ranks.
 fn runs(serial: &[bool], length: usize, hosts: impl Fn(usize) -> Vec<usize>) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut start = 0;

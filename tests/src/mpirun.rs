@@ -21,7 +21,7 @@ pub use outcome::Outcome;
 use processes::{JOB_VARIABLE, kill_all, processes};
 pub use restarts::{completed_passes, kill_and_restart};
 
-/// Default time limit of a job.
+/// Default time limit of a job, after which its processes are killed.
 pub const LIMIT: Duration = Duration::from_secs(150);
 
 /// Returns the MPI library that `program` is linked to.
@@ -43,7 +43,7 @@ pub fn linked(program: &Path) -> Mpi {
     found
 }
 
-/// Description of a job.
+/// Settings of a job that a test starts: program, ranks, launcher and environment.
 #[derive(Clone, Debug)]
 pub struct Job {
     program: PathBuf,
@@ -58,7 +58,7 @@ pub struct Job {
     flags: Vec<&'static str>,
 }
 
-/// A running job.
+/// Job that a test has started. Its processes are killed when it is dropped.
 #[derive(Debug)]
 pub struct Running {
     job: Job,
@@ -67,7 +67,7 @@ pub struct Running {
     start: Instant,
     out: PathBuf,
     err: PathBuf,
-    // Directory of the output files, kept until the job is finished.
+    // Directory of the output files, which is removed with this value.
     _dir: tempfile::TempDir,
 }
 
@@ -102,7 +102,7 @@ impl Job {
         self
     }
 
-    /// Sets an environment variable for all ranks.
+    /// Sets an environment variable of all ranks.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_string(), value.to_string()));
         self
@@ -144,7 +144,7 @@ impl Job {
         self.mpi
     }
 
-    /// Returns the start of the library's version text.
+    /// Returns the beginning of the version text of the program's MPI library.
     pub fn library(&self) -> &'static str {
         match self.mpi {
             Mpi::OpenMpi => "Open MPI v",
@@ -152,9 +152,8 @@ impl Job {
         }
     }
 
-    /// Returns the launcher's command line without ranks and program. The line is `ARMATURE_TEST_MPIRUN` if that
-    /// variable is set and the launcher of the program's own MPI library is requested; otherwise it starts with
-    /// Debian's name for this launcher, or with a generic name if Debian's is not on the PATH.
+    /// Command line of the launcher up to the number of ranks: `ARMATURE_TEST_MPIRUN` for the program's own MPI library, if that variable is set;
+    /// otherwise Debian's name for the launcher, or its general name.
     #[track_caller]
     fn line(&self) -> Vec<String> {
         let configured = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
@@ -178,10 +177,10 @@ impl Job {
         let job_id = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = tempfile::tempdir().expect("a directory for the job's output");
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-        // Output goes to files, because a process left behind would keep a pipe open.
+        // Output goes to files, because a process that the job leaves behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
         let line = match &self.through {
-            // No run directories are kept, because jobs with restarts would leave them in the source tree.
+            // Jobs with restarts keep no run directories, which would be in the source tree.
             Some(command) if command.get(1).is_some_and(|verb| verb == "run") => {
                 [&command[..2], &["--no-run-directory".into()], &command[2..]].concat()
             }
@@ -211,8 +210,8 @@ impl Job {
         self.start().wait()
     }
 
-    /// Runs a program other than `armature-cases` to its end. Checks that the program succeeded on the requested
-    /// library and number of ranks (at least two), which rank 0 logs at the start.
+    /// Runs a program other than `armature-cases` to its end. It must succeed with the requested MPI library and number of ranks (at least two),
+    /// which rank 0 logs at the start.
     #[track_caller]
     pub fn succeeds(self) -> Outcome {
         let line = format!("{} ranks, mpi: {}", self.ranks, self.library());
@@ -223,8 +222,8 @@ impl Job {
         outcome
     }
 
-    /// Runs the job to its end. Checks that the job succeeded on the requested transport, library and number of
-    /// ranks, and that every rank printed a line for each of `cases`.
+    /// Runs the job to its end. It must succeed with MPI as transport and the requested library and number of ranks, and every rank must print a line
+    /// for each of `cases`.
     #[track_caller]
     pub fn passes(self, cases: &[&str]) -> Outcome {
         let (ranks, library) = (self.ranks, self.library());
@@ -242,19 +241,18 @@ impl Job {
     }
 }
 
-/// Returns the words of a bash command that runs `script` with the following words as its arguments.
 fn rank_shell(script: &str) -> [String; 4] {
     let script = format!("RANK=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}");
     ["bash".into(), "-c".into(), script, "bash".into()]
 }
 
 impl Running {
-    /// Returns the text printed on standard output so far.
+    /// Returns the standard output of the job so far.
     pub fn printed(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Waits until `text` has been printed on standard output.
+    /// Waits until the job has printed `text`.
     ///
     /// # Panics
     /// If `text` has not been printed after 60 s.
@@ -269,7 +267,7 @@ impl Running {
         }
     }
 
-    /// Returns the text printed on standard error so far.
+    /// Returns the standard error of the job so far.
     pub fn stderr_text(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
@@ -305,7 +303,6 @@ impl Running {
     pub fn suspend(&self, time: Duration) {
         for signal in [Signal::STOP, Signal::CONT] {
             for process in processes(&self.job_id).iter().filter_map(|p| Pid::from_raw(p.id)) {
-                // Errors are ignored, because a process that has ended in the meantime needs no signal.
                 let _ = kill_process(process, signal);
             }
             if signal == Signal::STOP {
@@ -347,7 +344,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Kills all processes of the job, so that a test that panics leaves no process behind.
+    /// Kills the processes of the job, so that none stays behind if a test panics.
     fn drop(&mut self) {
         kill_all(&self.job_id);
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Memory use of this process.
+//! Reads the memory use of this process.
 
 use armature::BoxError;
 

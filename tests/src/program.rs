@@ -5,17 +5,17 @@ use std::process::{Command, Output, Stdio};
 
 use crate::account;
 
-/// Output of a program.
+/// Output of a command that a test has run.
 #[derive(Clone, Debug)]
 pub struct ProgramOutput {
-    /// Text on standard output.
+    /// Standard output of the command.
     pub printed: String,
-    /// Text on standard error.
+    /// Standard error of the command.
     pub messages: String,
 }
 
 impl ProgramOutput {
-    /// Returns all that the program printed: standard output, followed by standard error.
+    /// Returns the standard output of the command, followed by its standard error.
     pub fn all(&self) -> String {
         self.printed.clone() + &self.messages
     }
@@ -54,8 +54,7 @@ pub fn failed(output: Output, expected_texts: &[&str]) {
 pub fn succeeds(command: &mut Command) -> ProgramOutput {
     const EVENTS: &str = "ARMATURE_EVENTS";
     let has_log = command.get_envs().any(|(name, _)| name == EVENTS);
-    // The event log of a shell is not checked, because the shell may start several programs, each
-    // of which writes a log.
+    // The event log of a shell is not checked, because the shell may start several programs, each of which writes a log.
     let log = (!has_log && command.get_program() != "sh").then(|| tempfile::tempdir().expect("a directory"));
     if let Some(log) = &log {
         command.env(EVENTS, log.path());
@@ -89,9 +88,8 @@ pub fn closed_pipe() -> Stdio {
     writer.into()
 }
 
-/// Runs a command that writes to standard output more than once. The command must succeed if the reader of its
-/// standard output or standard error has closed the pipe. If standard output is a full disk, the command must fail
-/// with an error message about it.
+/// Checks that a command survives a reader of its standard output or standard error that has closed the pipe, and fails with an error message if
+/// standard output is a full disk. The command must write to standard output more than once.
 ///
 /// # Panics
 /// If the command behaves differently.

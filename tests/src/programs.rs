@@ -16,8 +16,8 @@ use armature::{BoxError, Session};
 
 use crate::check::{ensure, noise};
 
-/// One skeleton (pattern of parallel work) of a program. It has no properties that only rank 0 determines, such as the
-/// number of a farm's tasks, because a difference in them is no error.
+/// Skeleton (farm, pipeline or loop) in a random program. Properties that only rank 0 determines, such as the number of a farm's tasks, are left out,
+/// because a difference in them is no error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {
@@ -28,11 +28,10 @@ pub enum Step {
     Grid { name: char, sweeps: bool, rows: u64, columns: usize, steps: u64, gathered: bool },
 }
 
-/// Sequence of skeletons that a rank runs.
+/// Skeletons (farms, pipelines and loops) that a rank runs one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program(pub Vec<Step>);
 
-/// Pseudorandom numbers derived from a seed.
 struct Draw {
     seed: u64,
     next: u64,
@@ -90,13 +89,13 @@ impl Draw {
 }
 
 impl Program {
-    /// Returns a program of one to three skeletons, derived from `seed`.
+    /// Returns a program of one to three skeletons (farms, pipelines or loops) that depend on `seed`.
     pub fn of(seed: u64) -> Self {
         let mut draw = Draw { seed, next: 0 };
         Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
     }
 
-    /// Returns a program of one skeleton of this kind, or `None` if there is no such kind.
+    /// Returns a program of one skeleton, such as a farm, or `None` if there is none called `kind`.
     pub fn single(kind: &str) -> Option<Self> {
         let name = 'a';
         let step = match kind {
@@ -110,8 +109,8 @@ impl Program {
         Some(Program(vec![step]))
     }
 
-    /// Returns a program that differs from this one in a place derived from `seed`: a skeleton is added, removed or
-    /// changed in one property, or the skeletons are rotated.
+    /// Returns a program that differs from this one in a place that depends on `seed`: a skeleton (such as a farm) is added, removed or changed in
+    /// one property, or their order is rotated.
     pub fn variant(&self, seed: u64) -> Self {
         let mut draw = Draw { seed, next: 1 << 32 };
         loop {
@@ -123,7 +122,7 @@ impl Program {
                     steps.remove(at);
                 }
                 2 => steps.rotate_left(1),
-                // In half of the cases, one skeleton differs in one property.
+                // In half of the cases, a skeleton (such as a farm) differs in one property.
                 _ => steps[at] = draw.with_change(&steps[at]),
             }
             let other = Program(steps);
@@ -133,7 +132,7 @@ impl Program {
         }
     }
 
-    /// Runs this program on all ranks except the last one, which runs `other`. A single rank runs this program.
+    /// Runs this program on all ranks except for the last one, which runs `other` if there are several ranks.
     ///
     /// # Errors
     /// Returns the errors of the skeletons, and an error if a result differs from the serial one.
@@ -145,7 +144,6 @@ impl Program {
 }
 
 impl Draw {
-    /// Returns a copy of `step` with one property changed.
     fn with_change(&mut self, step: &Step) -> Step {
         let mut step = step.clone();
         let which = self.below(5);
@@ -187,7 +185,6 @@ impl Draw {
     }
 }
 
-/// Body of a loop that holds a number for each of its indices. Each pass doubles the numbers.
 struct Double;
 
 impl DoAll for Double {
@@ -203,7 +200,6 @@ impl DoAll for Double {
     }
 }
 
-/// A grid whose inner values grow by one in each step.
 struct Grow;
 
 fn row(values: &mut [u64], index: u64) {
@@ -246,7 +242,6 @@ impl Stencil for Grow {
     }
 }
 
-/// Number of tasks of a farm and of items of a pipeline.
 const ITEMS: u64 = 20;
 
 impl Step {

@@ -1,5 +1,4 @@
-//! Tests of armature in programs that call MPI themselves: before a run, after a run, in several runs, and with
-//! armature on some of the ranks only.
+//! Programs that call MPI themselves and use armature: before and after MPI calls, in several runs, and on some of the ranks only.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-beside-mpi");
 
-/// Runs `case` on `ranks` ranks. Checks that each rank prints `ok` and that no process is left behind.
+/// Runs a program in which each rank must print `ok`; no process may be left behind.
 #[track_caller]
 fn passes(case: &str, ranks: usize) {
     let outcome = Job::new(PROGRAM, ranks).arg(case).limit(Duration::from_secs(60)).run();
@@ -39,9 +38,7 @@ fn run_uses_half_of_the_ranks() {
     [2, 4].into_iter().for_each(|ranks| passes("half", ranks));
 }
 
-/// A task that calls `run` is rejected with every driver (inline on the communicating thread, or on a
-/// separate thread), even if the task runs on the thread that communicates, where the nested run could call
-/// MPI.
+/// A task must not call `run`, even if it runs on the thread that calls MPI (driver `inline`), from which the nested run could call MPI.
 #[test]
 fn nested_run_in_a_task_is_refused() {
     for driver in ["auto", "inline", "threaded"] {
@@ -51,8 +48,7 @@ fn nested_run_in_a_task_is_refused() {
     }
 }
 
-/// Runs `case` on three ranks. Returns the sorted lines that the ranks have printed, except for
-/// `ok`: the error that `run` has returned, and the values that were dropped.
+/// Returns the sorted lines that the ranks have printed, except for `ok`: the error of `run`, and the values that were dropped.
 #[track_caller]
 fn returned(case: &str) -> Vec<String> {
     let outcome = Job::new(PROGRAM, 3).arg(case).limit(Duration::from_secs(60)).run();
@@ -71,7 +67,7 @@ fn run_returns_the_error_on_every_rank_after_a_user_error() {
     assert_eq!(returned("returned"), dropped.chain(returns).collect::<Vec<_>>());
 }
 
-/// If a skeleton fails in a group of ranks, both the group and the session report the error. It must be printed once.
+/// Both the group of ranks and the session report the error of a farm in the group, but it must be printed once.
 #[test]
 fn failure_in_a_group_is_printed_once() {
     let outcome = Job::new(PROGRAM, 4).arg("group-fails").limit(Duration::from_secs(60)).run();

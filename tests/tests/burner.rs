@@ -1,4 +1,4 @@
-//! Tests of the load generator process: it takes its intended share of a core, and leaves no process behind.
+//! The process that burns a core as a load for tests must take its intended share of the core, and end with its parent.
 
 use std::fs;
 use std::path::Path;
@@ -16,20 +16,19 @@ fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-burner"))
 }
 
-/// Locks out the other tests of this file, because they compete for the same core.
+/// Lock for the tests of this file, which compete for the same core.
 fn alone() -> MutexGuard<'static, ()> {
     static CORE: Mutex<()> = Mutex::new(());
     CORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a core that this process may use.
 fn core() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().split([',', '-']).next().unwrap().parse().unwrap()
 }
 
-/// Returns a field of /proc/PID/stat, counted from 1 as in proc(5). Only fields after the process name can be read.
+/// Fields of /proc/PID/stat count from 1 as in proc(5). Fields before the end of the process name cannot be read.
 fn stat(id: u32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     text.rsplit_once(") ")?.1.split(' ').nth(field - 3)?.parse().ok()
@@ -46,7 +45,7 @@ const WINDOW: Duration = Duration::from_millis(300);
 fn load_process_gets_the_same_core_share_as_a_competing_thread() {
     let _alone = alone();
     let core = core();
-    // Other work on the core takes equal time from the load and the competing thread, and does not change the ratio of their times.
+    // Other work on the core takes equal time from the load and from the thread, so that the ratio of their times does not change.
     let ratio = median([(); 5].map(|()| {
         let burner = Load::on_core(core).start_from(binary()).unwrap();
         let thread_share = share(core, WINDOW).unwrap();
@@ -90,8 +89,7 @@ fn dropped_load_leaves_no_process() {
     assert_eq!(stat(id, 14), None);
 }
 
-/// Waits for the end of a process for up to 20 s, which is far longer than a correct load takes. Kills the process
-/// after that time and returns false.
+/// Waits for the end of a load, and kills it after 20 s, far longer than a correct load takes.
 fn ends(child: &mut Child) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
@@ -117,7 +115,7 @@ fn load_process_ends_when_its_parent_dies() {
     let mut child = command.spawn().unwrap();
     sleep(Duration::from_millis(50));
     assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
-    // The pipe to the load is closed, as the kernel does when the parent of the load dies.
+    // The test closes the pipe to the load, as the kernel does when the parent of the load dies.
     drop(child.stdin.take());
     assert!(ends(&mut child));
 }
@@ -128,22 +126,20 @@ fn nonexistent_core_is_an_error() {
     assert!(error.contains("core 1023"), "{error}");
 }
 
-/// Computes for a millisecond or more.
 fn spin(seed: u64) -> u64 {
     (0..200_000)
         .fold(seed + 1, |x, _| std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)))
 }
 
-/// A rank that loses its core at any moment, even while it reads a clock, must count the lost time
-/// as time of its loop body, which then takes nearly the whole run. The loop runs on the
-/// communicating thread (inline): on another thread, a wait for the core could precede the time
+/// If another process takes the core at any moment, even while the rank reads a clock, the lost time must count as time of the loop body, which then
+/// takes nearly the whole run. The loop runs on the communicating thread (driver `inline`): another thread could wait for its core before the time
 /// measurement.
 #[test]
 fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        // Each call of the loop body takes long enough for the runtime to read the CPU time that the call used.
+        // Each call takes long enough that the runtime reads its CPU time.
         spin(range.start);
         Ok(())
     };
@@ -157,8 +153,7 @@ fn time_lost_to_other_processes_counts_as_loop_busy_time() {
     assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
 }
 
-/// A pipeline rank that loses its core must count the lost time as time of its stages, because the stage times
-/// determine the estimated speed of the rank.
+/// Stage times determine the estimated speed of a rank, so that time which another process takes from the core must count as stage time.
 #[test]
 fn time_lost_to_other_processes_counts_as_stage_time() {
     let _alone = alone();

@@ -1,9 +1,9 @@
-//! Tests that the compiler's messages for common mistakes say what to do.
+//! The compiler's messages for common mistakes must say what to do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles a program with `library` as its dependency `armature`. The error is the output of the compiler.
+/// Compiles a program against the armature library `library`. The error is the output of the compiler.
 fn compile(library: &Path, program: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().expect("a directory");
     let source = dir.path().join("main.rs");
@@ -23,8 +23,8 @@ fn compile(library: &Path, program: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Returns the `armature` library that this test was built with, or an equivalent one: the newest library in the
-/// directory of the test binary with which a correct program compiles.
+/// Returns the `armature` library of this test, or an equivalent one: the newest in the directory of the test binary with which a correct program
+/// compiles.
 fn library() -> PathBuf {
     const RIGHT: &str = r#"
         use armature::farm::Farm;

@@ -1,5 +1,5 @@
-//! Tests of ranks that run different programs. Every difference must end the job soon and with a nonzero exit code, and
-//! the message must show the values of both ranks.
+//! Ranks that run different programs: every difference must end the job soon with a nonzero exit code, and the message must show the values of both
+//! ranks.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-programs");
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 
-/// Maximum time to detect a disagreement. The limit allows for a busy machine and for other tests in the same process.
+/// Longest time until a difference is detected, on a busy machine and with other tests in the same process.
 const DETECTION_LIMIT: Duration = Duration::from_secs(5);
 
 proptest! {
@@ -68,8 +68,7 @@ fn equal_programs_give_serial_results_under_mpirun() {
     assert!(outcome.status.success(), "{outcome}");
 }
 
-/// Returns a job of two ranks that run two programs with separate arguments. `script` starts the program on each rank;
-/// `RANK` is 1 in the script of rank 1.
+/// Job of two ranks with a program and arguments for each. `script` starts the program on each rank; `RANK` is 1 for the second.
 fn two(programs: [&str; 2], arguments: [&[&str]; 2], script: &str) -> Job {
     let job = Job::new(programs[0], 1).limit(DETECTION_LIMIT * 6).in_shell(script);
     let job = arguments[0].iter().fold(job, |job, argument| job.arg(*argument));
@@ -96,13 +95,11 @@ fn accepted(job: Job) -> Outcome {
     outcome
 }
 
-/// Copies a program and changes the build id and the checksum of the copy. The checksum identifies the build where the
-/// linker writes no build id.
+/// Copies a program with another build id and another checksum. The checksum identifies the program where the linker writes no build id.
 fn other_build(program: &str, copy: &Path) {
     std::fs::copy(program, copy).expect("the program can be copied");
     let mut bytes = std::fs::read(copy).expect("the copy can be read");
-    // The build id is the text of an ELF note: length of the owner's name, length of the text, type 3, the owner, the
-    // text.
+    // The build id is in an ELF note: length of the owner's name, length of the text, type 3, the owner, the text.
     let kind_and_owner = [3_u32.to_ne_bytes(), *b"GNU\0"].concat();
     let is_note = |window: &[u8]| window[..4] == 4_u32.to_ne_bytes() && window[8..] == kind_and_owner;
     if let Some(at) = bytes.windows(16).position(is_note) {
@@ -128,8 +125,7 @@ fn two_builds_in_one_job_are_refused_unless_allowed() {
 
 #[test]
 fn differing_arguments_are_refused_unless_allowed() {
-    // The arguments `8` and `9` name a rank that starts late. The job has no such rank, so both
-    // ranks run the same program although their arguments differ.
+    // Ranks 8 and 9, which would start late, do not exist, so that both ranks run the same program although their arguments differ.
     let job = || two([PROGRAM; 2], [&["late", "8", "farm"], &["late", "9", "farm"]], AS_IT_IS);
     refused(
         job(),
@@ -177,7 +173,7 @@ impl DoAll for Nothing {
     }
 }
 
-/// Function that runs a skeleton, with one option set if the second argument is true.
+/// Runs a skeleton (such as a farm), with one option set if the second argument is true.
 type Optional = fn(&mut Session, bool) -> Result<(), BoxError>;
 
 #[test]

@@ -1,5 +1,4 @@
-//! Tests of the programs in `examples`: the unit tests of each program against its serial version on threads, and two
-//! of the programs as a user runs them.
+//! Tests of the programs in `examples`: on threads against serial versions, and two of them as a user runs them.
 
 #![allow(dead_code, reason = "nobody calls their `main` here")]
 
@@ -34,7 +33,7 @@ use armature_tests::program::succeeds;
 const SWEEP: &str = env!("CARGO_BIN_EXE_example-parameter-sweep");
 const PI: &str = env!("CARGO_BIN_EXE_example-pi");
 
-/// Returns the value that the command of the parameter sweep computes.
+/// Serial version of the command in the example program for a parameter sweep.
 fn animals(rate: f64) -> f64 {
     (0..1_000).fold(0.3, |x, _| x * (rate * (1.0 - x)))
 }
@@ -72,7 +71,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     }
-    // The ranks must print the help once, although each of them receives the argument.
+    // The help must be printed once, although each rank receives `--help`.
     let outcome = Job::new(PI, 2).arg("--help").run();
     assert!(
         outcome.status.success() && outcome.stdout.matches("Usage: example-pi").count() == 1,
@@ -83,7 +82,7 @@ fn example_without_own_arguments_refuses_them_and_has_help() {
     assert!(!outcome.status.success(), "{outcome}");
 }
 
-/// The event log must state the same times of each rank (computing, messages, waiting) as the summary that is printed.
+/// Computing, messages and waiting of each rank must take the same time in the event log as in the printed summary.
 #[test]
 fn event_log_agrees_with_the_summary() {
     let lines = tempfile::NamedTempFile::new().unwrap();

@@ -21,7 +21,7 @@ fn job(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("farm-deaths").limit(Duration::from_secs(60))
 }
 
-/// Returns true if the launcher can keep the other ranks when a rank dies; prints a message if it cannot.
+/// Returns false for MPICH, whose launcher cannot let the other ranks continue when a rank dies.
 fn launcher_keeps_other_ranks() -> bool {
     let launcher_keeps_other_ranks = linked(PROGRAM.as_ref()) == Mpi::OpenMpi;
     if !launcher_keeps_other_ranks {
@@ -34,7 +34,7 @@ fn runs() -> u64 {
     setting("ARMATURE_TEST_DEATHS", 2).unwrap_or_else(|e| panic!("{e}")) as u64
 }
 
-/// Kills `ranks` one after the other, each after a delay of up to 300 ms that depends on `seed`.
+/// Kills the ranks one after the other, each after a delay of up to 300 ms that depends on `seed`.
 #[track_caller]
 fn kill_workers(running: &Running, ranks: &[usize], seed: u64) {
     running.wait_for("farm under way");
@@ -82,8 +82,8 @@ fn farm_completes_when_two_workers_die() {
     }
 }
 
-/// Two ranks need three seconds for each of the last tasks, which other ranks run as well. The farm must not wait for the slow ranks,
-/// also if one of them is killed meanwhile.
+/// Two ranks need three seconds for each of the farm's last tasks, which idle ranks run as well. The farm must not wait for the slow ranks, even if
+/// one of them is killed.
 #[test]
 fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
     let slow = |job: Job| {
@@ -101,7 +101,7 @@ fn farm_with_second_copies_does_not_wait_for_slow_ranks() {
     }
 }
 
-/// Tasks that the dead worker would have created must be created by the other workers.
+/// The dead worker would have created further tasks, which other workers must create instead.
 #[test]
 fn search_completes_when_a_worker_dies() {
     if !launcher_keeps_other_ranks() {
@@ -148,8 +148,7 @@ fn workers_end_when_the_master_dies() {
     assert!(!outcome.stdout.contains("farm complete"), "{outcome}");
 }
 
-/// A stopped worker is declared dead after its silence limit of 2 s. The results of the farm must stay complete when
-/// the worker resumes after 3.5 s.
+/// A worker that is silent for more than 2 s counts as dead. The results must stay complete when it resumes after 3.5 s.
 #[test]
 fn farm_completes_without_worker_stopped_beyond_the_silence_limit() {
     if !launcher_keeps_other_ranks() {
@@ -164,9 +163,8 @@ fn farm_completes_without_worker_stopped_beyond_the_silence_limit() {
     assert_completed(&running.wait(), "1");
 }
 
-/// Kills a whole job once for each of `moments`, when the farm reports that number of results or iterations, and then
-/// runs the job to its end. The last run must compute no task that the journal contains, and every other task exactly
-/// once.
+/// Kills the whole job once for each of `moments` (a number of results or iterations), and then runs it to its end. The last run must compute no task
+/// whose result is in the journal file, and every other task once.
 fn kill_and_resume(case: &str, moments: &[u64], seed: u64) {
     const TASKS: usize = 1_000;
     let dir = tempfile::tempdir().expect("a directory");
@@ -191,11 +189,10 @@ fn kill_and_resume(case: &str, moments: &[u64], seed: u64) {
     let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
     println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
     assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
-    // Only the tasks in flight and the results that arrived after the last write of the journal may be missing in the journal.
+    // The journal file may lack only the tasks in flight and the results since its last write.
     assert!(known > 0 && known + 100 >= done, "{known} of {done} were kept\n{outcome}");
 }
 
-/// Returns the lines that the tasks appended to the log.
 fn computed_tasks(dir: &Path) -> Vec<String> {
     let log = std::fs::read_to_string(dir.join("computed")).unwrap_or_default();
     log.lines().map(str::to_string).collect()
@@ -211,8 +208,8 @@ fn iterations_resume_from_their_journal_after_all_ranks_are_killed() {
     (0..runs()).for_each(|seed| kill_and_resume("farm-journal-iterations", &[1, 4, 7], seed));
 }
 
-/// A worker dies first, which the job survives if the launcher keeps the other ranks. Then the master dies, and the
-/// restarted job must take the finished tasks from the journal.
+/// First a worker dies, which the job survives if the launcher keeps the other ranks. Then the master dies, and the restarted job must take the
+/// results so far from the journal file.
 #[test]
 fn restarted_job_executes_only_missing_tasks() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -240,8 +237,8 @@ fn restarted_job_executes_only_missing_tasks() {
     assert!((10..6_000).contains(&known), "{outcome}");
 }
 
-/// Without recovery, the launcher ends the job when a worker is killed, although the farm could continue. The ranks take the SIGTERM of Open MPI's
-/// launcher for a request to stop, which must not count as the wish of a user.
+/// Without recovery, the launcher ends the job when a worker is killed. The ranks take the SIGTERM of Open MPI's launcher for a request to stop,
+/// which must not count as that of a user.
 #[test]
 fn job_that_its_launcher_ends_after_a_death_is_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -255,8 +252,8 @@ fn job_that_its_launcher_ends_after_a_death_is_restarted() {
     assert_completed(&outcome, "");
 }
 
-/// A rank that hangs in a task is excluded from the farm but stays until the end of the job and finalises MPI with the
-/// other ranks, because a launcher may treat an early exit as a failure.
+/// The farm excludes a rank that hangs in a task. The rank must still finalise MPI with the others, because a launcher may take an early exit for a
+/// failure.
 #[test]
 fn farm_completes_without_rank_that_hangs_in_a_task() {
     let flags: &[&'static str] = if launcher_keeps_other_ranks() { &["--enable-recovery"] } else { &[] };
@@ -275,11 +272,11 @@ fn farm_completes_without_rank_that_hangs_in_a_task() {
     }
 }
 
-/// A worker that was declared dead and resumes must finalise MPI with the other ranks, so that the job succeeds under a
-/// launcher that ends a job when a rank dies.
+/// A worker that was declared dead and resumes must finalise MPI with the others, so that the job succeeds under a launcher that ends a job when a
+/// rank dies.
 #[test]
 fn resumed_worker_finalises_mpi_with_the_other_ranks() {
-    // With 5000 tasks the worker resumes while the farm runs, and with 900 tasks after the end of the farm.
+    // With 5000 tasks the stopped worker resumes during the farm, and with 900 after its end.
     for tasks in ["5000", "900"] {
         let running = job(3).env("ARMATURE_TEST_TASKS", tasks).start();
         running.wait_for("farm under way");
@@ -291,8 +288,7 @@ fn resumed_worker_finalises_mpi_with_the_other_ranks() {
     }
 }
 
-/// The stopped worker never resumes, so the job may fail although the farm is complete. A message must name the missing
-/// rank as the reason.
+/// The stopped worker never resumes, so that the job may fail although the farm is complete. A message must name the missing rank.
 #[test]
 fn worker_that_never_resumes_is_reported_as_missing() {
     let running = job(3).env("ARMATURE_PEER_SECONDS", "4").start();
@@ -308,15 +304,15 @@ fn worker_that_never_resumes_is_reported_as_missing() {
 fn parked_worker_replaces_a_dead_worker() {
     for seed in (0..runs()).filter(|_| launcher_keeps_other_ranks()) {
         let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
-        // Two of the three ranks run tasks, so one of the ranks 1 and 2 is parked (gets no tasks). The killed rank may be the parked one.
+        // Two of three ranks run tasks, so that rank 1 or 2 gets none. The killed rank may be this one.
         let victim = 1 + seed as usize % 2;
         kill_workers(&running, &[victim], seed);
         assert_completed(&running.wait(), &victim.to_string());
     }
 }
 
-/// Returns a farm on seven ranks with two sub-masters (ranks that distribute tasks to a group of workers): rank 1 leads
-/// ranks 2 and 3, and rank 4 leads ranks 5 and 6.
+/// Farm on seven ranks with two sub-masters (ranks that distribute tasks to a group of workers): rank 1 leads ranks 2 and 3, and rank 4 leads ranks 5
+/// and 6.
 fn split() -> Job {
     let tasks = ("ARMATURE_TEST_TASKS", "4000");
     job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")
@@ -324,8 +320,8 @@ fn split() -> Job {
 
 #[test]
 fn farm_completes_when_members_or_sub_masters_die() {
-    // Killed ranks: a worker under a sub-master; a sub-master, whose workers continue under rank 0; all workers of a sub-master, which then
-    // executes tasks itself.
+    // Killed ranks: a worker under a sub-master; a sub-master, whose workers continue under rank 0; all workers of a sub-master, which then runs
+    // tasks itself.
     for (n, victims) in
         [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| launcher_keeps_other_ranks())
     {
@@ -352,17 +348,15 @@ fn farm_completes_when_a_sub_master_and_its_member_die() {
     }
 }
 
-/// Returns a job, started by `armature run --recover`, in which one task ends the process of each rank that executes
-/// the task. Rank 0 must not be the first to receive the task, because the job ends with rank 0: chunks have one task,
-/// and the first task on rank 0 takes long. A test with larger chunks must use a dedicated master.
+/// Farm in which one task ends the process of each rank that runs it. The job ends with rank 0, which therefore must not be the first to get the
+/// task: chunks have one task, and the first task on rank 0 takes long. Tests with larger chunks must keep rank 0 from running tasks.
 fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
     let command = [&[ARMATURE, "run", "--recover"], options].concat();
     let job = Job::new(PROGRAM, ranks).arg("farm-deadly").limit(Duration::from_secs(60)).through(command);
     job.env("ARMATURE_TEST_KILL", how).env("ARMATURE_TEST_CHUNKING", "1")
 }
 
-/// Checks that the job succeeded, that a number of workers within `lost` died, and that a warning names the deadly
-/// task.
+/// The number of dead workers must be in `lost`, and a warning must name the deadly task.
 #[track_caller]
 fn assert_deadly_task_fails(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
@@ -386,8 +380,8 @@ fn task_that_kills_its_process_becomes_a_failed_task() {
     }
 }
 
-/// Very short tasks leave no record of the running task, so after a death the master knows at most the chunk. The tasks
-/// of the chunk are tried again alone, which identifies the deadly one.
+/// Very short tasks leave no record of the running task, so that after a death the master knows only the chunk. Its tasks are tried again one by one,
+/// which identifies the deadly one.
 #[test]
 fn deadly_task_in_a_chunk_of_short_tasks_is_identified() {
     if !launcher_keeps_other_ranks() {
@@ -409,7 +403,7 @@ fn task_that_kills_its_process_is_identified_under_a_sub_master() {
     }
 }
 
-/// The job is not restarted, because the task would end its process again.
+/// A restart of the job would not help, because the task would end its process again.
 #[test]
 fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
     if !launcher_keeps_other_ranks() {
@@ -423,8 +417,8 @@ fn deadly_task_ends_a_job_that_tolerates_no_failed_tasks() {
     assert!(outcome.left_behind.is_empty(), "{outcome}");
 }
 
-/// A farm without retries ends with the first death. The death may have had another cause than the task, so the job is
-/// restarted. The second death in the same task proves that the task is the cause, and the job fails.
+/// A farm without retries ends with the first death, which may have another cause than the task, so that the job is restarted. After a second death
+/// in the same task, the task is the cause, and the job fails.
 #[test]
 fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
     if !launcher_keeps_other_ranks() {
@@ -441,8 +435,8 @@ fn job_without_retries_is_restarted_after_the_first_death_in_a_task() {
     assert_eq!(restarts, [true, false], "{outcome}");
 }
 
-/// All workers die of the task, and with a dedicated master the job ends with them. The restarted job must know these
-/// deaths from the journal.
+/// All workers die of the task, and the job ends with them because rank 0 runs no tasks. The restarted job must know these deaths from its journal
+/// file.
 #[test]
 fn restarted_job_knows_which_tasks_killed_its_workers() {
     if !launcher_keeps_other_ranks() {

@@ -1,5 +1,5 @@
-//! Tests of failures: the job ends with an error within seconds, on every rank, and the message names the rank, stage
-//! and item that failed, as far as there are any.
+//! Programs that fail: the job must end with an error on every rank within seconds, and the message must name the failed rank, stage and item, as far
+//! as there are any.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// Maximum duration of a job that fails, including start and end of the launcher.
+/// Longest time that a failing job may take, with start and end of the launcher.
 const FAILURE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Returns the faulty programs that end their job by themselves, without a signal from the test.
+/// Programs that fail without a signal from the test.
 fn failing() -> impl Iterator<Item = Fault> {
     faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
 }
@@ -46,7 +46,7 @@ fn ended_by_failure(outcome: &Outcome) {
     ended_by_failures(outcome, 1);
 }
 
-/// Checks the outcome of a failed job in which up to `most` ranks may detect the failure at the same moment.
+/// Checks the error messages of a failed job. Up to `most` ranks may detect the failure at the same moment.
 #[track_caller]
 fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
@@ -56,8 +56,7 @@ fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
-/// Runs every faulty program whose name begins with `name` as a job of MPI processes, and checks that it fails as
-/// expected.
+/// Runs the failing programs whose names begin with `name`.
 #[track_caller]
 fn fails_under_mpirun(name: &str) {
     let mut found = 0;
@@ -65,13 +64,12 @@ fn fails_under_mpirun(name: &str) {
         found += 1;
         let ranks = fault.ranks.max(3);
         let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(FAILURE_LIMIT * 2).run();
-        // Every rank checks its own items, and compares its own program with that of rank 0, so each rank may report
-        // the failure.
+        // Every rank checks its own items, and compares its program with that of rank 0, so that each may report the failure.
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
         fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
-        // If a skeleton fails, no rank prints `ok`. In the programs whose names end in `-after`,
-        // the failure follows the skeleton, so some ranks may print `ok` before another rank fails.
+        // In programs named `…-after`, the failure follows the skeleton (such as a farm), so that some ranks may print `ok` before another fails. In
+        // other programs, no rank prints `ok`.
         let through = outcome.stdout.contains(": ok");
         assert!(!through || fault.case.name.ends_with("-after"), "{outcome}");
     }
@@ -114,18 +112,16 @@ fn faults_fail_the_job_with_one_rank_under_mpirun() {
     }
 }
 
-/// Starts a job that never ends.
 #[track_caller]
 fn endless(driver: &str) -> Running {
     let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
-    // The tests need a job in which every rank has sent a heartbeat, which is certain after 1.5 s.
+    // After this time, every rank has sent a heartbeat.
     std::thread::sleep(Duration::from_millis(1500));
     running
 }
 
-/// Sends a signal to one process of a job that never ends, and checks that the job ends soon.
 #[track_caller]
 fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     let start = Instant::now();
@@ -137,8 +133,7 @@ fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     outcome
 }
 
-/// If the process of a rank is stopped by a signal, the other ranks must detect it and report the last known state of
-/// every rank.
+/// The other ranks must notice a rank that is stopped by a signal, and report the last known state of every rank.
 #[test]
 fn stopped_rank_is_named_with_the_state_of_all_ranks() {
     for driver in ["threaded", "inline"] {
@@ -168,8 +163,8 @@ fn killed_rank_ends_the_job() {
     with_a_signal(endless("auto"), 0, Signal::KILL);
 }
 
-/// All processes of a job are suspended for a while. The first rank that resumes has received no heartbeat for a long
-/// time, but must not declare the other ranks dead, because they were suspended as well.
+/// All processes of the job are suspended. The first rank that resumes has received no heartbeat for a long time, but must not declare the others
+/// dead.
 #[test]
 fn job_suspended_as_a_whole_continues_after_resuming() {
     let running = endless("auto");
@@ -181,8 +176,7 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
     let outcome = with_a_signal(running, 2, Signal::STOP);
     assert!(outcome.stderr.contains("has waited 2 s for a heartbeat from rank 2"), "{outcome}");
 
-    // The chunks of this farm take more than a second each, so hardly any message is in flight while the job is
-    // suspended.
+    // Chunks of tasks take more than a second each, so that hardly any message is in flight while the job is suspended.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(FAILURE_LIMIT * 3);
     let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
     running.wait_for("farm under way");
@@ -192,8 +186,8 @@ fn job_suspended_as_a_whole_continues_after_resuming() {
     assert!(outcome.stdout.contains("farm complete, lost []"), "{outcome}");
 }
 
-/// The other ranks wait for a rank that never starts the pipeline only until the time limit for a rank
-/// outside of a skeleton (`ARMATURE_JOIN_SECONDS`).
+/// One rank never starts the pipeline. The others wait for it until the time limit for ranks outside of parallel operations
+/// (`ARMATURE_JOIN_SECONDS`).
 #[test]
 fn rank_that_never_joins_is_named() {
     let job =
@@ -204,12 +198,12 @@ fn rank_that_never_joins_is_named() {
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
-/// Ranks that compute all the time must send heartbeats, even if they compute on the thread that communicates.
+/// A rank that computes all the time must send heartbeats, even if it computes on the thread that communicates.
 #[test]
 fn busy_rank_is_not_declared_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
-        // Rank 0 runs all stages. The other ranks have no stage and receive only the heartbeats of rank 0.
+        // Rank 0 runs all stages of the pipeline; the other ranks receive nothing but its heartbeats.
         local::run("a busy root", &config, |session| {
             armature::pipeline::Pipeline::source("numbers", || 0..30u32)
                 .map("slow", |x| {
@@ -225,8 +219,6 @@ fn busy_rank_is_not_declared_dead() {
     }
 }
 
-/// Runs a case on threads whose user code takes longer than the limit for silent ranks, on any rank, and checks that no
-/// rank is declared dead.
 fn assert_no_death(case: &str) {
     let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
@@ -235,14 +227,12 @@ fn assert_no_death(case: &str) {
     }
 }
 
-/// Runs a case under mpirun whose user code takes longer than the limit for silent ranks, and checks that no rank is
-/// declared dead.
 fn assert_no_death_under_mpirun(case: &str) {
     let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
     job.limit(FAILURE_LIMIT * 3).passes(&[case]);
 }
 
-/// Rank 0 must send heartbeats while the source or the sink of a farm takes longer than the limit for silent ranks.
+/// Rank 0 must send heartbeats while the source or the sink of the farm takes longer than a rank may be silent.
 #[test]
 fn slow_farm_source_or_sink_does_not_time_out_under_mpirun() {
     assert_no_death_under_mpirun("farm-slow-ends");
@@ -268,7 +258,7 @@ fn slow_loop_unit_does_not_time_out_under_mpirun() {
     assert_no_death_under_mpirun("units-slow");
 }
 
-/// Ranks that execute long tasks must leave the job when another rank fails.
+/// Ranks that run long tasks must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_tasks_run() {
     let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
@@ -276,7 +266,7 @@ fn failure_ends_the_job_while_slow_tasks_run() {
     assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
 }
 
-/// Ranks that execute long user code must leave the job when another rank fails.
+/// Ranks that compute long loop bodies must leave the job when another rank fails.
 #[test]
 fn failure_ends_the_job_while_slow_units_run() {
     let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(FAILURE_LIMIT * 2).run();
@@ -284,7 +274,7 @@ fn failure_ends_the_job_while_slow_units_run() {
     assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
 }
 
-/// Items that take longer than the time limit for silent ranks must not count as a standstill, on any rank.
+/// An item that takes longer than a rank may be silent must not count as a standstill, on any rank.
 #[test]
 fn long_pipeline_item_does_not_time_out() {
     let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));
@@ -308,7 +298,7 @@ fn long_pipeline_item_does_not_time_out() {
     .unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// A rank that waits for ten seconds must report the ranks it waits for, in every place where ranks wait.
+/// In every place where ranks wait, a rank must report after ten seconds for which ranks it waits.
 #[test]
 fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
     const PROGRAMS: &str = env!("CARGO_BIN_EXE_armature-programs");
@@ -322,7 +312,7 @@ fn wait_of_ten_seconds_is_reported_with_the_missing_ranks() {
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
         (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to reach the loop"),
     ];
-    // The jobs only sleep, so they run concurrently.
+    // The jobs run at the same time, because they only sleep.
     let start = |(args, text): (&[&str], &'static str)| {
         let job = Job::new(PROGRAMS, 2).limit(FAILURE_LIMIT * 3).env("RUST_LOG", "warn");
         (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)

@@ -1,17 +1,16 @@
-//! Runs every case on ranks that are threads, with many different settings. The tests under
-//! `mpirun` vary few settings, because most settings do not concern the transfer of messages.
+//! Runs every test program (case) on ranks that are threads, with many different settings. The tests under `mpirun` vary few settings, because most
+//! do not concern messages.
 
 use std::collections::BTreeSet;
 
 use armature::{Balance, Config, Driver};
 use armature_tests::{account, all, cases, faults, find, local};
 
-/// Sets an environment variable of a configuration.
 fn set(config: Config, name: &str, value: &str) -> Config {
     config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs every case with a configuration that `set` has changed. `name` describes the settings in messages.
+/// Runs every test program; `name` describes the changed settings in messages.
 #[track_caller]
 fn all_cases(ranks: usize, name: &str, set: impl Fn(Config) -> Config) {
     for case in all() {
@@ -97,7 +96,7 @@ fn planner_moves_a_serial_stage_with_its_state() {
     assert!(local::guarded("moving state", local::LIMIT, attempts), "never in five attempts");
 }
 
-/// The planner must measure stage times even if monitoring is off.
+/// If monitoring is off, the planner must still measure the times of stages.
 #[test]
 fn planner_measures_stage_times_without_monitoring() {
     let config = set(local::config(2), "ARMATURE_MONITOR", "off");

@@ -1,5 +1,5 @@
-//! Tests of memory limits on threads and under mpirun: farms and pipelines stay within their limit
-//! of bytes in flight (the window), and a rank of a workflow within its memory budget.
+//! On threads and under mpirun, farms and pipelines must stay within their limit of bytes in flight, and ranks of a workflow within their memory
+//! limit.
 
 use std::process::Command;
 
@@ -7,17 +7,15 @@ use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
-/// Limit of the data in flight in the farm or pipeline, in MiB.
+/// Limit of the data in flight in a farm or pipeline, in MiB.
 const WINDOW: u64 = 16;
-/// Memory in MiB that a rank may use in addition to the data in flight: one chunk in transfer, and
-/// the memory of the allocator and the message layer.
+/// MiB that a rank may use besides the data in flight: one message in transfer, and the memory of the allocator and of the message layer.
 const OVERHEAD: u64 = 64;
 
 fn variables() -> [(&'static str, String); 2] {
     [("ARMATURE_WINDOW_BYTES", (WINDOW << 20).to_string()), ("ARMATURE_RANKS", "2".to_string())]
 }
 
-/// Returns the memory in MiB that each rank reports.
 #[track_caller]
 fn peak_mib(what: &str, stdout: &str) -> Vec<u64> {
     let peaks = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
@@ -38,7 +36,7 @@ fn check(what: &str, stdout: &str) {
 
 #[track_caller]
 fn on_threads(case: &str) {
-    // The case runs in a separate process, so that the memory of other tests is not counted.
+    // The program runs in a process of its own, so that the memory of other tests does not count.
     let output = Command::new(PROGRAM).arg(case).envs(variables()).output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     check(&format!("{case} on threads"), &String::from_utf8_lossy(&output.stdout));
@@ -90,9 +88,8 @@ fn memory_is_bounded_in_pipeline_with_a_slow_first_item() {
     on_ranks("memory-pipeline-late");
 }
 
-/// If user code runs on the communicating thread (inline driver), a transfer does not progress
-/// meanwhile. An array in transfer then stays in memory as long as the reading task runs, and
-/// counts against the budget of the rank.
+/// While user code runs on the thread that calls MPI (driver `inline`), no transfer progresses. An array in transfer therefore stays in memory until
+/// the task that reads it ends, and counts against the rank's limit.
 #[test]
 fn memory_is_bounded_in_workflow_with_arrays_in_transfer() {
     let may = (ARRAYS * ARRAY + ARRAY / 4) as u64 >> 20;

@@ -1,5 +1,5 @@
-//! Runs every case on MPI processes: on 1 to 4 ranks, and on more ranks than cores. Settings that
-//! do not concern the transfer of messages are varied on threads (`local.rs`).
+//! Runs every test program (case) on MPI processes: on 1 to 4 ranks, and on more ranks than cores. `local.rs` varies the settings that do not concern
+//! messages, on threads.
 //!
 //! `ARMATURE_TEST_MPI` states the expected MPI library (default: the library to which the program
 //! is linked), and `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets
@@ -14,8 +14,7 @@ use armature_tests::{all, cases};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
-/// Runs all cases on `ranks` ranks with the variables `env`, and checks that every rank has printed a line for each
-/// case.
+/// Runs all test programs (cases); every rank must print a line for each.
 #[track_caller]
 fn all_cases(ranks: usize, env: &[(&str, &str)]) {
     let job = env.iter().fold(Job::new(PROGRAM, ranks), |job, (name, value)| job.env(name, value));
@@ -39,8 +38,8 @@ fn all_cases_pass_with_more_ranks_than_cores() {
     all_cases(6, &[]);
 }
 
-/// Runs loops whose rows or indices move between ranks as a seed determines: 200 seeds of loops
-/// over indices, with and without barriers, and 100 seeds of each kind of grid.
+/// Rows or indices move between ranks as a seed selects: 200 seeds of loops over indices, with and without barriers, and 100 seeds of each kind of
+/// grid.
 #[test]
 fn loops_pass_while_units_move_for_hundreds_of_seeds() {
     let names: Vec<&str> = cases::SEEDS.iter().map(|c| c.name).collect();
@@ -59,9 +58,8 @@ fn all_cases_pass_with_live_balancing() {
     all_cases(4, &[("ARMATURE_BALANCE", "live")]);
 }
 
-/// All cases pass if no send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that the
-/// settings of the MPI library in this test have this effect: a program that depends on eager sends hangs
-/// with them.
+/// With these settings of the MPI library, no send completes before its receive has started. `ci/mpi/eager-probe.sh` shows that a program which
+/// depends on eager sends hangs with them.
 #[test]
 #[ignore = "`ci/test.sh no-eager` runs it on both libraries"]
 fn all_cases_pass_without_eager_sends() {
@@ -76,15 +74,15 @@ fn all_cases_pass_without_eager_sends() {
         Mpi::Mpich => &[("UCX_RNDV_THRESH", "0")],
     };
     all_cases(3, env);
-    // Without eager sends every batch waits for a handshake, which is slow, so only the most demanding cases run with batches of one item.
+    // Without eager sends, every batch of items waits for a handshake, so that only the most demanding cases run with batches of one item.
     let cases = ["overtaking", "window", "serial-stages", "items-big", "many-pipelines"];
     let env = [env, &[("ARMATURE_WINDOW", "2"), ("ARMATURE_BATCH", "1")]].concat();
     let job = env.iter().fold(Job::new(PROGRAM, 2), |job, (name, value)| job.env(name, value));
     cases.iter().fold(job, |job, case| job.arg(*case)).passes(&cases);
 }
 
-/// A program that was built with the headers of MPICH and finds the library of Open MPI must report the mismatch. In
-/// the opposite case the system's loader does not start the program.
+/// A program that was built with the headers of MPICH and finds the library of Open MPI must report this. In the opposite case the system's loader
+/// does not start the program.
 #[test]
 fn library_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("order").limit(Duration::from_secs(30));
@@ -105,8 +103,7 @@ fn library_of_another_mpi_is_refused() {
     assert!(!says_so || outcome.stderr.contains(text), "{outcome}");
 }
 
-/// The launcher of the other MPI library starts two worlds of one rank each. The program must not accept a world of one
-/// rank as its job.
+/// The launcher of the other MPI library starts two worlds of one rank each, which the program must not take for its job.
 #[test]
 fn launcher_of_another_mpi_is_refused() {
     let job = Job::new(PROGRAM, 2).arg("body-only").limit(Duration::from_secs(30));

@@ -1,9 +1,7 @@
-//! Runs every case while loads start and stop on the cores, so that ranks lose and regain their
-//! cores at any moment.
+//! Runs every test program (case) while other processes take and release the cores, so that ranks lose their cores at any moment.
 //!
-//! The start and stop times of the loads depend on seeds, so that a failure can be reproduced as
-//! far as a real machine allows it. `ci/smpi/test.sh` runs the cases on simulated hosts whose
-//! speeds drop and recover periodically.
+//! The times of these loads depend on seeds, so that a failure can be repeated as far as a real machine allows. `ci/smpi/test.sh` runs the cases on
+//! simulated hosts whose speeds drop and recover.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +10,7 @@ use armature_tests::burner::{Burner, Load, Wave, two_cores};
 use armature_tests::mpirun::Job;
 use armature_tests::{all, local};
 
-/// Starts a load on each of two cores; the seeds of the two loads differ.
+/// Starts a load on each of two cores; the seeds of the loads differ.
 #[track_caller]
 fn loads(period: Duration, seed: u64) -> [Burner; 2] {
     let wave = Wave::new(period, 0.5).unwrap();

@@ -1,6 +1,5 @@
-//! Tests of ranks that die, by a signal or by their own exit, in every phase of a job that `armature run` has started.
-//! The job must end within seconds with the right exit code, and may survive only deaths that the running skeleton
-//! tolerates.
+//! Ranks die by a signal or by their own exit in every phase of a job. The job must end within seconds with the right exit code, and may survive only
+//! deaths that its farm or workflow tolerates.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,17 +12,16 @@ use armature_tests::phases::kills::{Kill, TestedProgram, histogram};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Kills one rank in each phase of a job, `ARMATURE_TEST_DEATHS` times.
+/// Kills a rank in each phase of a job, `ARMATURE_TEST_DEATHS` times.
 #[test]
 fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     let mpi = linked(PROGRAM.as_ref());
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
-    // With seed 233 the first nine kills cover every skeleton, a worker in a workflow, and jobs with and without
-    // recovery.
+    // With seed 233, the first nine kills cover every skeleton (such as a farm), a worker in a workflow, and jobs with and without recovery.
     let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::from_seed(233, number, mpi)).collect();
     let tested_program =
         TestedProgram { armature: ARMATURE.into(), program: PROGRAM.into(), leading_arguments: Vec::new() };
-    // The jobs wait most of the time, so three of them run concurrently.
+    // Three jobs run at a time, because they wait most of the time.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -42,7 +40,7 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), kills.len(), wrong.join("\n"));
 }
 
-/// Runs `armature run OPTIONS armature-phases DIR SKELETON ACTION`, where the action has the form PHASE:RANK:ACT.
+/// Runs `armature run OPTIONS armature-phases DIR SKELETON ACTION`; an action has the form PHASE:RANK:ACT.
 fn run(options: &[&str], skeleton: &str, action: &str) -> Outcome {
     let dir = tempfile::tempdir().expect("a directory");
     let line = [&[ARMATURE, "run"], options].concat();
@@ -52,8 +50,8 @@ fn run(options: &[&str], skeleton: &str, action: &str) -> Outcome {
     outcome
 }
 
-/// No rank is replaced outside of a farm or a workflow, so the job must fail. A launcher that keeps the other ranks
-/// does not report the exit of a rank. MPICH's launcher detects an exit before `MPI_Init` only if a signal caused it.
+/// Only farms and workflows replace a rank, so that the job must fail. A launcher that keeps the other ranks does not report the exit of a rank, and
+/// MPICH's launcher detects an exit before `MPI_Init` only if a signal has caused it.
 #[test]
 fn rank_that_exits_early_outside_a_farm_fails_the_job() {
     let recover: &[&str] =
@@ -83,8 +81,7 @@ fn rank_that_exits_early_outside_a_farm_fails_the_job() {
     }
 }
 
-/// Farms and workflows continue without a dead worker. The other ranks must not wait for large messages in flight to or
-/// from the dead worker.
+/// The other ranks must not wait for large messages in flight to or from the dead worker.
 #[test]
 fn job_completes_without_worker_that_exits_in_a_task() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -97,8 +94,7 @@ fn job_completes_without_worker_that_exits_in_a_task() {
     }
 }
 
-/// A task that ends the process of every rank that executes it fails after its tries. Each try costs one rank, and rank
-/// 0 never executes the task. The job tolerates a failed task and must not be restarted.
+/// Each try of the deadly task costs a rank, and rank 0 never runs it. The job tolerates a failed task and must not be restarted.
 #[test]
 fn task_that_kills_each_rank_fails_after_its_tries() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -114,7 +110,6 @@ fn task_that_kills_each_rank_fails_after_its_tries() {
     }
 }
 
-/// The start of a job waits for a missing rank only until the time limit of the option `--start-limit`.
 #[test]
 fn job_start_fails_after_the_start_limit() {
     let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
@@ -122,8 +117,7 @@ fn job_start_fails_after_the_start_limit() {
     assert!(outcome.stderr.contains("connected to each other within 2 s (--start-limit"), "{outcome}");
 }
 
-/// Open MPI's launcher with recovery lets the other ranks wait in `MPI_Init` for a rank that has died before, so a
-/// waiting rank must report the wait.
+/// Open MPI's launcher with recovery does not end a rank that waits in `MPI_Init` for a dead rank, so that the waiting rank must report it.
 #[test]
 fn rank_waiting_for_a_rank_that_died_before_mpi_init_reports_it() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {

@@ -1,4 +1,4 @@
-//! Speeds and memory of a hostfile or a platform file reach real ranks, and the first distributions follow them.
+//! Speeds and memory in a hostfile or a platform file must reach the ranks, and the first distribution of work must follow them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use armature_tests::mpirun::{Job, Outcome};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-platform");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Starts three ranks with `armature run OPTION FILE`, where the file has the text `text`.
+/// Runs `armature run OPTION FILE` with three ranks; the file has the text `text`.
 fn start(option: &str, name: &str, text: &str) -> Outcome {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join(name);
@@ -39,7 +39,7 @@ fn first_distributions_follow_a_platform_file() {
 
 #[test]
 fn first_distributions_follow_the_columns_of_a_hostfile() {
-    // All ranks are on this machine, whose name is not in the file, so they get the speeds in their order.
+    // All ranks are on this machine, which the file does not name, so that they get the speeds in their order.
     let outcome = start("--hostfile", "hosts", "localhost slots=3 speed=2.0 memory=390MB\n");
     has_lines(&outcome, &["loop Some([20, 20, 20])", "farm [0, 20, 20]"]);
     let file = "127.0.0.1 slots=1 speed=1.0 memory=50MB\nlocalhost slots=2 speed=2.0 memory=400MB\n";

@@ -1,5 +1,4 @@
-//! Checks that the hand-written programs in the book produce the documented results and are identical to the tested
-//! sources.
+//! The programs in the book that are written directly in MPI must have the documented results, and be the same as the tested sources.
 
 use std::process::Command;
 
@@ -13,7 +12,7 @@ fn hand_written_program_gives_the_result_of_the_farm() {
     for ranks in [2, 3] {
         let outcome = Job::new(BY_HAND, ranks).run();
         assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-        // The farm in the book's chapter asserts the same number as the hand-written program prints.
+        // The program with armature in the same chapter asserts this number, too.
         assert!(outcome.stdout.contains("126 of 3000 numbers are prime"), "{outcome}");
     }
 }
@@ -40,7 +39,7 @@ fn c_program_of_the_chapter_gives_the_result_of_the_farm() {
     let outcome = Job::new(built, 3).run();
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert_eq!(outcome.stdout, "15155 of 60300 points\n", "{outcome}");
-    // The farm in the book's chapter asserts the same number as the C program prints.
+    // The program with armature in the same chapter asserts this number, too.
     assert!(
         chapter.contains("assert_eq!(total, 15_155);"),
         "docs/from-c.md expects another number of points"

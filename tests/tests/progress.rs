@@ -1,5 +1,4 @@
-//! Tests of the messages that rank 0 logs while a skeleton runs on threads: its progress, and the ranks that other
-//! ranks wait for.
+//! Messages of rank 0 about a running farm, pipeline, loop or workflow on threads: its progress, and the ranks for which others wait.
 
 use std::ops::Range;
 use std::sync::{Mutex, Once, PoisonError};
@@ -16,7 +15,7 @@ use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Progress, Session};
 use armature_tests::local;
 
-/// Log messages of all runs in this process.
+/// Messages that all ranks in this process have logged.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct LogCollector;
@@ -33,7 +32,7 @@ impl log::Log for LogCollector {
     fn flush(&self) {}
 }
 
-/// Runs `body` on two ranks and returns the log lines that begin with the text `start`.
+/// Runs `body` on two ranks, and returns the log lines that begin with `start`.
 #[track_caller]
 fn log_lines(
     start: &str,
@@ -51,7 +50,6 @@ fn log_lines(
     lines.iter().filter(|line| line.starts_with(start)).cloned().collect()
 }
 
-/// Checks that the first progress line of the run `name` contains `text`.
 #[track_caller]
 fn assert_progress_line(name: &str, text: &str, body: impl Fn(&mut Session) -> Result<(), BoxError> + Sync) {
     let lines = log_lines(name, Progress::On, body);
@@ -59,14 +57,13 @@ fn assert_progress_line(name: &str, text: &str, body: impl Fn(&mut Session) -> R
     assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
 }
 
-/// Returns `value` after 5 ms.
 fn work<T>(value: T) -> T {
     sleep(Duration::from_millis(5));
     value
 }
 
 struct Rows {
-    /// Number of the row of the loop that is slow, and the time that it takes.
+    /// Number of the loop's slow row, and the time that it takes.
     slow: Option<(u64, Duration)>,
 }
 
@@ -136,7 +133,7 @@ fn farm_reports_its_progress() {
     assert_progress_line("farm \"tell\"", "of 40 tasks (0 %)", |session| {
         Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
     });
-    // The number of tasks of a filtered source is unknown, so the line has no total.
+    // The number of tasks of a source with a filter is unknown, so that the line about the progress has no total.
     assert_progress_line("farm \"filtered\"", "s  0 tasks", |session| {
         let tasks = (0..40).filter(|n| n % 2 == 0);
         Ok(Farm::new("filtered", work::<u64>).collect(session, tasks).map(drop)?)
@@ -167,8 +164,7 @@ fn loops_report_their_progress() {
     });
 }
 
-/// A grid loop of one long sweep, and a table that is filled in one panel (a range of its columns),
-/// must report progress long before their end.
+/// One long sweep over a grid, or a table whose columns are all filled in one go, must report progress long before the end.
 #[test]
 fn single_sweep_reports_its_progress() {
     struct Slow;
@@ -232,7 +228,6 @@ fn loop_until_convergence_reports_no_total() {
     });
 }
 
-/// Runs a workflow of two tasks. The first task takes `time`.
 fn two_tasks(name: &str, session: &mut Session, time: Duration) -> Result<(), BoxError> {
     let mut two = Description::builder(name);
     for task in ["long", "short"] {
@@ -263,12 +258,10 @@ fn progress_is_silent_when_switched_off() {
     assert_eq!(lines, [""; 0]);
 }
 
-/// Duration of a wait that must be reported: longer than the 10 s after which ranks report waits, plus time for a
-/// heartbeat.
+/// Duration of a wait that must be reported: longer than the 10 s after which ranks report waits, plus the time of a heartbeat.
 const LONG_WAIT: Duration = Duration::from_millis(12_500);
 
-/// Checks that a run of a `kind` of skeleton logs exactly one line with the text `activity`: the line reports that one rank
-/// waits for the other, and `activity` describes the activity of the rank that is waited for.
+/// Exactly one line of the log must report that a rank waits for the other; `activity` describes what the other rank does.
 #[track_caller]
 fn assert_wait_is_reported(
     kind: &str,
@@ -333,7 +326,7 @@ fn every_skeleton_reports_which_ranks_it_waits_for() {
         grid_loop_names_the_awaited_rank,
         workflow_names_the_awaited_rank,
     ];
-    // Each of the tests waits for more than ten seconds, so they run concurrently.
+    // The tests run at the same time, because each waits for more than ten seconds.
     std::thread::scope(|scope| {
         for test in all {
             scope.spawn(test);

@@ -1,4 +1,4 @@
-//! Tests of random pipelines, mappings and settings on threads: the result must equal the serial result.
+//! Random pipelines, mappings of stages to ranks, and settings, on threads: the result must equal the serial result.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -13,13 +13,12 @@ use armature_tests::local;
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 
-/// Kind of stage: its effect on the numbers in the stream.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Map,
-    /// Stage that keeps about the given number of every eight items, and drops the others.
+    /// Stage that keeps about this number of every eight items, and drops the others.
     Filter(u64),
-    /// Serial stage that adds a value that depends on the item's position, so the stage must receive the items in order.
+    /// Serial stage that adds a value which depends on the position of the item, so that the items must arrive in order.
     Serial,
     /// Stage that takes 500 µs for about one of 128 items, and no time for the others.
     Uneven,
@@ -29,7 +28,7 @@ enum Kind {
 struct Plan {
     stages: Vec<Kind>,
     blocks: Vec<Block>,
-    /// Later mappings, each with the number of delivered items after which it is requested.
+    /// Later mappings of stages to ranks, each with the number of delivered items at which it is requested.
     remaps: Vec<(u64, Vec<Block>)>,
     ranks: usize,
     items: u64,
@@ -56,7 +55,6 @@ impl Plan {
         (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step.of(x))).collect()
     }
 
-    /// Runs the pipeline and compares its results with the serial ones. Returns the summary on rank 0.
     fn run(&self, session: &mut Session) -> Result<Option<Summary>, armature::BoxError> {
         let work = Work::on(session);
         let mut out = Vec::new();
@@ -96,21 +94,18 @@ impl Plan {
     }
 }
 
-/// State of a stage in the random pipeline.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     kind: Kind,
     n: u64,
     ordered: bool,
     seen: u64,
-    /// Takes the time of slow items in a stage of kind `Uneven`; `None` in the serial computation of the expected
-    /// results.
+    /// Work that takes the time of slow items in a stage `Uneven`; `None` while the serial result is computed.
     work: Option<Work>,
 }
 
 impl Step {
-    /// Computes an item. In an unordered pipeline a serial stage receives the items in any order, so the stage ignores
-    /// the positions.
+    /// In an unordered pipeline, items reach a serial stage in any order, so that it ignores their positions.
     fn of(&mut self, x: u64) -> Option<u64> {
         let y = x.wrapping_mul(2 * self.n + 3) ^ noise(self.n, 0);
         match self.kind {
@@ -156,8 +151,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Generates a mapping: blocks of adjacent stages, of random lengths, each on random hosts. A block
-/// with a serial stage has one host.
+/// Random mapping: groups of adjacent stages, each on random ranks. A group with a serial stage has one rank.
 fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> {
     let everyone: Vec<usize> = (0..ranks).collect();
     let hosts = proptest::sample::subsequence(everyone, 1..=ranks).prop_shuffle();
@@ -179,7 +173,7 @@ fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-/// Generates a pipeline with up to `remaps` changes of its mapping.
+/// Random pipeline whose mapping of stages to ranks changes up to `remaps` times.
 fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let shape =
         (proptest::collection::vec(kind(), 0..7), 1..=6usize).prop_flat_map(move |(stages, ranks)| {
@@ -197,8 +191,8 @@ fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let settings = (dispatch, driver, batch, window, bytes, 1..4usize, any::<bool>());
     (shape, items, settings).prop_map(|((blocks, remaps, stages, ranks), items, settings)| {
         let (dispatch, driver, batch, window, window_bytes, ahead, ordered) = settings;
-        // Changes are requested in the first three quarters of the stream. The last changes begin when few batches are
-        // left in flight, and the stream may end during a change.
+        // Changes of the mapping are requested in the first three quarters of the stream: when the last ones begin, few batches are in flight, and
+        // the stream may end meanwhile.
         let after = |at: prop::sample::Index| at.index(items.max(1) as usize) as u64 * 3 / 4;
         let remaps = remaps.into_iter().map(|(at, blocks)| (after(at), blocks)).collect();
         #[rustfmt::skip]
@@ -219,8 +213,7 @@ fn cases(cases: u32) -> TestRunner {
     })
 }
 
-/// Runs `number` random pipelines and returns the summary of each run. Two pipelines run concurrently, because ranks
-/// wait for each other most of the time.
+/// Runs two random pipelines at a time, because ranks wait for each other most of the time.
 fn run(number: u32, remaps: usize) -> Vec<Summary> {
     std::thread::scope(|scope| {
         let halves = [number / 2, number - number / 2].map(|n| scope.spawn(move || run_in_turn(n, remaps)));

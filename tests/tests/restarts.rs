@@ -1,5 +1,5 @@
-//! Tests of `armature run` with job statuses: jobs that die are restarted and continue from their journal, the exit
-//! code is right whatever the launcher returns, and no process is left behind.
+//! `armature run` restarts jobs that die, which continue from the file with their results. The exit code must be right whatever the launcher returns,
+//! and no process may be left behind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,8 +15,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 const RANKS: usize = 3;
 
-/// Returns the job `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`, which squares TASKS numbers in 10 ms each; WHAT is empty or names a
-/// fault.
+/// Runs `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`, which squares TASKS numbers in 10 ms each; WHAT is empty or names a fault.
 fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
     let job = Job::new(PROGRAM, RANKS).through([&[ARMATURE, "run"], options].concat());
     job.env("ARMATURE_BATCH", "1").arg(dir).arg(tasks.to_string()).arg("10").arg(what)
@@ -31,8 +30,7 @@ fn assert_exit(outcome: &Outcome, code: i32, expected_texts: &[&str]) {
     }
 }
 
-/// Checks that each task was computed, and that no task was computed that the journal contained at an earlier start.
-/// Returns the number of tasks that the journal contained at the starts.
+/// Checks that each task was computed, and none whose result was kept at an earlier start. Returns the number of kept results at the starts.
 #[track_caller]
 fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
     let log = std::fs::read_to_string(dir.join("log")).expect("a log");
@@ -53,7 +51,6 @@ fn assert_journalled_tasks_not_recomputed(dir: &Path, tasks: u64) -> usize {
     known.len()
 }
 
-/// Waits until `armature run` has printed the message about restart `number`.
 #[track_caller]
 fn wait_for_restart(running: &Running, number: usize) {
     let (start, text) = (Instant::now(), format!("restart {number} of "));
@@ -78,8 +75,7 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     assert_exit(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
     assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
     assert!(assert_journalled_tasks_not_recomputed(dir.path(), 300) >= 150);
-    // Each attempt of a restarted job has its own events, and commands that read the events show the last
-    // attempt.
+    // Each start of the job has a directory of events. Commands that read the events show the newest.
     for restarts in 0..3 {
         let attempt = events.join(format!("attempts/{}", restarts + 1));
         let status = JobStatus::read(&attempt.join("job-status.json")).expect("readable").expect("a status");
@@ -95,8 +91,7 @@ fn job_that_dies_twice_resumes_from_its_journal() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
 }
 
-/// Elements of a job array share a status file or a directory of events if the script of the array names one for all of
-/// them.
+/// Elements of a job array share a status file or a directory of events if the script of the array names one for all.
 #[test]
 fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -116,8 +111,7 @@ fn job_that_shares_status_or_events_with_a_running_job_is_refused() {
     assert_exit(&outcome, 1, &[&path("events"), "(armature-square", "Each job needs a separate directory"]);
     let status = || JobStatus::read(path("status").as_ref()).expect("readable").expect("a status");
     assert!(status().state == State::Running && !dir.path().join("events/attempts/2").exists());
-    // This test writes the status of another job to the shared status file, as a job would that
-    // takes no lock on the file. The running job must not end because of this status.
+    // Writes the status of another job without taking the lock. The running job must not end because of it.
     let mut foreign = JobStatus::default();
     foreign.state = State::Finished;
     foreign.started_by = "process 1 on elsewhere".into();
@@ -141,11 +135,11 @@ fn job_that_dies_without_restarts_fails() {
     running.wait_for("kept 5\n");
     running.kill_rank(2);
     let outcome = running.wait();
-    // Exit code of the launcher after the death of a rank: 137 from Open MPI; 9 from MPICH, or 15 if its clean-up ends a rank with signal 15.
+    // Exit code of the launcher after the death of a rank: 137 from Open MPI; 9 from MPICH, or 15 if MPICH's clean-up ends a rank by this signal.
     assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     assert_exit(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status = JobStatus::read(&job_status).expect("a job status").expect("a job status");
-    // The job status is `Failed` if another rank had time to report the missing rank; otherwise it is still `Running`.
+    // The status is `Failed` if another rank had time to report the missing rank, otherwise still `Running`.
     let is_missed = job_status.state == State::Failed && job_status.restart;
     assert!(is_missed || job_status.state == State::Running, "{job_status:?}");
 }
@@ -163,8 +157,7 @@ fn job_that_dies_without_progress_is_no_longer_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
     let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
     let start = Instant::now();
-    // Rank 0 of each restarted job is killed before another result is in the journal. Restarts thus make no progress,
-    // and `armature run` gives the job up.
+    // Rank 0 is killed after each restart before another result is kept, so that restarts make no progress and are given up.
     running.wait_for("kept 1\n");
     running.kill_rank(0);
     let mut restarts = 0;
@@ -210,7 +203,7 @@ fn time_limit_includes_restarts() {
     assert!(outcome.took < Duration::from_secs(30), "{outcome}");
 }
 
-/// A rank that hangs after the end of the job must neither make the job fail nor stay behind.
+/// A rank hangs after the end of the job, which must neither fail nor leave the rank behind.
 #[test]
 fn hanging_launcher_is_ended_after_the_job_finishes() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -224,8 +217,8 @@ fn on_open_mpi(dir: &Path) -> bool {
     squares(dir, &[], 1, "").mpi() == Mpi::OpenMpi
 }
 
-/// With `--recover`, mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature
-/// run` must detect the death and restart the job.
+/// With `--recover`, mpirun continues without rank 0 and exits with 0, while the other ranks wait for rank 0. `armature run` must notice this and
+/// restart the job.
 #[test]
 fn dead_rank_0_is_detected_with_recovery_and_the_job_restarted() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -260,12 +253,11 @@ fn exit_code_is_correct_with_recovery() {
 #[test]
 fn program_that_leaves_no_job_status_fails() {
     let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
-    // The program ends before its ranks start, because an argument is missing.
+    // An argument is missing, so that the program ends before its ranks start.
     let outcome = job.arg("only one argument").run();
     assert_exit(&outcome, 1, &["the job has left no job status"]);
 }
 
-/// `armature top` must follow a job until its end and report how the job ended.
 #[test]
 fn top_follows_a_job_until_it_ends() {
     for (is_killed, tasks, how) in
@@ -289,19 +281,18 @@ fn top_follows_a_job_until_it_ends() {
         let outcome = running.wait();
         let top = top.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&top.stdout);
-        // The exit code is not compared with a fixed one, because the code for a killed rank depends on the launcher.
+        // The exit code for a killed rank depends on the launcher, so that `armature top` must exit with that of the job.
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // `armature top` prints the number of finished items. After it, the line shows the duration
-        // of a run that has finished, and the rate of a run that was killed.
+        // In the output of `armature top`, the line of a finished run continues with its duration, and that of a killed run with its rate.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");
     }
 }
 
-/// A run with a run directory has the events of its ranks in the directory of the attempt, and every command finds them.
+/// The events of the ranks are in the directory of the attempt (the start of the job), where every command must find them.
 #[test]
 fn run_directory_has_the_events_and_the_status_of_the_ranks() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -310,8 +301,7 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
         command.args(args).current_dir(dir.path()).env_remove("ARMATURE_EVENTS").output().expect("armature")
     };
     for attempt in ["1", "2"] {
-        // Each attempt has its own directory for its results. Otherwise the journal of the first
-        // attempt would leave no task to the second.
+        // Each start of the job has its own results, because those of the first would leave no task to the second.
         let kept = format!("kept-{attempt}");
         std::fs::create_dir(dir.path().join(&kept)).expect("a directory");
         let name = if attempt == "1" { "squares" } else { "squares-1" };
@@ -334,9 +324,8 @@ fn run_directory_has_the_events_and_the_status_of_the_ranks() {
     }
 }
 
-/// Checks the output of `armature-stream`. At each start, no item may be processed that was already
-/// contained in a snapshot at the start before. Returns the numbers of items that the snapshots
-/// contained at the starts.
+/// Checks the output of `armature-stream`: after a start, no item may be processed again that was in a snapshot at the start before. Returns the
+/// numbers of items in the snapshots at the starts.
 #[track_caller]
 fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     let mut sum = 0;
@@ -366,7 +355,7 @@ fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     firsts
 }
 
-/// Kills ranks at random moments, in whatever state the snapshots are, until the job has died `kills` times.
+/// Ranks are killed in whatever state the snapshots are, until the job has died `kills` times.
 #[test]
 fn pipeline_killed_at_random_moments_writes_each_item_once() {
     let kills: u64 =
@@ -400,7 +389,7 @@ fn pipeline_killed_at_random_moments_writes_each_item_once() {
     assert!(firsts.len() > kills as usize && *firsts.last().expect("a start") > items / 4, "{firsts:?}");
 }
 
-/// The file system of the snapshots is full for a while. It is mounted for this job only, in a mount namespace.
+/// The file system of the snapshots, which is full for a while, is mounted in a mount namespace of this job.
 #[test]
 fn full_disk_under_the_snapshots_does_not_end_the_pipeline() {
     const ITEMS: u64 = 600;

@@ -1,4 +1,4 @@
-//! Tests of jobs that are asked to stop by a signal: they exit with 85, and the same command continues them without doing anything twice.
+//! Jobs that a signal asks to stop: they must exit with 85, and the same command must continue them without doing anything twice.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,7 @@ const CASES: &str = env!("CARGO_BIN_EXE_armature-cases");
 const SQUARES: &str = env!("CARGO_BIN_EXE_armature-squares");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Checks that a job was stopped by this signal, and that only rank 0 has printed a message about it.
+/// Checks that a job was stopped by a signal; only rank 0 may print a message about it.
 #[track_caller]
 fn was_stopped(outcome: &Outcome, by: &str) {
     assert_eq!(outcome.status.code(), Some(STOPPED.into()), "{outcome}");
@@ -23,13 +23,12 @@ fn was_stopped(outcome: &Outcome, by: &str) {
     assert!(!outcome.stderr.contains("restart 1"), "{outcome}");
 }
 
-/// Returns the lines of a log that begin with the text `what`.
 fn lines(log: &Path, what: &str) -> Vec<String> {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     log.lines().filter(|line| line.starts_with(what)).map(str::to_string).collect()
 }
 
-/// Checks that a log has `count` different lines that begin with the text `what`, each once.
+/// Checks that the log has `count` different lines that begin with `what`, each once.
 #[track_caller]
 fn each_once(log: &Path, what: &str, count: usize) {
     let lines = lines(log, what);
@@ -37,7 +36,7 @@ fn each_once(log: &Path, what: &str, count: usize) {
     assert_eq!(lines.len(), count, "something was computed twice");
 }
 
-/// A signal to one rank other than 0 stops the farm on all ranks.
+/// The signal goes to one rank other than 0; it must stop the farm on all ranks.
 #[test]
 fn farm_under_mpirun_stops_and_continues_from_its_journal() {
     const TASKS: usize = 1_000;
@@ -73,7 +72,7 @@ fn supervised_job_stops_with_its_status_and_is_not_restarted() {
     };
     let running = job().start();
     running.wait_for("kept 20\n");
-    // All ranks receive the signal at the same time, like those of a job that `scancel --signal=TERM` stops.
+    // All ranks get the signal at the same time, as from `scancel --signal=TERM`.
     for rank in 0..3 {
         kill_process(running.process(rank), Signal::TERM).expect("the rank can be signalled");
     }
@@ -89,7 +88,7 @@ fn supervised_job_stops_with_its_status_and_is_not_restarted() {
     each_once(&dir.path().join("log"), "computed ", 300);
 }
 
-/// Starts `armature-squares` with three ranks that are threads, and waits until a task has begun.
+/// Starts the program `armature-squares` on threads, and waits until a task has begun.
 fn threads(dir: &Path, milliseconds: &str) -> Child {
     let mut command = Command::new(SQUARES);
     command.args([dir.to_str().expect("a text"), "300", milliseconds]);

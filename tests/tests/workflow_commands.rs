@@ -1,5 +1,5 @@
-//! Tests of `armature-workflow` and `armature workflow` as a user runs them: on threads, under mpirun and with
-//! `armature`, with tasks that fail, exceed limits and are killed.
+//! Tests of `armature-workflow` and `armature workflow` as a user runs them: on threads, under mpirun and with `armature`, with tasks that fail,
+//! exceed limits and are killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,6 @@ use tempfile::TempDir;
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Directory with a workflow file.
 struct WorkDir {
     dir: TempDir,
     file: PathBuf,
@@ -38,20 +37,18 @@ impl WorkDir {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Returns the tasks that a rescue file lists as done.
+    /// Returns the tasks that a rescue file lists as finished.
     fn done(&self, rescue: &str) -> Vec<String> {
         let rescue = self.text(rescue);
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
-    /// Runs the workflow on threads.
     fn run(&self, ranks: usize, more: &[&str]) -> Output {
         let mut command = Command::new(TASKS);
         command.arg(&self.file).args(["--ranks", &ranks.to_string()]).args(more);
         command.current_dir(self.dir.path()).output().unwrap()
     }
 
-    /// Returns a job that runs the workflow under mpirun.
     fn job(&self, ranks: usize, more: &[&str]) -> Job {
         let job = Job::new(TASKS, ranks).arg(&self.file).arg("--directory").arg(self.dir.path());
         more.iter().fold(job, |job, word| job.arg(*word))
@@ -105,7 +102,6 @@ fn commands_give_the_same_results_on_threads_and_processes() {
         let work_dir = WorkDir::new("diamond.toml", DIAMOND);
         work_dir.job(ranks, &[]).succeeds();
         assert_eq!(work_dir.text("joined"), joined());
-        // A restart of the finished workflow runs no task.
         fs::remove_file(work_dir.path("joined")).unwrap();
         let outcome = work_dir.job(ranks, &[]).succeeds();
         assert!(
@@ -136,7 +132,7 @@ fn task_output_is_shown_and_resource_usage_becomes_a_trace() {
     );
     let error = shown(&["nonsense"]);
     assert_eq!(error.status.code(), Some(2));
-    // The trace of the measured run is a valid input for the planner.
+    // The trace of a run can be planned like a workflow file.
     let platform = "[[processor]]\ncount = 2\nmemory = \"1 GiB\"\n";
     fs::write(work_dir.path("two.toml"), platform).unwrap();
     let plan = succeeded(work_dir.armature(&["plan", "workflow", "trace.json", "--platform", "two.toml"]));
@@ -171,8 +167,7 @@ fn workflow_errors_are_reported_before_any_task_starts() {
     assert!(!work_dir.path("done").exists());
 }
 
-/// Task `bad` fails twice. The tasks that do not depend on `bad` must run, and the next run must execute only the
-/// missing tasks.
+/// Task `bad` fails twice. The tasks that do not depend on it must run, and the next run must run only the tasks that are not done.
 #[test]
 fn tasks_done_in_the_rescue_file_are_skipped() {
     let dag = "TASK a sh -c 'echo a >> log'\nTASK bad -t 2 sh -c 'echo bad >> log; test -e good'\nTASK c sh -c 'echo c >> log'\n\
@@ -202,8 +197,7 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
     }
 }
 
-/// A restart of a job gets `--skip-rescue` again if the first start had it. It must ignore the
-/// option, or it would repeat finished tasks.
+/// A restarted job gets `--skip-rescue` again. It must ignore the option, because it would repeat finished tasks.
 #[test]
 fn skipped_rescue_file_is_renamed_except_by_a_restart() {
     let dag = "TASK a sh -c 'echo a >> log'\n\
@@ -218,7 +212,7 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
     assert!(messages.contains("all tasks run again: the earlier rescue file is now "), "{messages}");
     assert_eq!(work_dir.text("log"), "a\nb\na\nb\n");
     assert_eq!((work_dir.text("again.dag.rescue.old"), work_dir.done("again.dag.rescue").len()), (old, 2));
-    // Processes of a requeued batch job, and of a later attempt of a run, belong to a restart, which ignores `--skip-rescue`.
+    // A requeued batch job and a later attempt of a run are restarts, which ignore `--skip-rescue`.
     fs::create_dir_all(work_dir.path("run/attempts/2")).unwrap();
     for (name, value) in [("SLURM_RESTART_COUNT", "1"), ("ARMATURE_RUN", "run")] {
         let mut command = Command::new(TASKS);
@@ -226,8 +220,7 @@ fn skipped_rescue_file_is_renamed_except_by_a_restart() {
         succeeded(command.current_dir(work_dir.dir.path()).output().unwrap());
         assert_eq!(work_dir.text("log").lines().count(), 4, "{name}");
     }
-    // With `armature run --restarts`: in the first attempt, task b kills its rank. The rank is the
-    // topmost `armature-tasks` process among the ancestors of the task.
+    // Task b at first kills its rank, which is the topmost process `armature-tasks` among its ancestors.
     let die = "p=$$; while test $p -gt 1; do test $(cat /proc/$p/comm) = armature-tasks && rank=$p; \
                p=$(cut -d' ' -f4 /proc/$p/stat); done; kill -9 $rank; sleep 60\n";
     fs::write(work_dir.path("die"), die).unwrap();
@@ -261,11 +254,10 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
         (work_dir.text("out.one"), work_dir.text("out.two words")),
         ("one\n".into(), "two words\n".into())
     );
-    // The workflow file that `--each-line` writes can be read by other commands, such as `armature
-    // workflow output`.
+    // Other commands must be able to read the workflow file that `armature-workflow --each-line` writes.
     let plain = work_dir.armature(&["workflow", "output", "lines.toml", "two words"]);
     assert_eq!(succeeded(plain), "");
-    // Another command for the same lines of `names` is rejected, because its tasks have the names of finished tasks.
+    // Another command for the same lines is refused, because its tasks would have the names of finished tasks.
     let other = ["lines.toml", "--each-line", "names", "--", "touch", "{}.touched"];
     failed(array(&other), &["task \"one\" of lines.toml was done by another command: name a new file"]);
     succeeded(array(&[&["lines.toml", "--skip-rescue"], &other[1..]].concat()));
@@ -281,7 +273,7 @@ fn array_runs_a_command_for_each_entry_and_writes_the_workflow() {
 
 #[test]
 fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
-    // `tail` keeps 60 MB in memory until the end of its input, more than the 20 MB that the task declares.
+    // `tail` keeps 60 MB in memory until the end of its input, more than the declared 20 MB.
     let hold = "(head -c 60000000 /dev/zero; sleep 0.3) | tail -c 60000000 > /dev/null; echo $? > held";
     let file = format!(
         "[[task]]\nid = \"greedy\"\ncommand = \"{hold}\"\nmemory = \"20 MB\"\ntries = 3\noutputs = [\"held\"]\n"
@@ -302,7 +294,7 @@ fn tasks_over_limits_are_ended_and_retried_with_more_memory() {
     failed(work_dir.run(1, &[]), &["the command ended with exit code 0, but has not written \"f\""]);
 }
 
-/// The command takes 2.5 s, and is tried with time limits of 1, 2 and 4 s. Without another try it fails.
+/// The command takes 2.5 s, and is tried with time limits of 1, 2 and 4 s.
 #[test]
 fn tasks_over_their_time_limit_are_retried_with_more_time() {
     let task = |tries: u32| {
@@ -323,7 +315,7 @@ fn tasks_over_their_time_limit_are_retried_with_more_time() {
     );
 }
 
-/// Each of two tasks ends only after the other one has started.
+/// Each of the two tasks ends only after the other has started.
 #[test]
 fn rank_runs_one_task_per_core_concurrently() {
     let task = |name: &str, other: &str| {
@@ -336,8 +328,7 @@ fn rank_runs_one_task_per_core_concurrently() {
     failed(work_dir.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
 }
 
-/// Each of the four tasks after the first one ends only when all four have started. A plan exists only if the file
-/// states the run times.
+/// The four tasks after the first one end only when all four have started. There is a plan only if the file states run times.
 #[test]
 fn long_tasks_with_one_parent_run_concurrently() {
     let wait = "touch begun.$ME; until [ $(ls begun.* | wc -l) -ge 4 ]; do sleep 0.02; done";
@@ -365,7 +356,7 @@ fn long_tasks_with_one_parent_run_concurrently() {
     }
 }
 
-/// Tasks run concurrently only if the rank has memory and cores for all of them.
+/// A rank runs tasks at the same time only if it has memory and cores for all of them.
 #[test]
 fn tasks_are_admitted_by_memory_and_cores() {
     let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";
@@ -382,16 +373,15 @@ fn tasks_are_admitted_by_memory_and_cores() {
         touch_and_wait_for("b", "a")
     );
     succeeded(WorkDir::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
-    // The outputs of a command are files and take no memory of the rank, so both tasks of 50 MiB still fit into 100
-    // MiB.
+    // Output files of a command take no memory of the rank, so that both tasks of 50 MiB still fit into 100 MiB.
     let dag = dag.replace("-m 40", "-m 50") + "TASK first true\nEDGE first a\nEDGE first b\n";
     succeeded(WorkDir::new("full.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
     let work_dir = WorkDir::new("large.dag", "TASK large -m 200 true\n");
     failed(work_dir.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
 }
 
-/// Text that tasks write to pipes (`-f`) and files that they forward (`-F`) are appended when a task is done, one task
-/// after the other. The output of a failed try is dropped.
+/// Text that a task writes to a pipe (`-f`) and files that it forwards (`-F`) are appended when the task is done. The output of a failed try is
+/// dropped.
 #[test]
 fn output_forwarded_by_a_task_is_appended_contiguously() {
     let line = |n: usize| {
@@ -422,8 +412,7 @@ fn output_forwarded_by_a_task_is_appended_contiguously() {
     }
 }
 
-/// Like pegasus-mpi-cluster, the runner removes the file of `-F` after each try, so that no output of another task or
-/// of a failed try is appended. A file that the task has not written is not forwarded.
+/// The file of `-F` is removed after each try, as by pegasus-mpi-cluster, so that no output of another task or of a failed try is forwarded.
 #[test]
 fn task_forwards_only_files_that_it_has_written_itself() {
     for (dag, all) in [
@@ -441,7 +430,7 @@ fn task_forwards_only_files_that_it_has_written_itself() {
     }
 }
 
-/// A symbolic link with the predictable name of an output file must not be followed.
+/// An attacker could place a symbolic link with the predictable name of an output file.
 #[test]
 fn output_files_do_not_follow_planted_symbolic_links() {
     let dag = "TASK a -f OUT=all sh -c 'echo part >&$OUT; echo text'\n";
@@ -452,7 +441,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
         std::os::unix::fs::symlink(work_dir.path("victim"), work_dir.path("a.dag.outputs").join(name))
             .unwrap();
         match name {
-            // The run removes the symbolic link when it creates the file `forward-0-0`, so it succeeds.
+            // The run replaces the symbolic link by its own file `forward-0-0`, and succeeds.
             "forward-0-0" => assert!(succeeded(work_dir.run(1, &[])).starts_with("1 task is done")),
             _ => failed(work_dir.run(1, &[]), &["is a symbolic link, expected a regular file"]),
         }
@@ -460,7 +449,7 @@ fn output_files_do_not_follow_planted_symbolic_links() {
     }
 }
 
-/// A file size limit of 8 KiB acts like a full disk. A task whose output cannot be written must fail.
+/// A limit of 8 KiB for the size of files acts like a full disk.
 #[test]
 fn task_whose_output_cannot_be_stored_fails() {
     let dag = "TASK much sh -c 'head -c 100000 /dev/zero'\nTASK little echo text\nEDGE little much\n";
@@ -497,7 +486,7 @@ fn failed_tasks_are_explained_and_too_many_end_the_run() {
     }
 }
 
-/// The second run must wait until the first one has ended, so that no task runs twice at the same time.
+/// The second run must wait for the end of the first, so that no task runs twice at the same time.
 #[test]
 fn two_runs_of_a_workflow_do_not_share_a_rescue_file() {
     let work_dir =
@@ -533,7 +522,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     let work_dir = WorkDir::new("env.dag", dag);
     let mut command = Command::new(TASKS);
     command.arg(&work_dir.file).args(["--ranks", "1", "--cores", "3"]);
-    // This run may itself be a task of another workflow, so it inherits the variables of that task. Its own tasks must not get these variables.
+    // This run may itself be a task of another workflow, whose variables it inherits. Its own tasks must not get them.
     command.env("ARMATURE_TASK_MEMORY", "5").env("PMC_MEMORY", "6").current_dir(work_dir.dir.path());
     succeeded(command.output().unwrap());
     let memory = 17 << 20;
@@ -545,7 +534,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     assert_eq!(work_dir.text("plain"), "none 0\n");
 }
 
-/// With `--recover`, `mpirun` exits with 0 whatever the program returns. The job must fail nevertheless.
+/// With `--recover`, `mpirun` exits with 0 whatever the program returns. The job must still fail.
 #[test]
 fn failed_task_fails_the_job_with_every_option() {
     use armature::job_status::{JobStatus, State};
@@ -567,8 +556,8 @@ fn failed_task_fails_the_job_with_every_option() {
     }
 }
 
-/// All processes of the job are killed during the run. The next run must not repeat finished tasks, the text that a
-/// task writes to its pipe (`-f`) must be in the file exactly once, and no command may be left behind.
+/// All processes of the job are killed. The next run must not repeat finished tasks, the text of each task on its pipe (`-f`) must be in the file
+/// once, and no command may be left behind.
 #[test]
 fn killed_job_resumes_without_repeating_finished_tasks() {
     let task =
@@ -599,7 +588,7 @@ fn killed_job_resumes_without_repeating_finished_tasks() {
     assert!(forwarded.iter().eq(times.keys()), "{forwarded:?}");
 }
 
-/// A run with a wall time ends before the batch system's own limit would end it, and continues at the next start.
+/// The wall time must end the run before the batch system would; the next start continues it.
 #[test]
 fn run_ends_at_its_wall_time_and_can_be_resumed() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");
@@ -617,14 +606,14 @@ fn run_ends_at_its_wall_time_and_can_be_resumed() {
     assert!(succeeded(work_dir.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
 }
 
-/// Tasks that a dead rank has finished stay done, because their files exist. Open MPI's launcher keeps the other ranks
-/// if it runs with `--enable-recovery`.
+/// Tasks that a dead rank has finished stay done, because their files exist. Only Open MPI's launcher (with `--enable-recovery`) keeps the other
+/// ranks.
 #[test]
 fn workflow_of_commands_completes_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
         return;
     }
-    // Each task depends on the task two places before it, and the last task depends on all of them.
+    // Each task depends on the task two places before it, and the last task on all.
     let task =
         |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; sleep 0.1; echo t{n} >&$OUT'\n");
     let edges: String = (2..24).map(|n| format!("EDGE t{} t{n}\n", n - 2)).collect();
@@ -641,7 +630,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    // After 50 ms rank 0 knows of the finished tasks.
+    // After this time, rank 0 knows of the finished tasks.
     std::thread::sleep(std::time::Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();
@@ -657,8 +646,7 @@ fn workflow_of_commands_completes_when_a_rank_dies() {
     assert_eq!(forwarded, expected, "{outcome}");
 }
 
-/// A rank without the process that starts its commands cannot execute tasks. The job must end, because the rank would
-/// otherwise fail one task after the other.
+/// A rank whose process for starting commands is dead would fail one task after the other, so that the job must end.
 #[test]
 fn job_ends_when_a_command_starter_dies() {
     let seconds = format!("1{:07}.5", std::process::id());

@@ -1,5 +1,4 @@
-//! Tests of `armature-workflow --send-files` on threads and under mpirun: each rank has its own directory, and no
-//! directory is shared.
+//! `armature-workflow --send-files` on threads and under mpirun: ranks share no directory, and get the files of other ranks by messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -17,7 +16,7 @@ use tempfile::TempDir;
 const TASKS: &str = env!("CARGO_BIN_EXE_armature-tasks");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
-/// Directory of rank 0, which contains the workflow, and the parent of the directories of the other ranks.
+/// Directory of rank 0 with the workflow file, and the parent of the other ranks' directories.
 struct WorkDir {
     dir: TempDir,
     others: TempDir,
@@ -40,15 +39,13 @@ impl WorkDir {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Runs the workflow on threads.
     fn run(&self, ranks: usize, more: &[&str]) -> Output {
         let mut command = Command::new(TASKS);
         command.arg(self.file).args(["--ranks", &ranks.to_string()]).args(more);
         command.current_dir(self.dir.path()).output().unwrap()
     }
 
-    /// Returns a job under mpirun in which each rank has its own directory. Only the directory of rank 0 contains the
-    /// workflow.
+    /// Runs a workflow on ranks that each have their own directory. Only that of rank 0 contains the workflow file.
     fn job(&self, ranks: usize, more: &[&str]) -> Job {
         let begin = "if [ $RANK = 0 ]; then cd \"$FIRST\"; else mkdir -p \"$OTHERS/$RANK\" && cd \"$OTHERS/$RANK\"; fi; exec \"$@\"";
         let job = Job::new(TASKS, ranks).in_shell(begin).arg(self.file).arg("--send-files");
@@ -57,13 +54,12 @@ impl WorkDir {
         more.iter().fold(job, |job, word| job.arg(*word))
     }
 
-    /// Returns the tasks that the rescue file lists as done.
+    /// Returns the finished tasks, which the rescue file lists.
     fn done(&self) -> Vec<String> {
         let rescue = self.text(&format!("{}.rescue", self.file));
         rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect()
     }
 
-    /// Waits until `tasks` tasks are done, and returns the finished tasks.
     fn wait_for(&self, tasks: usize, running: &Running) -> Vec<String> {
         let start = Instant::now();
         while self.done().len() < tasks {
@@ -73,8 +69,7 @@ impl WorkDir {
         self.done()
     }
 
-    /// Returns content and mode of the files in the directory of rank 0, without the files that the run keeps for
-    /// itself.
+    /// Returns content and mode of the files in the directory of rank 0, without the files that belong to the run itself.
     fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
         let mut found = BTreeMap::new();
         add_files(self.dir.path(), Path::new(""), &mut found);
@@ -82,7 +77,6 @@ impl WorkDir {
         found
     }
 
-    /// Returns the ranks that ran a task.
     fn ranks(&self) -> BTreeSet<u64> {
         let records = self.text(&format!("{}.outputs/rank-0.jsonl", self.file));
         let ranks =
@@ -115,8 +109,8 @@ fn add_files(top: &Path, below: &Path, found: &mut BTreeMap<PathBuf, (Vec<u8>, u
     }
 }
 
-/// Workflow that splits a file of numbers into three parts, runs a tool on each part and joins the results. The last
-/// task also writes an empty file with mode 750.
+/// Workflow that splits a file of numbers into three parts, runs a program on each and joins the results. The last task also writes an empty file
+/// with mode 750.
 const THIRDS: &str = r#"
 [[task]]
 id = "split"
@@ -152,8 +146,7 @@ inputs = ["parts/aa.sum", "parts/ab.sum", "parts/ac.sum", "parts/aa.large", "par
 outputs = ["sums", "check", "nothing"]
 "#;
 
-/// Tool that writes a line count and a large file. The large file is slightly longer than three pieces of a transfer,
-/// and its content depends on the name of the part.
+/// Program that writes a number of lines and a large file, which is sent in four messages. Its content depends on the argument.
 const TOOL: &str = "#!/bin/sh\nsleep 0.2; wc -l < $1 > $1.sum\nyes \"$1\" | head -c 3200000 > $1.large\n";
 
 fn thirds() -> WorkDir {
@@ -190,8 +183,7 @@ fn ranks_without_a_shared_directory_give_the_same_results() {
         assert!(found == expected, "{:?}", found.keys());
         work_dir.has_nothing_elsewhere();
         assert_eq!(work_dir.done().len(), 5, "a restart does nothing");
-        // `armature workflow output` must show the output of a command in the directory of rank 0,
-        // even if the command ran on another rank.
+        // The output of a command on another rank must also be found in the directory of rank 0.
         let show = |task: &str| {
             let mut show = Command::new(ARMATURE);
             show.args(["workflow", "output", "thirds.toml", task])
@@ -259,7 +251,7 @@ fn attempt_without_its_declared_output_files_fails() {
     }
 }
 
-/// A file that an earlier run has left does not count as an output on any rank, and a command does not see the file.
+/// A file of an earlier run is no output of a task on any rank, and a command does not see it.
 #[test]
 fn only_files_written_by_the_attempt_are_outputs() {
     let task = |n: usize, line: &str| {
@@ -278,15 +270,13 @@ fn only_files_written_by_the_attempt_are_outputs() {
         succeeded(work_dir.run(ranks, &["--send-files"]));
         assert_eq!((work_dir.text("out0"), work_dir.text("out1")), ("new\n".into(), "new\n".into()));
     }
-    // Without `--send-files` (in a shared directory) a command sees the output file of an earlier run and may
-    // find it up to date.
+    // In a shared directory, without `--send-files`, a command sees the output file of an earlier run, and may find it up to date.
     let work_dir = WorkDir::new("stale.toml", &tasks("test -e outN"));
     (0..2).for_each(|n| fs::write(work_dir.path(&format!("out{n}")), "up to date\n").unwrap());
     succeeded(work_dir.run(1, &[]));
 }
 
-/// Returns chains of tasks. Each task appends a line to the file of the task before it, and writes its name to the
-/// shared file `log`.
+/// Workflow of chains: each task appends a line to the file of the task before it, and its name to the shared file `log`.
 fn chains(log: &Path, chains: usize, length: usize) -> String {
     let log = log.display();
     let task = |chain: usize, at: usize| {
@@ -309,7 +299,7 @@ fn check_chains(work_dir: &WorkDir, chains: usize, length: usize) {
     }
 }
 
-/// Files that the ranks of the killed job have written are on the disk of rank 0, so the next job continues with them.
+/// Files of the killed ranks are also on the disk of rank 0, so that the next job continues with them.
 #[test]
 fn killed_job_resumes_with_the_files_on_rank_0() {
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -330,8 +320,7 @@ fn killed_job_resumes_with_the_files_on_rank_0() {
     }
 }
 
-/// The test needs Open MPI's launcher, which keeps the other ranks after the death of a rank if it runs with
-/// `--enable-recovery`.
+/// Only Open MPI's launcher (with `--enable-recovery`) keeps the other ranks after a death.
 #[test]
 fn no_file_is_lost_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {
@@ -341,7 +330,7 @@ fn no_file_is_lost_when_a_rank_dies() {
     let work_dir = WorkDir::new("chains.toml", &chains(log.path(), 4, 6));
     let running = work_dir.job(4, &["--tries", "2", "--unplanned"]).flag("--enable-recovery").start();
     let done = work_dir.wait_for(8, &running);
-    // After 50 ms rank 0 knows of the finished tasks.
+    // After this time, rank 0 knows of the finished tasks.
     std::thread::sleep(Duration::from_millis(50));
     running.kill_rank(1);
     let outcome = running.wait();

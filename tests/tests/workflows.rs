@@ -1,4 +1,4 @@
-//! Tests of workflows of commands, and of workflows whose ranks are killed.
+//! Workflows (graphs of tasks) whose tasks are commands, or whose ranks are killed.
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,7 @@ fn deaths(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("workflow-deaths").limit(Duration::from_secs(60))
 }
 
-/// The test needs Open MPI's launcher, which keeps the other ranks after the death of a rank if it runs with
-/// `--enable-recovery`; MPICH's launcher ends the job.
+/// Only Open MPI's launcher (with `--enable-recovery`) keeps the other ranks after a death.
 #[test]
 fn workflow_completes_when_a_rank_dies() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -52,11 +51,10 @@ fn workflow_completes_when_a_rank_dies() {
     }
 }
 
-/// Sizes of a value in bytes, each with the number of tasks that makes a run last a second or more.
+/// Size of a value in bytes, and a number of tasks for which a run takes a second or more.
 const VALUES: [(usize, usize); 4] = [(100_000, 400), (10_000_000, 40), (1_000, 1_500), (8, 1_500)];
 
-/// A message in flight to a dead rank never completes. `ARMATURE_TEST_DEATHS` is the number of runs; each run kills one
-/// to three of five ranks.
+/// A message in flight to a dead rank never completes. `ARMATURE_TEST_DEATHS` is the number of runs, each of which kills one to three of five ranks.
 #[test]
 fn survivors_do_not_wait_for_messages_of_dead_ranks() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -79,7 +77,6 @@ fn survivors_do_not_wait_for_messages_of_dead_ranks() {
         let processes: Vec<_> = (0..victims).map(|n| running.process(1 + (first + n) % 4)).collect();
         for (n, process) in (0..).zip(processes) {
             std::thread::sleep(Duration::from_millis(noise(16 + n, run) % 200));
-            // An error of the signal is ignored, because the rank may have ended with the run.
             let _ = kill_process(process, Signal::KILL);
         }
         let outcome = running.wait();
@@ -110,8 +107,8 @@ fn killed_job_resumes_from_its_journal_with_another_rank_count() {
     assert!(known.is_some_and(|known| known > 20 && known < 2_000), "{outcome}");
 }
 
-/// The only worker dies in a task, and no rank is left for another try. The next job knows of the death, so its own
-/// death is the second try. A job that is started after the task has failed counts from one again.
+/// The only worker dies in a task, so that no rank is left for another try. The next job knows of this death, and dies in the second try. A job that
+/// is started after the task has failed counts from one again.
 #[test]
 fn restarted_job_knows_which_tasks_killed_its_ranks() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
@@ -140,7 +137,7 @@ fn restarted_job_knows_which_tasks_killed_its_ranks() {
     );
 }
 
-/// Values on disk are in a directory of their rank, which a killed process cannot remove. The next job must remove it.
+/// Values of a workflow that do not fit into memory are in a directory of their rank. A killed process cannot remove it, so that the next job must.
 #[test]
 fn spill_files_of_a_killed_job_are_removed_by_the_next_job() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Cgroups of this process: directories, limits and counters.
+//! Reads the cgroups of this process: their directories, limits and counters.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub const MOUNTS: &str = "/sys/fs/cgroup";
 /// `controller` for version 1, and the path of the cgroup in the hierarchy.
 pub fn memberships<'a>(text: &'a str, controller: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     text.lines().filter_map(move |line| {
-        // Format of a line: `number:controllers:path`, without controllers for version 2.
+        // A line of `/proc/self/cgroup` is `number:controllers:path`, without controllers for version 2.
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let hierarchy = controllers.split(',').find(|&its| its.is_empty() || its == controller)?;
         Some((hierarchy, path))
@@ -30,7 +30,7 @@ pub fn groups(source: &dyn Source, controller: &str) -> Vec<String> {
             "" => vec![format!("{MOUNTS}/unified"), MOUNTS.to_string()],
             hierarchy => vec![format!("{MOUNTS}/{hierarchy}")],
         };
-        // In a container the path of the cgroup may lie outside of the mounted cgroup files. In that case only the top directory is used.
+        // In a container, the path of a cgroup may lie outside of the mounted files; then only the top directory exists.
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != "..");
         for top in tops {
             directories.push(top.clone());
@@ -48,7 +48,7 @@ pub fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// Returns the largest counter `name` in a file of this process's cgroup and the enclosing cgroups.
+/// Returns the counter `name` in the file `file` of this process's cgroup or of an enclosing one, whichever is largest.
 pub fn counter(source: &dyn Source, controller: &str, file: &str, name: &str) -> Option<u64> {
     let of_group = |group: &String| entry(&source.read(&format!("{group}/{file}"))?, name);
     groups(source, controller).iter().filter_map(of_group).max()
@@ -56,13 +56,13 @@ pub fn counter(source: &dyn Source, controller: &str, file: &str, name: &str) ->
 
 /// Returns the longest time for which a CPU quota has stopped this process's cgroup or an enclosing cgroup. `None` if no group reports a time.
 pub fn throttled(source: &dyn Source) -> Option<Duration> {
-    // In the file `cpu.stat`, cgroups version 2 count microseconds, version 1 nanoseconds.
+    // The file `cpu.stat` has microseconds in version 2 of cgroups, and nanoseconds in version 1.
     let count = |name| counter(source, "cpu", "cpu.stat", name);
     let micros = count("throttled_usec ").map(Duration::from_micros);
     micros.max(count("throttled_time ").map(Duration::from_nanos))
 }
 
-/// Returns the smallest CPU quota of this process's cgroup and the enclosing cgroups, in cores, and the directory of its group.
+/// Returns the smallest CPU quota in cores, with the directory of the cgroup that sets it.
 pub(crate) fn quota(source: &dyn Source) -> Option<(f64, String)> {
     let of_group = |group: String| {
         let read = |name: &str| source.read(&format!("{group}/{name}"));
@@ -70,7 +70,7 @@ pub(crate) fn quota(source: &dyn Source) -> Option<(f64, String)> {
             Some(both) => both,
             None => format!("{} {}", read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?),
         };
-        // Without a quota, cgroups version 2 write `max`, version 1 -1.
+        // If there is no CPU quota, the file has `max` in version 2 of cgroups, and -1 in version 1.
         let (quota, period) = text.trim().split_once(' ')?;
         let cores = quota.parse::<f64>().ok()? / period.trim().parse::<f64>().ok()?;
         (cores > 0.0 && cores.is_finite()).then_some((cores, group))
@@ -78,17 +78,17 @@ pub(crate) fn quota(source: &dyn Source) -> Option<(f64, String)> {
     groups(source, "cpu").into_iter().filter_map(of_group).min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns the memory limit of one cgroup and the memory that is still available in it, in bytes; `None` if the cgroup has no limit.
+/// Returns the memory limit of a cgroup and the memory that is still available below it, in bytes.
 pub(crate) fn memory_limit(source: &dyn Source, group: &str) -> Option<(u64, u64)> {
     let read = |name: &str| source.read(&format!("{group}/{name}"));
     let (total, used, cache) = match read("memory.max") {
         Some(max) => (max, read("memory.current"), "inactive_file "),
         None => (read("memory.limit_in_bytes")?, read("memory.usage_in_bytes"), "total_inactive_file "),
     };
-    // cgroups version 2 write `max` for no limit, version 1 a number near 2^63.
+    // If there is no memory limit, the file has `max` in version 2 of cgroups, and a number near 2^63 in version 1.
     let total: u64 = total.trim().parse().ok().filter(|&total| total < 1 << 60)?;
     let used: u64 = used.and_then(|used| used.trim().parse().ok()).unwrap_or(0);
-    // The cgroup's file cache counts as available memory: the kernel reclaims file pages before it refuses memory.
+    // Cached file pages count as available, because the kernel reclaims them before it refuses memory.
     let cache = read("memory.stat").and_then(|stat| entry(&stat, cache)).unwrap_or(0);
     Some((total, total.saturating_sub(used.saturating_sub(cache))))
 }

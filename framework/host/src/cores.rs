@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Source, amount, cgroup};
 
-/// Limit of the CPU time that several processes of a host may use together.
+/// Limit of the CPU time that processes of a host may use together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CoreLimit {
@@ -17,19 +17,19 @@ pub struct CoreLimit {
     pub set_by: String,
 }
 
-/// Cores that this thread may use, and the limit of their CPU time.
+/// Cores that this thread may use, and the limit of the CPU time on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     /// Numbers of the hardware threads in the affinity mask, ascending; empty if the kernel does not report them.
     pub threads: Vec<usize>,
-    /// Number of cores with at least one of these hardware threads, at least 1.
+    /// Number of cores (not of hardware threads) in the affinity mask, at least 1.
     pub count: usize,
-    /// Smallest limit of CPU quotas and batch system, if there is one.
+    /// Smallest of the CPU quotas and the limit of the batch system, if there is one.
     pub limit: Option<CoreLimit>,
 }
 
 impl CoreLimit {
-    /// Creates a limit of `cores` cores that the cgroup or variable `set_by` sets.
+    /// Creates a limit of `cores` cores; `set_by` is the cgroup or the environment variable from which it comes.
     pub fn new(cores: f64, set_by: impl Into<String>) -> Self {
         CoreLimit { thousandths: ((1000.0 * cores).round() as u64).max(1), set_by: set_by.into() }
     }
@@ -47,7 +47,7 @@ impl CoreLimit {
 }
 
 impl Cores {
-    /// Reads the cores of this thread.
+    /// Reads the cores in the affinity mask of this thread, and the limit of the CPU time on them.
     pub fn read(source: &dyn Source) -> Self {
         let threads = allowed_threads(source);
         let first = |&thread: &usize| threads_of_core(source, thread).into_iter().min();
@@ -55,24 +55,24 @@ impl Cores {
         Cores { threads, count, limit: CoreLimit::read(source) }
     }
 
-    /// Returns the number of cores that the limit leaves, which need not be whole.
+    /// Returns the number of cores that the affinity mask and the limit leave, which need not be whole.
     pub fn usable(&self) -> f64 {
         let count = self.count as f64;
         self.limit.as_ref().map_or(count, |limit| limit.cores().min(count))
     }
 
-    /// Returns the number of processes that can compute at the same time without stopping each other, at least 1.
+    /// Returns the number of processes that can compute at the same time with a whole core each, at least 1.
     pub fn whole(&self) -> usize {
         (self.usable() as usize).max(1)
     }
 }
 
-/// Returns the allotment of the batch system on this host.
+/// Returns the number of cores that the batch system has given to the job on this host.
 fn allotted(source: &dyn Source) -> Option<CoreLimit> {
     let of = |name: &str| Some(CoreLimit::new(amount(source, name)? as f64, name));
     match amount(source, "SLURM_JOB_ID") {
         Some(_) => of("SLURM_CPUS_ON_NODE"),
-        // The slots of Grid Engine are those of all hosts.
+        // `NSLOTS` of Grid Engine counts the slots of all hosts.
         None => of("NSLOTS").filter(|_| amount(source, "NHOSTS") == Some(1)),
     }
 }
@@ -84,9 +84,9 @@ pub fn allowed_threads(source: &dyn Source) -> Vec<usize> {
     list.and_then(parse_list).unwrap_or_default()
 }
 
-/// Returns the hardware threads of the core of a hardware thread; only the given thread if they are unknown.
+/// Returns the hardware threads that share a core with `thread`, and `thread` itself.
 pub fn threads_of_core(source: &dyn Source, thread: usize) -> Vec<usize> {
-    // Kernels before 5.3 have the list only under the name `thread_siblings_list`.
+    // Kernels before 5.3 list the threads of a core only under the older name `thread_siblings_list`.
     let read = |name: &str| {
         let list = parse_list(&source.read(&format!("/sys/devices/system/cpu/cpu{thread}/topology/{name}"))?);
         list.filter(|list| list.contains(&thread))

@@ -24,11 +24,11 @@ mod memory;
 pub use cores::{CoreLimit, Cores, allowed_threads, parse_list, threads_of_core};
 pub use memory::Memory;
 
-/// Files and environment variables of a host.
+/// Source of a host's files and environment variables, which may be made up in tests.
 pub trait Source {
     /// Returns the text of a file, or `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String>;
-    /// Returns an environment variable; an empty one counts as not set.
+    /// Returns the value of an environment variable; an empty one counts as not set.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
@@ -46,7 +46,6 @@ impl Source for Here {
     }
 }
 
-/// Returns the whole number above 0 in an environment variable.
 fn amount(source: &dyn Source, name: &str) -> Option<u64> {
     source.variable(name)?.trim().parse().ok().filter(|&number| number > 0)
 }
@@ -57,7 +56,7 @@ mod made_up {
 
     use super::Source;
 
-    /// Made-up host. Names that begin with `/` are files, other names are environment variables.
+    /// Host in a test: names that begin with `/` are files, others are environment variables.
     pub(crate) struct MadeUp(BTreeMap<String, String>);
 
     impl Source for MadeUp {

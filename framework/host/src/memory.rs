@@ -3,12 +3,12 @@
 use crate::cgroup::{entry, groups, memory_limit};
 use crate::{Source, amount};
 
-/// Total and available memory in bytes, 0 if unknown.
+/// Total and available memory of this host in bytes; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Memory of the host, or the smallest limit if that is less.
+    /// Memory of the host in bytes, or the smallest limit of the job if that is less.
     pub total: u64,
-    /// Memory that is available now, without swapping.
+    /// Bytes of memory that are available now, without swapping.
     pub available: u64,
     /// Reason why no more memory is available, such as `the limit of the cgroup`.
     pub limit: &'static str,
@@ -34,8 +34,8 @@ impl Memory {
     }
 }
 
-/// Returns the memory in bytes that Slurm allots to the job on this host, and the variable that contains it. Slurm writes 0 for the whole memory of
-/// the host.
+/// Returns the bytes that Slurm has given to the job on this host, and the name of the environment variable. In Slurm's variables, 0 means the whole
+/// memory of the host.
 fn allotted(source: &dyn Source) -> Option<(u64, &'static str)> {
     let mib = |name: &str| Some(amount(source, name)?.saturating_mul(1 << 20));
     let per_node = mib("SLURM_MEM_PER_NODE").map(|bytes| (bytes, "SLURM_MEM_PER_NODE"));
@@ -54,7 +54,6 @@ mod tests {
         "MemTotal:       16777216 kB\nMemFree:         1000000 kB\nMemAvailable:    8388608 kB\n";
     const GIB: u64 = 1 << 30;
 
-    /// Returns the total and available memory, and the limit.
     fn memory(texts: &[(&str, &str)]) -> (u64, u64, &'static str) {
         let Memory { total, available, limit } =
             Memory::read(&host(&[&[("/proc/meminfo", INFO)], texts].concat()));

@@ -1,4 +1,4 @@
-//! Report that each rank of armature-probe makes for `armature doctor`.
+//! Reports of the ranks of armature-probe about their hosts, which `armature doctor` checks.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -16,7 +16,6 @@ const LINE: &str = "armature-probe";
 /// Time limit for a TCP connection to rank 0. Between hosts of a cluster a connection takes milliseconds.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Report of one rank about its host, its cores and its connection to rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Report {
     rank: usize,
@@ -33,7 +32,6 @@ struct Report {
     shares_directory: bool,
 }
 
-/// Gathers the reports of all ranks. Returns the line to print on rank 0.
 pub(crate) fn gather(session: &mut Session, start: Duration) -> Result<Option<String>, BoxError> {
     let topology = Topology::of_this_node();
     let connects = connects(session, &topology.host)?;
@@ -56,7 +54,6 @@ pub(crate) fn gather(session: &mut Session, start: Duration) -> Result<Option<St
     Ok(Some(format!("{LINE} [{}]\n", reports.join(","))))
 }
 
-/// Returns true if this rank can connect to rank 0 over TCP, at a port that the kernel has chosen.
 fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
     let listener = if session.is_root() { Some(TcpListener::bind(("0.0.0.0", 0))?) } else { None };
     let port = listener.as_ref().map(|listener| listener.local_addr().map(|at| at.port())).transpose()?;
@@ -72,8 +69,7 @@ fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
     Ok(connects)
 }
 
-/// Returns true if this rank sees a file that rank 0 creates in the current directory. Also returns true if rank 0 cannot create a file,
-/// because then nothing is known.
+/// Returns true if this rank sees a file that rank 0 creates, or if rank 0 could create none, because then nothing is known.
 fn shares_directory(session: &mut Session) -> Result<bool, BoxError> {
     let mine = session.is_root().then(|| format!(".armature-probe-{}", std::process::id()));
     let is_made = match &mine {

@@ -1,24 +1,18 @@
-//! Messages of Slurm and of launchers in the log of an attempt.
+//! Finds messages of Slurm and of launchers in the output of a job.
 
 use crate::command_line::rank_of;
 
-/// Reason that Slurm gives for the end of a job or of one of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The job ended because its nodes were needed for another job.
     Preemption,
-    /// The job ended because a node failed.
     NodeFailure,
-    /// The job ended at its time limit.
     TimeLimit,
-    /// The job ended by a request to requeue it.
     Requeue,
-    /// The job or the step ended by a request to end it.
+    /// A user or an administrator has cancelled the job, or a step of it (a launch by `srun`).
     Cancelled,
 }
 
 impl Cause {
-    /// Returns the state that Slurm's accounting shows for a job that has ended for this reason.
     pub(crate) fn state(self) -> Option<&'static str> {
         match self {
             Cause::Preemption => Some("PREEMPTED"),
@@ -30,11 +24,10 @@ impl Cause {
     }
 }
 
-/// Returns the reason for the end of a job that Slurm's daemons have printed last in a log. A reason such as a preemption takes precedence over a
-/// cancellation, because Slurm prints both for one end.
+/// Returns the reason for the end of a job that Slurm's daemons have printed last in its output. A reason such as a preemption takes precedence over
+/// a cancellation, because Slurm prints both for one end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
-    // A cancellation after the exit of a rank is not the reason for the end of the job, because srun itself cancels the step on other nodes when a
-    // rank has exited.
+    // After the exit of a rank, srun itself cancels the ranks on other nodes, and prints the same message as for a cancellation by a user.
     let mut has_exited = false;
     let causes = log.lines().filter_map(|line| {
         let line = rank_of(line).map_or(line, |(_, line)| line);
@@ -56,11 +49,10 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     causes.max_by_key(|&cause| cause != Cause::Cancelled)
 }
 
-/// Beginnings of lines with messages of Slurm and Open MPI about the start of ranks.
 const SPEAKERS: [&str; 4] =
     ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
 
-/// Words by which a message of Slurm about ranks that were not started is recognised.
+/// Parts of messages in which Slurm or Open MPI reports that ranks were not started.
 const START_FAILURES: [&str; 9] = [
     "execve():",
     "Unable to create step",
@@ -73,7 +65,6 @@ const START_FAILURES: [&str; 9] = [
     "unable to",
 ];
 
-/// Returns the first message of Slurm or Open MPI about ranks that were not started.
 pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
     let unlabelled = |line| rank_of(line).map_or(line, |(_, line)| line);
     let is_failure = |line: &&str| {
@@ -88,21 +79,19 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
-/// Maximum number of lines of a launcher's message about the exit code of a rank.
+/// Longest message of a launcher, in lines, that is held back until its exit code is known.
 const LINES: usize = 24;
 
-/// Filter that removes messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
+/// Hides the messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
 #[derive(Debug, Default)]
 pub(crate) struct Farewells {
     /// Lines of a message of `mpirun` about the exit code of a rank, which are held back until the exit code in the message is known.
     held: Vec<String>,
-    /// True if the previous line of the launcher's output was a message of `srun` that this filter has removed.
     was_srun: bool,
 }
 
 impl Farewells {
-    /// Takes a line of the launcher's output, with its line end. Returns the text that can be shown to the user: the line, earlier lines as well, or
-    /// nothing.
+    /// Takes a line of the launcher's output, with its line end. Returns the text to show to the user: the line and those held back, or nothing.
     pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(line) else {
             return [self.finish(), line.to_vec()].concat();
@@ -131,7 +120,6 @@ impl Farewells {
         self.finish()
     }
 
-    /// Returns the lines of the launcher's output that were held back, so that the user sees them.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.held.drain(..).collect::<String>().into_bytes()
     }
@@ -166,7 +154,7 @@ mod tests {
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
-        // A line that does not come from Slurm's daemons was printed by the program, and gives no reason for the end of the job.
+        // Only lines of Slurm's daemons count; this line is one that the program has printed.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }
 

@@ -8,49 +8,39 @@ use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit of a command such as `squeue`. If the controller of Slurm does not respond, its commands wait for minutes.
+/// Time limit of a command such as `squeue`, which waits for minutes if the controller of Slurm does not respond.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Interval at which this process checks if a command has ended.
 const TICK: Duration = Duration::from_millis(10);
-/// Maximum number of bytes of a command's output that are read.
 const LONGEST: u64 = 16 << 20;
 
-/// Output of a completed command of a batch system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// True if the command has ended with exit code 0.
     pub(crate) is_success: bool,
     pub(crate) output: String,
     pub(crate) errors: String,
 }
 
-/// State of a batch job, as its batch system reports it at the end of an attempt.
+/// State of a batch job, as its batch system reports it when the program has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchState {
-    /// State in the words of Slurm, such as `CANCELLED`; empty if unknown.
+    /// State of the batch job in the words of Slurm, such as `CANCELLED`; empty if unknown.
     pub(crate) state: String,
-    /// True if the batch system has begun to preempt the job.
     pub(crate) is_preempted: bool,
-    /// True if the job has fewer nodes than at the start of the attempt.
+    /// True if a node was taken from the job since the start of this attempt (one start of the program by `armature run`).
     pub(crate) has_lost_nodes: bool,
-    /// True if the batch system has put the job back into the queue since the start of the attempt.
+    /// True if the batch system has put the job back into its queue since the start of this attempt (one start of the program).
     pub(crate) is_requeued: bool,
-    /// True if the batch system did not reply when it was asked for the state of the job.
     pub(crate) is_missing: bool,
-    /// Time until the batch system ends the job, in seconds.
+    /// Seconds until the batch system ends the job at its time limit.
     pub(crate) seconds_left: Option<u64>,
 }
 
-/// Failure to get an answer from a command of a batch system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// The command of the batch system is not installed.
     Missing,
-    /// The command did not end within the time limit, or could not be started.
     Silent,
 }
 
-/// Runs a command without input, and returns what it has printed.
 pub(crate) fn query<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
@@ -58,7 +48,6 @@ pub(crate) fn query<A: AsRef<OsStr>>(
     query_within(program, args, "", LIMIT)
 }
 
-/// Runs a command with the text `input` as its standard input, and returns what it has printed.
 pub(crate) fn query_with<A: AsRef<OsStr>>(
     program: &str,
     args: impl IntoIterator<Item = A>,
@@ -81,7 +70,7 @@ fn query_within<A: AsRef<OsStr>>(
     })?;
     if let Some(mut to) = child.stdin.take() {
         let input = input.as_bytes().to_vec();
-        // The input is written on another thread, because a command that does not read its input would block this process.
+        // The input is written by another thread, because a command that does not read its input would block this process.
         std::thread::spawn(move || to.write_all(&input));
     }
     let (output, errors) = (reader(child.stdout.take()), reader(child.stderr.take()));
@@ -104,8 +93,8 @@ fn query_within<A: AsRef<OsStr>>(
     Ok(Answer { is_success: status.success(), output: text(output), errors: text(errors) })
 }
 
-/// Reads a stream on another thread. A command that prints much on one stream would otherwise block while this process reads the other
-/// stream.
+/// Reads one output stream of a command on another thread, because a command that prints much on one stream blocks while this process reads the
+/// other.
 fn reader(stream: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<Vec<u8>> {
     let (to, from) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

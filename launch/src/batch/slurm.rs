@@ -1,26 +1,20 @@
-//! Output of Slurm's commands `squeue`, `scontrol show job` and `sacct`.
+//! Reads the output of Slurm's commands `squeue`, `scontrol show job` and `sacct`.
 
 use super::{BatchState, NoAnswer, query};
 
-/// Job in Slurm's queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queued {
-    /// Number of the job; for an element of a job array in the form `48211_3`.
+    /// Number of a batch job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,
-    /// Name of the job.
     pub(crate) name: String,
-    /// State of the job, such as `PENDING`.
     pub(crate) state: String,
-    /// Reason for which the job waits; the names of its nodes if it runs.
+    /// Reason for which the batch job waits; the names of its nodes if it runs.
     pub(crate) reason: String,
-    /// Time at which the job ends at the latest, or `N/A`.
     pub(crate) end: String,
-    /// Estimated time at which the job starts, or `N/A`.
     pub(crate) start: String,
 }
 
 impl Queued {
-    /// Returns true if the job runs or is about to end.
     pub(crate) fn is_running(&self) -> bool {
         !matches!(
             self.state.as_str(),
@@ -29,10 +23,10 @@ impl Queued {
     }
 }
 
-/// Columns that `squeue` is to print. The name of the job is the last one, because it may contain the separator.
+/// Columns that `squeue` prints. The name of the job is last, because it may contain the separator.
 const COLUMNS: &str = "%i|%T|%e|%S|%R|%j";
 
-/// Returns the jobs of this user in Slurm's queue: those that wait or run, and for some minutes those that have ended.
+/// Returns the jobs of this user in Slurm's queue, including those that have ended in the last minutes.
 pub(crate) fn queue() -> Result<Vec<Queued>, NoAnswer> {
     // The whole queue of the user is read, because `squeue -j N` fails for a job that has left the queue.
     let answer = query("squeue", ["--me", "--noheader", "--array", "--format", COLUMNS])?;
@@ -50,13 +44,11 @@ fn parse(line: &str) -> Option<Queued> {
     (!job.is_empty()).then_some(Queued { job, name, state, reason, end, start })
 }
 
-/// Returns the value of a field in the line that `scontrol -o show job` prints.
 pub(crate) fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Asks Slurm for the state of this process's job at the end of an attempt. `nodes` and `requeues` are the numbers of nodes and of requeues of the
-/// job at the start of the attempt.
+/// `nodes` and `requeues` are the numbers of nodes and requeues of the batch job at the start of an attempt (one start of the program).
 pub(crate) fn state_of(job: &str, nodes: Option<usize>, requeues: u32) -> BatchState {
     match query("scontrol", ["-o", "show", "job", job]) {
         Ok(answer) if answer.is_success => state_in(&answer.output, nodes, requeues),
@@ -66,13 +58,13 @@ pub(crate) fn state_of(job: &str, nodes: Option<usize>, requeues: u32) -> BatchS
     }
 }
 
-/// Asks Slurm how many seconds the job may still run. Used where no environment variable contains the end time, as with Slurm before 23.02.
+/// Asks Slurm how long the job may still run. Slurm before 23.02 sets no environment variable with the end time.
 pub(crate) fn seconds_left(job: &str) -> Option<u64> {
     let answer = query("scontrol", ["-o", "show", "job", job]).ok()?;
     seconds_left_in(&answer.output)
 }
 
-/// Returns the seconds until the time limit of a job: its time limit minus its run time, which do not depend on time zones as the end time does.
+/// Returns the time limit of a job minus its run time, which do not depend on time zones as the end time does.
 fn seconds_left_in(line: &str) -> Option<u64> {
     let seconds = |name: &str| {
         let (days, clock) = field(line, name).map(|text| text.split_once('-').unwrap_or(("0", text)))?;
@@ -111,8 +103,8 @@ pub(crate) fn final_state(job: &str) -> Option<String> {
     })
 }
 
-/// Returns the last state in the output of `sacct`, without a remark that is added to it, such as `by 1000` in `CANCELLED by 1000`. The output for a
-/// requeued job has several lines.
+/// Returns the last state in the output of `sacct`, which has several lines for a requeued job. A remark after the state, as in `CANCELLED by 1000`,
+/// is cut.
 fn first_state(output: &str) -> Option<String> {
     let word = output.lines().rev().find_map(|line| line.split_whitespace().next())?;
     word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_').then(|| word.to_string())
@@ -139,7 +131,7 @@ mod tests {
         assert!(state_in(line, Some(4), 2).has_lost_nodes);
         assert!(state_in(&line.replace("PreemptTime=None", "PreemptTime=2026-11-28"), None, 2).is_preempted);
         assert!(!state_in("", Some(4), 0).has_lost_nodes);
-        // The fields are those of a job that Slurm has requeued while its attempt was ending.
+        // Slurm has requeued the job while the program was still ending.
         let requeued = line.replace("RUNNING", "COMPLETING") + " RunTime=00:00:00 TimeLimit=00:01:00";
         assert_eq!(
             state_in(&requeued, Some(4), 1),

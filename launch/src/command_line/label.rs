@@ -1,4 +1,4 @@
-//! Labels with which launchers mark each line of output with its rank.
+//! Labels by which launchers mark each line of a program's output with the rank that printed it.
 
 /// Returns the rank of a labelled line, and the line without its label: `[1,3]<stdout>:text` of Open MPI 4, `[3]<stdout>: text` of Open MPI 5,
 /// `03: text` of `srun`, `[3] text` of MPICH.

@@ -1,6 +1,4 @@
-//! Choice of the command that starts a job, which depends on the machine, its launchers and its batch job (the environment).
-//!
-//! [`command_line()`] is a pure function. One file per launcher contains the syntax of its options.
+//! Chooses the command that starts a job, from the launchers and the batch job that were found on this machine.
 
 mod label;
 mod mpich;
@@ -17,7 +15,7 @@ use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 pub(crate) use label::rank_of;
 
-/// Job that is to be started.
+/// Job (program, ranks, hosts and options) for which a launcher is started.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The program and its arguments.
@@ -26,15 +24,15 @@ pub struct Job {
     pub ranks: Option<usize>,
     /// Hosts, if the caller names them. They take precedence over the hosts of a batch job.
     pub hosts: Option<Hostfile>,
-    /// Binding of ranks to cores.
+    /// Binding of ranks to cores that the user has asked for.
     pub bind: Bind,
-    /// Launcher to use.
+    /// Launcher that the user has chosen, or that is to be found.
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
-    /// True if the launcher marks each line of output with its rank.
+    /// True if the launcher is to mark each line of the program's output with the rank that printed it.
     pub label: bool,
-    /// True if the launcher is started with `ARMATURE_JOB_STATUS` in its environment, which the ranks need.
+    /// True if the ranks get `ARMATURE_JOB_STATUS`, the path of the file to which rank 0 writes the result of the job.
     pub job_status: bool,
     /// True if rank 0 reads the standard input of the launcher.
     pub reads_stdin: bool,
@@ -83,7 +81,6 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Returns the word by which the command line of `armature` names this launcher.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Launcher::Auto => "auto",
@@ -98,19 +95,19 @@ impl Launcher {
 pub struct CommandLine {
     /// Path of the launcher's program.
     pub program: PathBuf,
-    /// Required content of the hostfile, in the launcher's format, if [`args`](CommandLine::args) contain a hostfile.
+    /// Content of the hostfile in the launcher's format, if the [`args`](CommandLine::args) name a hostfile.
     pub hostfile: Option<String>,
     /// Environment variables for the launcher, in addition to those of this process.
     pub variables: Vec<(&'static str, &'static str)>,
     /// Number of ranks that the command starts.
     pub ranks: usize,
-    /// True if all ranks run on this machine.
+    /// True if all ranks run on the machine of this process.
     pub all_here: bool,
-    /// True if the launcher marks each line of output with its rank.
+    /// True if the launcher marks each line of the program's output with the rank that printed it.
     pub is_labelled: bool,
-    /// True if the launcher may fail when its standard input, which is empty, ends at the moment at which the job ends.
+    /// True if the launcher may fail if its empty standard input ends while the job ends.
     pub minds_end_of_input: bool,
-    /// Warning about the command, which is printed to the user before the start.
+    /// Warning about the command, for the user.
     pub warning: Option<String>,
     words: Vec<Word>,
 }
@@ -141,7 +138,6 @@ impl CommandLine {
     }
 }
 
-/// Returns a word as it is written in a shell, with quotes if necessary.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -163,7 +159,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     }
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
     if let Some(step) = environment.step.as_ref().filter(|_| in_slurm) {
-        // With `--overlap`, a step shares the resources of this one. Each task of this step would start one.
+        // With `--overlap`, a step shares the resources of the step in which this process runs. If that step had several tasks, each would start the
+        // job.
         if job.launcher != Launcher::Srun || !environment.is_only_task {
             return Err(LaunchError::InsideStep(step.clone()));
         }
@@ -181,12 +178,12 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
-        // Without the hosts of a PBS job, all ranks are started on this machine, because Open MPI and MPICH do not support PBS.
+        // Open MPI and MPICH do not read the hosts of a PBS job themselves, so that all ranks are started on this machine.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
             (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
-        // The number of slots of the batch job is invalid, which is only a warning: the launcher of Slurm or Grid Engine knows the hosts, and refuses
-        // a number of ranks that is too large.
+        // A wrong number of slots is only a warning here, because the launcher of Slurm or Grid Engine knows the hosts itself and refuses too many
+        // ranks.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
@@ -242,12 +239,9 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     })
 }
 
-/// Properties of a job from which the options of the launcher follow.
 struct Needs<'a> {
     ranks: usize,
-    /// True if there are more ranks than slots.
     shared: bool,
-    /// Number of cores that Slurm has allocated to each task.
     cores_per_task: Option<usize>,
     hosts: Option<&'a Hostfile>,
     bind: Bind,
@@ -258,7 +252,7 @@ struct Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Returns the binding to request; `None` for the launcher's default.
+    /// Returns the binding of ranks to cores, or `None` for the launcher's default.
     fn binding(&self) -> Option<Bind> {
         match self.bind {
             Bind::Auto => self.shared.then_some(Bind::None),

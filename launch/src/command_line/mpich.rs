@@ -1,16 +1,16 @@
-//! Command line of MPICH's `mpirun` (Hydra), and of that of Intel MPI. It passes the environment to the ranks, accepts more ranks than slots, and
+//! Command line of `mpirun` of MPICH (Hydra) and of Intel MPI. This launcher passes the environment to the ranks, accepts more ranks than slots, and
 //! runs as root.
 
 use super::{Bind, Needs, Word, words};
 use crate::environment::{Environment, PLUGIN};
 
-/// Variables that bind ranks of Intel MPI, or leave them unbound. Its launcher ignores `-bind-to`, and by default gives each rank an equal part
-/// of the cores.
+/// Variables by which ranks of Intel MPI are bound to cores or not. Its launcher ignores `-bind-to`, and by default gives each rank an equal share of
+/// the cores.
 const INTEL_CORE: (&str, &str) = ("I_MPI_PIN_DOMAIN", "core");
 const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
 
-/// Variable that makes `srun` start Hydra's proxies as ordinary processes. With the plug-in pmix, which is the default of many sites, ranks
-/// inherit its variables besides those of Hydra, and MPICH 5 aborts.
+/// Environment variable that makes `srun` start Hydra's proxies as ordinary processes. With the plug-in pmix, the default of many sites, ranks
+/// inherit variables of PMIx besides those of Hydra, and MPICH 5 aborts.
 const PROXIES: (&str, &str) = (PLUGIN, "none");
 
 pub(super) fn variables(

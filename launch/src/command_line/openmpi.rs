@@ -4,15 +4,15 @@ use super::{Bind, Needs, Word, words};
 use crate::environment::Environment;
 use crate::hostfile::Hostfile;
 
-/// Variable that tells ranks that the launcher lets them continue when another rank ends. Open MPI 4 sets one of its own for its option, Open
-/// MPI 5 does not.
+/// Environment variable that tells the ranks that the launcher lets them continue after the death of a rank. Open MPI 4 sets one of its own for this,
+/// Open MPI 5 does not.
 const RECOVERY: &str = "ARMATURE_RECOVERY";
 
-/// Environment variable with the path of the job status, which Open MPI must forward to the ranks.
+/// Environment variable with the path of the file to which rank 0 writes the result of the job. Open MPI must forward it to the ranks.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// Variables that make Open MPI keep full host names. By default it cuts host names at the first dot, and takes `node.1.site` and
-/// `node.2.site` for one host. The first variable is for Open MPI 4, the second for Open MPI 5.
+/// Variables (of Open MPI 4 and of Open MPI 5) that keep full host names. By default, Open MPI cuts names at the first dot, and takes `node.1.site`
+/// and `node.2.site` for one host.
 const FULL_NAMES: [(&str, &str); 2] =
     [("OMPI_MCA_orte_keep_fqdn_hostnames", "1"), ("PRTE_MCA_prte_keep_fqdn_hostnames", "1")];
 
@@ -50,16 +50,16 @@ pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word>
         line.extend(words(["--enable-recovery"]));
     }
     if environment.has_prrte && !needs.reads_stdin {
-        // The default is a pipe to rank 0 whose end Open MPI 5.0 does not close when the launcher has no input, so that a read never returns.
+        // By default, rank 0 gets a pipe that Open MPI 5.0 does not close when the launcher has no input, so that a read would never return.
         line.extend(words(["--stdin", "none"]));
     }
     match (needs.label, environment.has_prrte) {
         (true, false) => line.extend(words(["--tag-output"])),
-        // The label of `--tag-output` ends with a space here, which the label of Open MPI 4 does not have.
+        // `--tag-output` adds a space after the label in Open MPI 5, which Open MPI 4 does not.
         (true, true) => line.extend(words(["--output", "rank"])),
         (false, _) => {}
     }
-    // The variables that the ranks need are named on the command line, because Open MPI passes only such variables to ranks on other hosts.
+    // Open MPI passes a variable to ranks on other hosts only if the command line names it.
     let ours = [(JOB_STATUS, needs.job_status), (RECOVERY, needs.recover && environment.has_prrte)];
     let ours =
         ours.into_iter().filter(|&(name, is_set)| is_set && !environment.variables.iter().any(|v| v == name));

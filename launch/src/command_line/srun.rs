@@ -1,4 +1,4 @@
-//! Command line of Slurm's `srun`, inside an allocation, which passes the environment to the ranks.
+//! Command line of Slurm's `srun` inside an allocation. `srun` passes the environment to the ranks.
 
 use super::{Bind, Needs, Word, words};
 use crate::Mpi;
@@ -9,8 +9,8 @@ use crate::environment::{Environment, FENCE};
 /// With a ring, no start failed.
 const RING: (&str, &str) = (FENCE, "ring");
 
-/// Variable that names MPICH the protocol of Slurm's plug-in `pmi2`. Without it, MPICH 5 aborts in a step with the plug-in `pmix`, whose variables
-/// its ranks inherit.
+/// Environment variable that tells MPICH to use the protocol of Slurm's plug-in `pmi2`. Without it, MPICH 5 aborts inside a step of the plug-in
+/// `pmix`, whose variables the ranks inherit.
 const PROTOCOL: (&str, &str) = ("MPIR_CVAR_PMI_VERSION", "1");
 
 pub(super) fn variables(mpi: Mpi, environment: &Environment) -> Option<(&'static str, &'static str)> {
@@ -21,28 +21,26 @@ pub(super) fn variables(mpi: Mpi, environment: &Environment) -> Option<(&'static
 }
 
 pub(super) fn options(needs: &Needs<'_>, mpi: Mpi, environment: &Environment) -> Vec<Word> {
-    // PMI version by which the ranks connect, which depends on the MPI library.
     let wiring = match mpi {
         Mpi::OpenMpi => "--mpi=pmix",
         Mpi::Mpich => "--mpi=pmi2",
     };
-    // By default, srun lets the other ranks continue after one has died, and the ranks of most programs then wait for it forever.
+    // By default, srun lets the other ranks continue after the death of one, and the ranks of most programs then wait for it forever.
     let death = if needs.recover { "--kill-on-bad-exit=0" } else { "--kill-on-bad-exit=1" };
     let mut line: Vec<Word> = words([wiring, death]).collect();
     if needs.recover {
-        // Without `--no-kill`, srun ends the ranks of all nodes when one node fails. The allocation itself survives only with `#SBATCH
-        // --no-kill`.
+        // Without `--no-kill`, srun ends the ranks of all nodes when one node fails. (The allocation itself survives only with `#SBATCH --no-kill`.)
         line.extend(words(["--no-kill"]));
     }
     if environment.step.is_some() {
-        // Without `--overlap`, the ranks would wait for the cores of the step in which this process runs.
+        // Without `--overlap`, the new ranks would wait for the cores of the step in which this process runs.
         line.extend(words(["--overlap"]));
     }
     line.extend(words(["-n", &needs.ranks.to_string()]));
     if needs.shared {
         line.extend(words(["--overcommit"]));
     } else if let Some(cores) = needs.cores_per_task {
-        // The number of cores per task is passed to srun, because since Slurm 22.05 a job step does not inherit it from its job.
+        // Since Slurm 22.05, a step does not inherit the number of cores per task from its job.
         line.extend(words([&format!("--cpus-per-task={cores}")]));
     }
     match needs.binding() {

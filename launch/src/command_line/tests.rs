@@ -1,9 +1,8 @@
-//! Golden command lines: the input is an environment and a job, and the output is the command.
+//! Tests of the command that is chosen for an environment (such as a Slurm job) and a job.
 
 use super::*;
 use crate::error::Variable;
 
-/// Returns an environment with four cores, in which Open MPI, MPICH and Slurm are installed.
 fn here() -> Environment {
     Environment {
         cores: 4,
@@ -122,7 +121,7 @@ fn launch_inside_a_slurm_job_step_is_refused() {
             "{text}"
         );
     }
-    // A variable of a Slurm job step is ignored if this process runs outside of a Slurm job.
+    // The variable of a Slurm step does not count, because this process runs outside of a Slurm job.
     check(
         &Job::new("app", [""; 0]),
         Mpi::OpenMpi,
@@ -279,7 +278,6 @@ fn unusable_batch_variables_fail_only_when_they_are_needed() {
     }
 }
 
-/// Returns an environment in which `mpirun` is that of Open MPI 5.
 fn with_open_mpi_5() -> Environment {
     Environment { has_prrte: true, openmpi: Some("mpirun".into()), root: true, ..here() }
 }
@@ -330,7 +328,7 @@ fn srun_overlaps_the_step_of_one_task_in_which_it_is_asked_for() {
     check(&job, Mpi::OpenMpi, &step, "srun --mpi=pmix --kill-on-bad-exit=1 --overlap -n 2 app");
     let golden = "MPIR_CVAR_PMI_VERSION=1 srun --mpi=pmi2 --kill-on-bad-exit=1 --overlap -n 2 app";
     check(&job, Mpi::Mpich, &step, golden);
-    // Each task of a larger step would start all ranks.
+    // If a step has several tasks, each of them would start all ranks.
     let one_of_several = Environment { is_only_task: false, ..step };
     assert!(matches!(command_line(&job, Mpi::OpenMpi, &one_of_several), Err(LaunchError::InsideStep(_))));
 }

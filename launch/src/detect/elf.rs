@@ -1,4 +1,4 @@
-//! Shared libraries of an ELF file (its `DT_NEEDED` entries), without the libraries that those need.
+//! Reads the shared libraries that an ELF file names in its `DT_NEEDED` entries (not the libraries of these libraries).
 //!
 //! Only the header, the dynamic section and the names are read, so that the size of the file does not matter. A malformed file gives an
 //! error.
@@ -15,7 +15,6 @@ const DYNAMIC_LIMIT: u64 = 1 << 20;
 /// Maximum number of bytes of a library's name, which bounds the memory for malformed files.
 const NAME_LIMIT: u64 = 4096;
 
-/// Returns the names of the libraries that the file needs, in the order of the file. Empty for a static program.
 pub(super) fn needed<F: Read + Seek>(file: &mut F) -> io::Result<Vec<String>> {
     let layout = Layout::read(file)?;
     let segments = layout.segments(file)?;
@@ -50,7 +49,7 @@ struct Segment {
     size: u64,
 }
 
-/// Format of numbers in an ELF file: 4 or 8 bytes per address, and the byte order.
+/// Size of an address (4 or 8 bytes) and byte order of an ELF file.
 struct Layout {
     word: usize,
     little: bool,
@@ -76,7 +75,7 @@ impl Layout {
     }
 
     fn segments<F: Read + Seek>(&self, file: &mut F) -> io::Result<Vec<Segment>> {
-        // Offsets in the header and in a program header entry, from the ELF specification, for 32 and 64 bits.
+        // Offsets in the header and in a program header entry, from the ELF specification; `wide` for 64 bits.
         let wide = self.word == 8;
         let head = bytes(file, 0, 64)?;
         let field = |bytes: &[u8], at: usize, length: usize| -> io::Result<u64> {
@@ -102,7 +101,6 @@ impl Layout {
     }
 }
 
-/// Returns up to `length` bytes of the file from `offset` on; fewer at the end of the file.
 fn bytes<F: Read + Seek>(file: &mut F, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     file.seek(SeekFrom::Start(offset))?;

@@ -26,7 +26,7 @@ pub fn program(name: &str, path: &[PathBuf]) -> Result<PathBuf, LaunchError> {
     found.ok_or_else(|| LaunchError::NoProgram(name.to_owned()))
 }
 
-/// Finds a program that is installed together with this one: in the directory of this program, otherwise as [`program`] does.
+/// Finds a program of armature: in the directory of this program, otherwise as [`program`] does.
 ///
 /// # Errors
 /// [`LaunchError::NoProgram`] if there is no such file.
@@ -36,14 +36,14 @@ pub(crate) fn companion(name: &str) -> Result<PathBuf, LaunchError> {
     file.map_or_else(|| program(name, &search_path()), Ok)
 }
 
-/// Returns the MPI that the file is linked to. `None` if the file is not an ELF file (such as a script), or does not list an MPI library
+/// Returns the MPI library that the file is linked to. `None` if the file is not an ELF file (such as a script), or does not list an MPI library
 /// itself.
 pub fn linked_mpi(file: &Path) -> Option<Mpi> {
     let libraries = elf::needed(&mut std::fs::File::open(file).ok()?).ok()?;
     libraries.iter().find_map(|library| mpi_of_library(library))
 }
 
-/// Returns the MPI that a program needs: the one that it is linked to, otherwise the only one that is installed.
+/// Returns the MPI library that a program needs: the one that it is linked to, otherwise the only one that is installed.
 ///
 /// # Errors
 /// [`LaunchError::AmbiguousMpi`] if the program is not linked to an MPI and two are installed, [`LaunchError::NoLauncher`] if none is
@@ -58,9 +58,9 @@ pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError
     }
 }
 
-/// Returns the MPI to which a shared library belongs. The name of MPICH's library is `libmpi.so.12`, which compatible libraries share, or
-/// `libmpich.so.12` on Debian. The name of Open MPI's library has been `libmpi.so.20` or higher since version 2. `libmpi_abi.so` is the library of
-/// the binary interface of MPI 5, which MPICH 5 and Intel MPI have, and Open MPI 5 does not.
+/// Returns the MPI library that a shared library belongs to. That of MPICH is `libmpi.so.12`, a name which compatible libraries share, or
+/// `libmpich.so.12` on Debian. Open MPI's has been `libmpi.so.20` or higher since version 2. `libmpi_abi.so` is the library of the binary interface
+/// of MPI 5, which MPICH 5 and Intel MPI have, and Open MPI 5 does not.
 fn mpi_of_library(name: &str) -> Option<Mpi> {
     if name.starts_with("libmpich.so")
         || name.starts_with("libmpi.so.12")

@@ -45,11 +45,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Prefixes of the names of network interfaces that do not lead to other hosts.
+/// Beginnings of the names of network interfaces (of containers and virtual machines) that do not lead to other hosts.
 const LOCAL_INTERFACES: [&str; 6] = ["docker", "virbr", "veth", "br-", "podman", "cni"];
 
-/// Minimum seconds between SIGTERM and SIGKILL at the end of a Slurm job below which a warning is printed: the default of `KillWait`. A shorter time
-/// is often too short to write a checkpoint.
+/// Slurm's default for `KillWait`, the seconds between SIGTERM and SIGKILL at the end of a job. A warning is printed for less, which is often too
+/// short to write a checkpoint.
 const KILL_WAIT: u64 = 30;
 
 fn interfaces(facts: &Facts<'_>) -> Finding {
@@ -75,7 +75,7 @@ fn interfaces(facts: &Facts<'_>) -> Finding {
         return Finding::ok(format!("{found}, and settings of Open MPI select the interfaces"));
     }
     let exclude = format!("lo,{}", local.join(","));
-    // The launcher of Open MPI 5 ignores the settings for that of Open MPI 4.
+    // The launcher of Open MPI 5 reads environment variables with other names than that of Open MPI 4.
     let version =
         mpirun_version(facts.site).filter(|text| is_open_mpi(text)).and_then(|text| Version::find(&text));
     let launcher = if version.is_some_and(|version| version >= Version(5, 0, 0)) { "PRTE" } else { "OMPI" };

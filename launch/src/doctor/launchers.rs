@@ -57,7 +57,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Returns the text that `mpirun --version` prints.
 pub(super) fn mpirun_version(site: &dyn Site) -> Option<String> {
     ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"]
         .iter()
@@ -68,7 +67,6 @@ pub(super) fn is_open_mpi(version: &str) -> bool {
     ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
 }
 
-/// Returns the value of a setting that `scontrol show config` prints as `NAME = VALUE`.
 pub(super) fn slurm_setting(site: &dyn Site, name: &str) -> Option<String> {
     let config = site.run("scontrol", &["show", "config"])?;
     let value =
@@ -100,7 +98,6 @@ fn pmi_plugin(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// Returns the names of plug-ins in the output of `srun --mpi=list`, without the words of its heading.
 fn plugins(words: &[&str]) -> String {
     let names = words
         .iter()
@@ -140,7 +137,7 @@ fn root(facts: &Facts<'_>) -> Finding {
     let Some(version) = mpirun_version(facts.site).filter(|version| is_open_mpi(version)) else {
         return Finding::ok("this is root, which only Open MPI refuses");
     };
-    // Open MPI 5 has two launchers: mpirun reads the same variables as that of Open MPI 4, and prterun has others.
+    // Open MPI 5 has two launchers: mpirun reads the same environment variables as that of Open MPI 4, and prterun reads others.
     let mut names = vec!["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
     if names.iter().all(|name| facts.site.variable(name).is_some()) {
         return Finding::ok(format!("this is root, and {} allows it", names[0]));

@@ -28,7 +28,6 @@ use check::{Check, Facts, Finding};
 use probe::Probe;
 use site::Here;
 
-/// Name of the program that is started under MPI, and whose ranks report about themselves.
 pub(crate) const PROBE: &str = "armature-probe";
 
 /// Check this machine, or the current batch job, for known causes for which MPI jobs fail, hang or are slow.
@@ -62,7 +61,6 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// Returns all checks, in the order in which they are printed.
 fn all() -> impl Iterator<Item = &'static Check> {
     [programs::CHECKS, launchers::CHECKS, node::CHECKS, cluster::CHECKS, probe::CHECKS].into_iter().flatten()
 }
@@ -71,7 +69,7 @@ fn find(id: &str) -> Result<&'static Check, LaunchError> {
     all().find(|check| check.id == id).ok_or_else(|| LaunchError::NoCheck(id.into()))
 }
 
-/// Runs the checks. Returns the text to print and the exit code.
+/// Returns the text to print and the exit code.
 ///
 /// # Errors
 /// There is no check of a given name, the program or the hostfile does not exist, or the probe is not installed.
@@ -107,7 +105,6 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(String, u8), LaunchError> {
     Ok((text, code))
 }
 
-/// Returns the names of the hosts of the job; none for this machine alone.
 fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> {
     let of_batch = match &environment.batch {
         Some(Batch::Pbs(Ok(hostfile))) => Some(hostfile),
@@ -116,8 +113,7 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
     hostfile.or(of_batch).map_or(&[][..], Hostfile::hosts).iter().map(|host| host.name.clone()).collect()
 }
 
-/// Starts the program armature-probe with each launcher that can be used on this machine. Returns the reports of its ranks. The message of a failed
-/// start is added to `failures`.
+/// Runs armature-probe with each launcher of this machine. Returns the reports of its ranks; messages of failed starts go to `failures`.
 fn start_probes(
     args: &Doctor,
     environment: &Environment,
@@ -150,7 +146,6 @@ fn start_probes(
     Ok(probes)
 }
 
-/// Returns the results of the checks as a table with a separate line for each remedy, followed by the table of the ranks that were started.
 fn table(findings: &[(&str, Finding)], probes: &[Probe]) -> String {
     let width = findings.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -164,7 +159,6 @@ fn table(findings: &[(&str, Finding)], probes: &[Probe]) -> String {
     if !probes.is_empty() {
         text += "\nlauncher  ranks  of  host              threads  memory [MiB]  level         start [s]\n";
     }
-    // Ranks with equal reports share a line of the table.
     let mut rest = probes;
     while let Some(first) = rest.first() {
         let is_alike = |other: &&Probe| {

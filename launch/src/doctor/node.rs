@@ -63,14 +63,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Bytes of /dev/shm that a rank may need: the segment of Open MPI (4 MiB by default) and the buffers of a few neighbours. With less, a job
-/// can end by SIGBUS.
+/// Bytes of /dev/shm for each rank: the shared memory of Open MPI (4 MiB by default) and the buffers of a few neighbours. With less, a job can end by
+/// SIGBUS.
 const SHARED_PER_RANK: u64 = 16 << 20;
 
-/// Number of bytes by which the path of a socket is longer than TMPDIR: names of the session directories of Open MPI 4 and 5.
+/// Bytes that Open MPI 4 and 5 append to TMPDIR for the path of a socket (the names of their session directories).
 const SOCKET_NAME: usize = 60;
 
-/// Maximum length of the path of a socket, in bytes (`sun_path` of Linux).
+/// Longest path of a socket in bytes (`sun_path` of Linux).
 const SOCKET_PATH: usize = 107;
 
 fn is_in_container(site: &dyn Site) -> bool {
@@ -202,7 +202,6 @@ fn locked_memory(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// Returns the type of the file system of a directory, from the list of mounts.
 fn file_system(site: &dyn Site, path: &str) -> Option<String> {
     let mounts = site.read("/proc/mounts")?;
     let of = |line: &str| {

@@ -1,4 +1,4 @@
-//! Active checks: what ranks of the program `armature-probe` report about themselves.
+//! Checks of `armature doctor` that start ranks of `armature-probe` and examine their reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,16 +11,15 @@ use super::check::{Check, Facts, Finding};
 use super::site::output_within;
 use crate::command_line::Launcher;
 
-/// First word of the output line with the reports, which is followed by a JSON array. Rank 0 of each `MPI_COMM_WORLD` prints one such line.
+/// Beginning of the line, followed by a JSON array, in which rank 0 of each `MPI_COMM_WORLD` prints the reports of all its ranks.
 const LINE: &str = "armature-probe ";
 
-/// Time limit of a run of the program armature-probe, in seconds. A run that takes longer counts as hung.
+/// Time limit of armature-probe in seconds, after which the launcher counts as hung.
 const LIMIT: u64 = 30;
 
-/// Difference in seconds between the clocks of two hosts above which a warning is printed. It is longer than a message between hosts takes.
+/// Difference between the clocks of two hosts, in seconds, above which a warning is printed: longer than a message between hosts takes.
 const CLOCK_LIMIT: f64 = 1e-3;
 
-/// Report of one rank of the program armature-probe.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probe {
     pub(super) launcher: String,
@@ -28,19 +27,15 @@ pub(super) struct Probe {
     pub(super) host: String,
     /// Random number that the kernel chose when the host was started. Two hosts with the same name differ in this number.
     pub(super) boot: String,
-    /// Hardware threads on which the rank may run.
     pub(super) cores: Vec<usize>,
-    /// Memory in bytes that is available to the rank.
     pub(super) memory: u64,
-    /// Name of the thread level that the MPI library provides, such as `funneled`.
+    /// Thread level that the MPI library provides, such as `funneled`.
     pub(super) threads: String,
-    /// Seconds from the start of the process until all ranks had found each other.
+    /// Seconds from the start of the rank's process until all ranks had found each other.
     pub(super) start: f64,
-    /// Seconds by which the clock of the rank is ahead of that of rank 0.
+    /// Seconds by which the rank's clock is ahead of that of rank 0.
     pub(super) clock: f64,
-    /// True if the rank could connect to a TCP port of rank 0.
     pub(super) connects: bool,
-    /// True if the rank sees a file that rank 0 has made in the current directory.
     pub(super) shares_directory: bool,
 }
 
@@ -66,8 +61,8 @@ impl Probe {
     }
 }
 
-/// Returns the reports in the output of armature-probe. There are several lines of reports if the launcher does not match the MPI library, because
-/// each rank then has its own `MPI_COMM_WORLD`.
+/// Returns the reports in the output of armature-probe. If the launcher does not match the MPI library, each rank is alone in its `MPI_COMM_WORLD`,
+/// and prints a line of its own.
 pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
     let lines =
         output.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix(LINE)?).ok());
@@ -78,7 +73,6 @@ pub(super) fn parse(launcher: &str, output: &str) -> Vec<Probe> {
         .collect()
 }
 
-/// Starts `ranks` ranks of the program armature-probe. Returns their reports, or an error message if there are none.
 pub(super) fn start(
     launcher: Launcher,
     ranks: usize,
@@ -100,7 +94,7 @@ pub(super) fn start(
         command.arg("--hostfile").arg(hostfile);
     }
     command.arg("--").arg(probe).stdin(Stdio::null());
-    // This time limit is longer than that of `armature run`, which needs some seconds after its own limit to end the ranks.
+    // This limit is longer than the time limit of `armature run`, which needs some seconds more to end the ranks.
     let output = output_within(command, Duration::from_secs(LIMIT + 10));
     let probes = output.as_deref().map(|output| parse(launcher.name(), output)).unwrap_or_default();
     if probes.is_empty() {
@@ -158,7 +152,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Applies `examine` to the reports of the ranks. The check is skipped if no ranks were started.
 fn with_ranks(facts: &Facts<'_>, examine: impl Fn(&[Probe]) -> Finding) -> Finding {
     match facts.probes {
         Some(probes) if !probes.is_empty() => examine(probes),

@@ -1,4 +1,4 @@
-//! Checks of `armature doctor` for the program that the user wants to start, its libraries, and the tools that build it.
+//! Checks of `armature doctor` for the user's program, its libraries, and the tools that build it.
 
 use super::check::{Check, Facts, Finding, Version};
 use super::launchers::{is_open_mpi, mpirun_version};

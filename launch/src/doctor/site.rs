@@ -1,4 +1,4 @@
-//! Access of checks to a machine: variables, files, programs and a few facts of the system.
+//! Access of the checks of `armature doctor` to variables, files and programs of a machine.
 //!
 //! Checks use [`Site`] only, so that tests can run each check on a simulated machine.
 
@@ -12,30 +12,21 @@ use rustix::process::Pid;
 
 use crate::{Mpi, detect};
 
-/// Time limit of a program that a check starts. A batch system that takes longer counts as unavailable.
+/// Time limit of a program that a check runs. A batch system that takes longer counts as unavailable.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Interval at which this process checks if a program that a check has started has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Machine and environment that checks examine.
+/// Machine that the checks of `armature doctor` examine: this one, or a simulated one in tests.
 pub(super) trait Site: armature_host::Source {
-    /// Returns the names of all environment variables that begin with `prefix`, in alphabetical order.
     fn variables(&self, prefix: &str) -> Vec<String>;
-    /// Returns the names in a directory, in alphabetical order; none if it cannot be read.
     fn list(&self, path: &str) -> Vec<String>;
-    /// Returns the standard output and standard error of a program, or `None` if it does not exist, fails or takes too long.
     fn run(&self, program: &str, arguments: &[&str]) -> Option<String>;
-    /// Returns the MPI to which the file of a program is linked.
     fn linked_mpi(&self, program: &Path) -> Option<Mpi>;
-    /// Returns the free bytes of the file system of a directory.
     fn free_bytes(&self, path: &str) -> Option<u64>;
-    /// Returns true if this process runs as root.
     fn is_root(&self) -> bool;
-    /// Returns true if this process may read the memory of its children, because MPI libraries copy large messages within a host by such
-    /// reads.
+    /// Returns true if this process may read the memory of its child processes. MPI libraries use such reads for large messages within a host.
     fn reads_memory_of_children(&self) -> bool;
-    /// Returns true if another process holds the lock of a file.
     fn is_locked(&self, path: &str) -> bool;
 }
 
@@ -90,15 +81,14 @@ impl Site for Here {
     }
 }
 
-/// Returns true if this process may read the memory of `process`. The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`.
+/// Returns true if this process may read the memory of `process`. The kernel applies the same rule to `/proc/PID/mem` as to `process_vm_readv`, by
+/// which MPI libraries copy messages.
 fn is_readable(process: Pid) -> bool {
     std::fs::File::open(format!("/proc/{}/mem", process.as_raw_nonzero())).is_ok()
 }
 
-/// Runs a program and returns what it printed, or `None` if it does not exist, fails or takes longer than `limit`.
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
-    // The output goes to a file and not to a pipe, because nothing reads a pipe while the program runs: more output than the buffer of the pipe would
-    // block the program.
+    // The program writes to a file: it would block if it printed more than the buffer of a pipe that nothing reads meanwhile.
     let mut file = tempfile::tempfile().ok()?;
     command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;

@@ -1,4 +1,4 @@
-//! Tests of each check of `armature doctor` on a simulated machine: its variables, its files, and programs that print the output of real ones.
+//! Tests each check of `armature doctor` on a simulated machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use super::site::{Here, Site, output_within};
 use super::{all, find};
 use crate::Mpi;
 
-/// Simulated machine with one core, on which no program is installed.
 struct MadeUp {
     variables: BTreeMap<String, String>,
     files: BTreeMap<String, String>,
@@ -53,7 +52,7 @@ impl MadeUp {
         self
     }
 
-    /// Installs a program on the simulated machine, which prints `text` if it is called by `call` (its name and arguments, separated by spaces).
+    /// Installs a program that prints `text` if it is called by `call` (its name and arguments, separated by spaces).
     fn prints(mut self, call: &str, text: &str) -> Self {
         self.programs.insert(call.into(), text.into());
         self
@@ -94,14 +93,12 @@ impl MadeUp {
         assert!(matches!(finding, Finding::Skipped(_)), "{finding:?}");
     }
 
-    /// Asserts that the result of the check is a warning with a remedy that contains `remedy`.
     #[track_caller]
     fn warns(&self, id: &str, remedy: &str) {
         let finding = self.examine(id);
         assert!(matches!(&finding, Finding::Warn(problem) if problem.remedy.contains(remedy)), "{finding:?}");
     }
 
-    /// Asserts that the result of the check is a failure with a remedy that contains `remedy`.
     #[track_caller]
     fn fails(&self, id: &str, remedy: &str) {
         let finding = self.examine(id);
@@ -324,7 +321,7 @@ fn quotas_and_cpusets_are_detected() {
     let one = machine().file(siblings, "0-1\n").file(&siblings.replace("cpu0", "cpu1"), "0-1\n");
     assert!(one.examine("cores").found().contains("1 core with 2 hardware threads"));
     one.ranks(2).warns("cores", "-n 1");
-    // The ranks are divided evenly among the hosts of the job, so that a host needs cores for its own ranks only.
+    // Ranks are divided evenly among the hosts, so that each host needs cores for its own ranks only.
     machine().ranks(4).hosts(&["a", "b"]).ok("cores");
     machine().ranks(5).hosts(&["a", "b"]).warns("cores", "-n 4");
     machine().ranks(8).variable("SLURM_JOB_NUM_NODES", "4").ok("cores");

@@ -1,4 +1,4 @@
-//! Search for installed launchers, and detection of the MPI to which a plain `mpirun` belongs.
+//! Finds the installed launchers, and the MPI library to which a plain `mpirun` belongs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,9 +14,8 @@ pub(super) struct Launchers {
     pub(super) srun: Option<PathBuf>,
 }
 
-/// Searches for launchers in the directories of `path`. The names of Debian's launchers, such as `mpirun.mpich`, identify their MPI. The MPI of a
-/// plain `mpirun`, which a module of an HPC site provides, is identified by the target of its link or by the version that it prints. A plain `mpirun`
-/// takes precedence, because a user who has loaded a module wants that one.
+/// Debian's names of launchers, such as `mpirun.mpich`, name the MPI library; that of a plain `mpirun` follows from the target of its link or from
+/// the version that it prints. The plain `mpirun` takes precedence, because it is that of the module that the user of an HPC site has loaded.
 pub(super) fn find(path: &[PathBuf]) -> Launchers {
     let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
     let mut found = Launchers { srun: named("srun"), ..Launchers::default() };
@@ -34,18 +33,17 @@ pub(super) fn find(path: &[PathBuf]) -> Launchers {
         Some("orterun") => false,
         _ => is_prrte(&version(file)),
     });
-    // Debian's name is that of MPICH itself, so that launcher is not started for its version.
+    // `mpirun.mpich` is MPICH's own launcher, so that it need not be asked for its version.
     let intel = found.mpich.as_deref().filter(|file| !file.ends_with("mpirun.mpich"));
     found.has_intel_mpi = intel.is_some_and(|file| version(file).contains("Intel(R) MPI"));
     found
 }
 
-/// Returns the name of the file to which a launcher links.
 fn target(launcher: &Path) -> Option<String> {
     launcher.canonicalize().ok()?.file_name()?.to_str().map(str::to_string)
 }
 
-/// Returns true if the version text of an Open MPI launcher is that of version 5 or newer, or of PRRTE itself.
+/// Returns true for the version text of PRRTE, which is the launcher of Open MPI since version 5.
 fn is_prrte(text: &str) -> bool {
     let major = |word: &str| word.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok());
     text.contains("PRRTE") || text.split_whitespace().find_map(major).is_some_and(|major| major >= 5)
@@ -59,7 +57,6 @@ fn by_file(launcher: &Path) -> Option<Mpi> {
     }
 }
 
-/// Returns the text that a launcher prints for `--version`. Empty if the launcher does not start.
 pub(crate) fn version(launcher: &Path) -> String {
     let output = Command::new(launcher).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()

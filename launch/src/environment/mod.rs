@@ -1,4 +1,4 @@
-//! Environment of a start: the machine, its launchers, and the batch job that contains this process.
+//! Facts about this machine, its launchers, and the batch job in which this process runs.
 //!
 //! [`Environment`] is plain data, so that tests can pass simulated environments to [`command_line`](mod@crate::command_line), which chooses the
 //! command that starts a job.
@@ -14,13 +14,13 @@ use crate::hostfile::{Hostfile, MAX_SLOTS};
 pub(crate) use launchers::version as launcher_version;
 use slurm::{Allocation, Overrides};
 
-/// Variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
+/// Environment variable that selects the algorithm by which Slurm's PMIx synchronises ranks of several nodes.
 pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
-/// Variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
+/// Environment variable that selects the plug-in with which `srun` starts processes, like its option `--mpi`.
 pub(crate) const PLUGIN: &str = "SLURM_MPI_TYPE";
 
-/// Facts on which the command line of the launcher depends, in addition to the job.
+/// Facts about this machine, its launchers and its batch job on which the launcher's command line depends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
     /// True if this process runs as root, which Open MPI refuses unless an option permits it.
@@ -34,13 +34,13 @@ pub struct Environment {
     pub has_prrte: bool,
     /// Path of MPICH's `mpirun`, or that of a compatible MPI, if it was found.
     pub mpich: Option<PathBuf>,
-    /// True if the `mpirun` in `mpich` is that of Intel MPI, whose binding of ranks depends on variables.
+    /// True if the `mpirun` in `mpich` is that of Intel MPI, which binds ranks by environment variables.
     pub has_intel_mpi: bool,
     /// Path of Slurm's `srun`, if it was found.
     pub srun: Option<PathBuf>,
     /// Batch job that contains this process.
     pub batch: Option<Batch>,
-    /// Names of set variables that ranks on other hosts need: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
+    /// Names of environment variables that are set here and needed by ranks on other hosts: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
     pub variables: Vec<String>,
     /// True if `SLURM_PMIX_FENCE` is set, which means that the user has selected the algorithm by which Slurm's PMIx synchronises ranks.
     pub fence: bool,
@@ -48,32 +48,32 @@ pub struct Environment {
     pub plugin: bool,
     /// Slurm job step that contains this process, from `SLURM_STEP_ID`. Batch scripts and shells of `salloc` do not count as job steps.
     pub step: Option<String>,
-    /// True if that job step has one task, as with `srun -n 1`, so that this process runs once.
+    /// True if the Slurm job step of this process has one task, as with `srun -n 1`, so that this process runs once.
     pub is_only_task: bool,
 }
 
-/// Batch job and its resources.
+/// Batch job in which this process runs, with its resources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
-    /// Job of Slurm, with the number of tasks of its allocation.
+    /// The batch job is one of Slurm.
     Slurm {
         /// Total number of tasks on all nodes of the allocation.
         tasks: Result<usize, Variable>,
-        /// Number of cores per task of the allocation, if `srun` needs an option for it.
+        /// Number of cores for each task of the allocation, if `srun` needs an option for it.
         cores_per_task: Option<usize>,
     },
-    /// Job of PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
+    /// The batch job is one of PBS or Torque, with the hosts of its node file, which Debian's Open MPI does not read.
     Pbs(Result<Hostfile, Variable>),
-    /// Job of Grid Engine. Open MPI's and MPICH's `mpirun` find its hosts without options.
+    /// The batch job is one of Grid Engine, whose hosts Open MPI's and MPICH's `mpirun` find without options.
     Sge {
-        /// Total number of slots of the job on all hosts.
+        /// Total number of slots of the batch job on all hosts.
         slots: Result<usize, Variable>,
     },
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If `has_hosts` is true, the caller has named the hosts, and the node file of a
-    /// batch job, which need not exist, is not read.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the user has named the hosts, and the node file of a PBS
+    /// job, which need not exist, is not read.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
@@ -94,8 +94,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and the environment variables
-    /// with which the launcher must be started.
+    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and environment variables for
+    /// the launcher.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;
@@ -116,12 +116,11 @@ impl Environment {
     }
 }
 
-/// Returns the directories in the variable `PATH`, in which programs are searched for.
+/// Returns the directories in the environment variable `PATH`.
 pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the batch job that the environment variables describe. An empty variable counts as not set.
 fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
@@ -139,7 +138,7 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
         return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_set) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        // If the caller of this function has named hosts, the hosts of the batch job are ignored.
+        // Hosts that the user has named take the place of those of the batch job.
         let read = || Hostfile::read(Path::new(&file));
         let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
         return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));
@@ -150,15 +149,14 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
     None
 }
 
-/// Returns the Slurm job step that the environment variables describe.
 pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// Step ids of the shell of an interactive `salloc` and of a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`).
+    /// Ids that Slurm gives to the shell of an interactive `salloc` and to a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`), which are
+    /// no steps with ranks.
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
     let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)
 }
 
-/// Returns the number in an environment variable, if the variable is set.
 fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
     let value = get(name)?;
     let wrong =

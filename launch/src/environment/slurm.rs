@@ -1,10 +1,9 @@
-//! State of a Slurm allocation: from environment variables, and from `scontrol` after the allocation has lost nodes.
+//! Remaining nodes of a Slurm allocation after a node has failed.
 
-/// New values of environment variables, from which a launcher determines the remaining nodes of an allocation. `None` removes a variable.
+/// New values of environment variables from which a launcher learns the remaining nodes. `None` removes a variable.
 pub(crate) type Overrides = Vec<(&'static str, Option<String>)>;
 
-/// Parses numbers per node in Slurm's short form, as in `SLURM_TASKS_PER_NODE`: `2(x3),1` is 2, 2, 2, 1. Returns pairs of a number and its
-/// count of nodes; `None` if the text does not have that form.
+/// Parses a list such as `2(x3),1` in `SLURM_TASKS_PER_NODE` (three nodes with 2 tasks, one with 1) into pairs of tasks and nodes.
 fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     let part = |part: &str| match part.split_once("(x") {
         None => Some((part.parse().ok()?, 1)),
@@ -13,14 +12,12 @@ fn per_node(list: &str) -> Option<Vec<(usize, usize)>> {
     list.split(',').map(part).collect()
 }
 
-/// Returns the sum of the numbers per node in a text of Slurm, such as `2(x3),1`; `None` if the text does not
-/// have that form, or if the sum overflows.
 pub(super) fn sum(list: &str) -> Option<usize> {
     let add = |sum: usize, (number, nodes): (usize, usize)| sum.checked_add(number.checked_mul(nodes)?);
     per_node(list)?.into_iter().try_fold(0, add)
 }
 
-/// Nodes that an allocation has at present, as `scontrol` describes it.
+/// Nodes that `scontrol` lists for a batch job at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allocation {
     nodes: usize,
@@ -28,22 +25,20 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// Parses the line that `scontrol -o show job ID` prints.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = |word: &str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_string);
             line.split_whitespace().find_map(value)
         };
         let nodes = field("NumNodes")?;
-        // `NumNodes` is a range while the job waits for nodes.
+        // `NumNodes` is a range, such as `1-4`, while a batch job waits for nodes.
         let nodes = nodes.split('-').next()?.parse().ok().filter(|&nodes| nodes > 0)?;
         let node_list = field("NodeList").filter(|list| list != "(null)")?;
         Some(Allocation { nodes, node_list })
     }
 
-    /// Returns new values of Slurm's environment variables if the allocation has fewer nodes than its present variables state (`get` returns a
-    /// variable by name). Each remaining node has as many tasks as before. If nodes had different numbers of tasks, each gets the average, rounded
-    /// down.
+    /// New environment variables for the remaining nodes of an allocation; `None` if no node was lost. Each remaining node keeps its number of tasks.
+    /// If nodes had different numbers of tasks, each gets the average, rounded down.
     pub(super) fn overrides(&self, get: impl Fn(&str) -> Option<String>) -> Option<Overrides> {
         let before: usize =
             get("SLURM_JOB_NUM_NODES").or_else(|| get("SLURM_NNODES"))?.trim().parse().ok()?;
@@ -84,7 +79,7 @@ mod tests {
         assert_eq!(sum("18446744073709551615,1"), None);
     }
 
-    /// Output of `scontrol -o show job` of Slurm 22.05, without most of its fields.
+    /// A batch job as `scontrol -o show job` of Slurm 22.05 describes it; most fields are left out.
     const LINE: &str = "JobId=7 JobName=nk UserId=root(0) JobState=RUNNING Reason=None Requeue=1 Restarts=0 BatchFlag=1 \
         RunTime=00:01:02 TimeLimit=00:05:00 Partition=all AllocNode:Sid=n1:99 ReqNodeList=(null) ExcNodeList=(null) \
         NodeList=n[1,3] BatchHost=n1 NumNodes=2 NumCPUs=2 NumTasks=3 CPUs/Task=1 ReqB:S:C:T=0:0:*:*";
@@ -111,7 +106,6 @@ mod tests {
             (of("SLURM_TASKS_PER_NODE"), of("SLURM_JOB_CPUS_PER_NODE")),
             (Some("2(x2)"), Some("2(x2)"))
         );
-        // If the allocation has lost no node, no variable gets a new value.
         let whole = Allocation { nodes: 3, node_list: "n[1-3]".into() };
         assert_eq!(whole.overrides(get), None);
     }

@@ -51,7 +51,7 @@ pub struct Host {
     pub memory: Option<u64>,
 }
 
-/// Hosts of a job, in the order in which they receive ranks.
+/// Hosts of a job; ranks are placed on them in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hostfile {
     hosts: Vec<Host>,
@@ -86,7 +86,7 @@ impl Hostfile {
         &self.hosts
     }
 
-    /// Returns true if two host names in the file (not IP addresses) are equal up to the first dot.
+    /// Returns true if two host names (not IP addresses) are equal up to the first dot.
     pub(crate) fn needs_full_names(&self) -> bool {
         let is_name = |host: &&Host| host.name.parse::<std::net::IpAddr>().is_err();
         let mut short = std::collections::BTreeSet::new();

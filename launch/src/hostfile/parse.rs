@@ -1,4 +1,4 @@
-//! Parser for hostfiles.
+//! Parser for hostfiles (lists of hosts with their slots, speeds and memory).
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Hostfile, HostfileError> 
         }
         match hosts.iter_mut().find(|known| known.name == host.name) {
             None => hosts.push(host),
-            // The slots of a repeated host are added, because PBS writes one line per rank to its node file.
+            // The slots of a repeated host are added, because PBS writes a line for each rank to its node file.
             Some(known)
                 if host.speed.or(known.speed) == known.speed
                     && host.memory.or(known.memory) == known.memory =>

@@ -1,7 +1,7 @@
 //! Parser for amounts of memory, such as `64GiB`.
 
-/// Parses a number of bytes: a number and a unit (`B`, `kB`, `MB`, `GB`, `TB` are powers of 1000; `KiB`, `MiB`, `GiB`, `TiB` are powers of
-/// 1024). Returns `None` if the text has another form, or if the amount is less than one byte or exceeds 64 bits.
+/// Parses bytes with a unit (`B`, `kB`, `MB`, `GB`, `TB` are powers of 1000; `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024). Amounts below one byte
+/// or above 64 bits are refused.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let split = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = text.split_at(split);

@@ -1,4 +1,4 @@
-//! Hostfiles in the formats of the launchers, without the columns that the launchers do not know.
+//! Writes hostfiles for the launchers, without the speeds and amounts of memory, which launchers do not know.
 
 use super::Hostfile;
 

@@ -1,4 +1,4 @@
-//! Gantt chart of a workflow plan in SVG.
+//! Draws the plan of a workflow as a Gantt chart in SVG.
 
 use std::fmt::Write;
 
@@ -7,23 +7,16 @@ use super::units::{bytes, seconds};
 
 /// Width of the chart in pixels, which fits a screen and a printed page.
 const WIDTH: f64 = 1200.0;
-/// Width in pixels of the column with the names of processors.
 const NAMES: f64 = 160.0;
-/// Height in pixels of the row of a processor.
 const LINE: f64 = 22.0;
-/// Height in pixels of the space above the rows of processors.
 const TOP: f64 = 30.0;
-/// Height in pixels of the time axis below the rows of processors.
 const AXIS: f64 = 30.0;
-/// Estimated width of a letter in pixels. The name of a task is written only if it fits its box.
+/// Estimated width of a letter in pixels. Names of tasks that do not fit their boxes are left out.
 const LETTER: f64 = 6.5;
-/// Number of intervals between the marks on the time axis.
 const MARKS: u32 = 8;
-/// Colours of the boxes of tasks: the palette of Okabe and Ito, which red-green colour-blind readers can distinguish. Neighbouring boxes have
-/// different colours.
+/// Colours of tasks: the palette of Okabe and Ito, which readers with red-green colour blindness can distinguish.
 const COLOURS: [&str; 6] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00"];
 
-/// Returns the plan as a Gantt chart in SVG: one row per processor that runs a task, one box per task. A tooltip on the box shows times and memory.
 pub(super) fn svg(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;
@@ -91,7 +84,6 @@ pub(super) fn svg(planned: &Planned) -> String {
     svg
 }
 
-/// Escapes text for SVG, because names come from users. Characters that XML does not allow are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in armature_text::shown(text).chars() {

@@ -1,4 +1,4 @@
-//! Explanation of a task's start time in a plan.
+//! Explains why a task of a workflow starts at its time in a plan.
 
 use std::fmt::Write;
 
@@ -8,11 +8,10 @@ use armature_text::{quoted, shown};
 use super::Planned;
 use super::units::{bytes, seconds};
 
-/// Tolerance for the comparison of times, as a fraction of the makespan. The times are computed in another order than by the planner, so that they
-/// differ by rounding.
+/// Tolerance for comparisons of times, as a fraction of the makespan: the planner adds the times in another order, so that its sums are rounded
+/// differently.
 const ROUNDING: f64 = 1e-9;
 
-/// Returns sentences that state when a task runs in the plan, and what its start waits for: its inputs, its processor or memory.
 pub(super) fn explain(planned: &Planned, task: usize) -> String {
     let Planned { workflow, cluster, best, .. } = planned;
     let plan = &best.plan;
@@ -111,7 +110,6 @@ pub(super) fn explain(planned: &Planned, task: usize) -> String {
     text
 }
 
-/// Returns the time at which an input is available on the processor of its task.
 fn arrival(planned: &Planned, edge: usize) -> f64 {
     let (plan, edges) = (&planned.best.plan, planned.workflow.edges());
     let sent = plan.transfers.iter().find(|transfer| transfer.edge == edge);

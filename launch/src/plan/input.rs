@@ -1,4 +1,4 @@
-//! Reading of the files from which a plan is made: a workflow and a platform.
+//! Reads a workflow, and the platform (processors, memory and network) for which it is planned.
 
 use std::path::Path;
 
@@ -9,7 +9,6 @@ use armature_workflow_files::{Description, Format, platform, read_as};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
-/// Reads the file of a workflow.
 pub(crate) fn workflow(path: &Path) -> Result<(Description, Format), LaunchError> {
     let bytes = bytes("workflow", path)?;
     let name = path.display().to_string();
@@ -21,7 +20,6 @@ fn bytes(what: &'static str, path: &Path) -> Result<Vec<u8>, LaunchError> {
     regular::read(path).map_err(|source| LaunchError::Unreadable { what, file: path.into(), source })
 }
 
-/// Reads a platform: a TOML file, or otherwise a hostfile.
 pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let bytes = bytes("platform", path)?;
@@ -30,8 +28,7 @@ pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
     cluster(&Hostfile::read(path)?, path)
 }
 
-/// Converts a hostfile to a cluster. Each slot of a host is a processor with an equal part of the host's memory. The file contains no
-/// bandwidths, so that transfers take no time.
+/// Makes each slot in a hostfile a processor with an equal share of its host's memory. Hostfiles have no bandwidths, so that transfers take no time.
 fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
     let mut processors = Vec::new();
     for host in hosts.hosts() {

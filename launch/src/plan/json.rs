@@ -1,10 +1,10 @@
-//! Workflow plan in JSON, for scripts.
+//! Writes the plan of a workflow as JSON, for scripts.
 
 use serde_json::{Value, json};
 
 use super::Planned;
 
-/// Returns the plan as JSON: times in seconds, memory in bytes, processors by number.
+/// Times in the plan are in seconds, memory in bytes; processors are numbers.
 pub(super) fn json(planned: &Planned) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

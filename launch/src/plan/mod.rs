@@ -62,7 +62,6 @@ enum Meaning {
     Included,
 }
 
-/// Workflow plan, with the workflow and the platform for which it was made.
 struct Planned {
     workflow: Workflow,
     cluster: Cluster,
@@ -71,7 +70,6 @@ struct Planned {
     platform: String,
 }
 
-/// Plans the workflow that the options name, and returns the text to print.
 pub(crate) fn run(args: &PlanWorkflow) -> Result<String, LaunchError> {
     let (description, format) = input::workflow(&args.file)?;
     let cluster = input::platform(&args.platform)?;

@@ -1,4 +1,4 @@
-//! Workflow plan as a table.
+//! Prints the plan of a workflow as a table.
 
 use std::fmt::Write;
 
@@ -8,11 +8,9 @@ use armature_text::{line, shown};
 use super::Planned;
 use super::units::{bytes, percent, seconds};
 
-/// Maximum number of processors without tasks that are listed; if there are more, only their number is shown.
+/// Most processors without tasks that are listed by name; of more, only the number is printed.
 const IDLE_LISTED: usize = 4;
 
-/// Returns the plan as text: makespan, load and memory of each processor, and the result of the verifier; with `compare` also the result of
-/// each planner.
 pub(super) fn report(planned: &Planned, compare: bool) -> String {
     let Planned { workflow, cluster, best, name, platform } = planned;
     let plan = &best.plan;

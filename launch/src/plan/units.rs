@@ -1,6 +1,6 @@
-//! Formats of times and amounts of memory for users.
+//! Formats times and amounts of memory for users.
 
-/// Formats a time: below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
+/// Formats a time below 10 s with three decimals, below a minute with one, otherwise in minutes and seconds or hours and minutes.
 pub(super) fn seconds(time: f64) -> String {
     match time {
         t if t < 10.0 => format!("{t:.3} s"),
@@ -10,12 +10,12 @@ pub(super) fn seconds(time: f64) -> String {
     }
 }
 
-/// Formats bytes with three digits and a binary unit.
+/// Formats bytes with three digits and a binary unit, as in `1.50 GiB`.
 pub(super) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = amount as f64;
     let mut unit = 0;
-    // If rounding would give a value with four digits, the next larger unit is used.
+    // A value that would be rounded to four digits is shown in the next larger unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -29,7 +29,6 @@ pub(super) fn bytes(amount: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Formats the fraction `part` / `whole` in per cent.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0} %", 100.0 * part / whole) } else { "–".into() }
 }

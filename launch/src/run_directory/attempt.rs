@@ -1,5 +1,4 @@
-//! Attempts of a run: `attempts/K` with the event files and the status file that the ranks write,
-//! `start.json` and `why.json`.
+//! Attempts of a run, that is, starts of its program: `attempts/K` with the events and the status file of the ranks, `start.json` and `why.json`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,56 +13,41 @@ use super::end_reason::End;
 use crate::batch::slurm;
 use crate::error::LaunchError;
 
-/// Name of the file that describes the start of an attempt.
 const START: &str = "start.json";
-/// Name of the file that describes the end of an attempt.
 const WHY: &str = "why.json";
 
-/// Attempt of a run: its directory, with the records of its start and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     number: u32,
     directory: PathBuf,
 }
 
-/// Record of the start of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Start {
-    /// Version of the format of `start.json`.
     pub(crate) schema: u32,
-    /// Time at which the attempt was started.
     pub(crate) started: String,
-    /// Host of the process that started the attempt.
+    /// Host of the process `armature run` that started the attempt.
     pub(crate) host: String,
-    /// Process number of the process that started the attempt.
     pub(crate) process: u32,
-    /// Start time of the process that started the attempt, in the kernel's units. It distinguishes the
-    /// process from a later one with the same number.
+    /// Start time of the process `armature run`, in the kernel's clock ticks, which distinguishes it from a later process with the same number.
     pub(crate) process_began: u64,
-    /// Host and PID namespace in which the process number is valid, in the format of the status
-    /// file of a job.
+    /// Host and PID namespace in which the number of the process `armature run` is valid.
     pub(crate) place: String,
-    /// Batch job of the process that started the attempt.
     pub(crate) batch: Option<BatchJob>,
-    /// Time at which the batch system ends the job, in seconds since 1970.
+    /// Time at which the batch job reaches its time limit, in seconds since 1970.
     pub(crate) ends_at: Option<u64>,
-    /// Number of times that the batch job was requeued before this attempt.
     pub(crate) requeues: u32,
-    /// Nodes of the batch job, as in `n[1-3]`; empty if unknown.
     pub(crate) nodes: String,
-    /// Number of ranks of the attempt.
     pub(crate) ranks: usize,
-    /// True if the launcher marks each line of output with its rank.
+    /// True if the launcher marks each line of output with the rank that printed it.
     pub(crate) labelled: bool,
-    /// Length of the log of the run in bytes, before the attempt has printed anything.
+    /// Length in bytes of the log file of a run before this attempt (start of the program) has printed anything.
     pub(crate) log_offset: u64,
-    /// Command of the launcher that starts the ranks.
     pub(crate) launcher: String,
 }
 
 impl Start {
-    /// Creates the record of an attempt that this process starts now.
     pub(crate) fn now(ranks: usize, labelled: bool, launcher: String, log_offset: u64) -> Self {
         let get = |name: &str| std::env::var(name).ok();
         let batch = BatchJob::own();
@@ -90,7 +74,7 @@ impl Start {
         }
     }
 
-    /// Returns true if the process that started the attempt is alive, and `None` if it runs on another host.
+    /// Returns true if the process that started the attempt is alive, or `None` if it is on another host.
     pub(crate) fn is_alive(&self) -> Option<bool> {
         let is_here = !self.place.is_empty() && self.place == armature::job_status::place();
         is_here.then(|| {
@@ -101,7 +85,7 @@ impl Start {
 }
 
 impl Attempt {
-    /// Creates the directory of the next attempt of a run, which reserves the number of the attempt.
+    /// Creates the directory `attempts/K`, which reserves the number of the next attempt.
     pub(crate) fn take(run: &RunDirectory) -> Result<Self, LaunchError> {
         let attempts = run.attempts_directory();
         let failed =
@@ -118,12 +102,10 @@ impl Attempt {
         }
     }
 
-    /// Returns attempt `number` of a run.
     pub(crate) fn of(run: &RunDirectory, number: u32) -> Self {
         Attempt { number, directory: run.attempts_directory().join(number.to_string()) }
     }
 
-    /// Returns the newest attempt of a run, if there is one.
     pub(crate) fn newest(run: &RunDirectory) -> Option<Self> {
         run.attempts().last().map(|&number| Attempt::of(run, number))
     }
@@ -136,41 +118,36 @@ impl Attempt {
         &self.directory
     }
 
-    /// Writes the record of the attempt's start.
     pub(crate) fn write_start(&self, start: &Start) -> Result<(), LaunchError> {
         write_json(&self.directory.join(START), start)
     }
 
-    /// Writes the record of the attempt's end. A record that exists is kept.
+    /// Writes `why.json`, unless the file exists.
     pub(crate) fn write_end(&self, end: &End) -> Result<(), LaunchError> {
         let file = self.directory.join(WHY);
         if file.exists() { Ok(()) } else { write_json(&file, end) }
     }
 
-    /// Adds the number of the batch job that continues the run to the record of the attempt's end.
     pub(crate) fn add_successor(&self, job: &str) -> Result<(), LaunchError> {
         let end = self.end().map(|end| End { requeued: true, successor: Some(job.into()), ..end });
         end.map_or(Ok(()), |end| write_json(&self.directory.join(WHY), &end))
     }
 
-    /// Returns the seconds between the last writes of `start.json` and of the status file of the ranks.
+    /// Returns the seconds from the start of an attempt to the last write of the ranks to their status file.
     pub(crate) fn last_sign(&self) -> Option<f64> {
         let written =
             |name: &str| fs::metadata(self.directory.join(name)).and_then(|file| file.modified()).ok();
         Some(written(EVENTS_COPY)?.duration_since(written(START)?).ok()?.as_secs_f64())
     }
 
-    /// Returns the record of the attempt's start, if there is one.
     pub(crate) fn start(&self) -> Option<Start> {
         serde_json::from_slice(&fs::read(self.directory.join(START)).ok()?).ok()
     }
 
-    /// Returns the record of the attempt's end, if there is one.
     pub(crate) fn end(&self) -> Option<End> {
         serde_json::from_slice(&fs::read(self.directory.join(WHY)).ok()?).ok()
     }
 
-    /// Reads the status file that the ranks have written, if there is one.
     pub(crate) fn status(&self) -> Option<JobStatus> {
         JobStatus::read(&self.directory.join(EVENTS_COPY)).ok().flatten()
     }
@@ -193,7 +170,7 @@ mod tests {
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, [1, 2, 3, 4, 5, 6, 7, 8]);
-        // If the user has put a file in the place of the directory of an attempt, the file must not be replaced.
+        // A file of the user that has the name of an attempt's directory must not be replaced.
         fs::write(dir.path().join("attempts/9"), "mine").unwrap();
         assert_eq!(Attempt::take(&run).unwrap().number(), 10);
         assert_eq!(run.attempts(), [1, 2, 3, 4, 5, 6, 7, 8, 10]);

@@ -1,4 +1,4 @@
-//! Description of a run: `run.json`.
+//! Reads and writes `run.json`, which describes a run: its program, its environment and its batch job.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,57 +9,43 @@ use serde::{Deserialize, Serialize};
 use super::RunDirectory;
 use crate::error::LaunchError;
 
-/// Name of the file in a run directory with the description of the run.
 pub(crate) const FILE: &str = "run.json";
-/// Version of the format of `run.json`.
 const SCHEMA: u32 = 1;
 
-/// Prefixes of recorded environment variables: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
+/// Beginnings of the names of environment variables that are recorded: of armature, MPI libraries, OpenMP, batch systems and Rust programs.
 const PREFIXES: [&str; 11] =
     ["ARMATURE_", "OMPI_", "PRTE_", "PMIX_", "MPICH_", "I_MPI_", "UCX_", "OMP_", "SLURM_", "PBS_", "RUST_"];
-/// Names of recorded environment variables that have none of the recorded prefixes: search paths
-/// and loaded modules.
+/// Other environment variables that are recorded: search paths and loaded modules.
 const NAMES: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "LOADEDMODULES", "CONDA_PREFIX"];
 
-/// Description of a run: its program, its environment and its batch job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Description {
-    /// Version of the format of `run.json`.
     pub(crate) schema: u32,
-    /// Program and its arguments.
     pub(crate) command: Vec<String>,
-    /// Directory in which the run was created.
+    /// Current directory of the command that created the run.
     pub(crate) directory: String,
-    /// Host on which the run was created.
     pub(crate) host: String,
-    /// Time at which the run was created.
     pub(crate) created: String,
-    /// Version of armature that created the run.
     pub(crate) version: String,
-    /// Batch system and job number, if the run is a batch job.
     pub(crate) batch: Option<BatchJob>,
-    /// If the run is a job array, the names of the runs of its elements.
+    /// Names of the runs of a job array's elements; empty for other runs.
     pub(crate) elements: Vec<String>,
-    /// Options of `armature submit` with which the job was submitted.
+    /// Options of `armature submit` by which the run was submitted.
     pub(crate) options: Vec<String>,
-    /// Environment modules that were loaded.
     pub(crate) modules: Vec<String>,
-    /// Environment variables that influence the run, sorted.
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// Job of a batch system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchJob {
-    /// Batch system: `slurm`, `pbs` or `sge`.
+    /// Name of the batch system: `slurm`, `pbs` or `sge`.
     pub(crate) system: String,
-    /// Number of the job; for an element of a job array in the form `48211_3`.
+    /// Number of a batch job; for an element of a job array in the form `48211_3`.
     pub(crate) job: String,
 }
 
 impl BatchJob {
-    /// Returns the batch job that the environment variables describe.
     pub(crate) fn of(get: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let get =
             |name: &str| get(name).map(|value| value.trim().to_string()).filter(|value| !value.is_empty());
@@ -76,14 +62,12 @@ impl BatchJob {
             .map(|number| job("sge", number))
     }
 
-    /// Returns the batch job in which this process runs.
     pub(crate) fn own() -> Option<Self> {
         BatchJob::of(|name| std::env::var(name).ok())
     }
 }
 
 impl Description {
-    /// Creates the description of a run of `command` that this process starts.
     pub(crate) fn new(command: &[OsString]) -> Self {
         let variables = std::env::vars_os();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -110,18 +94,16 @@ impl Description {
         }
     }
 
-    /// Reads the description of a run. `None` if there is none, or if it is damaged.
     pub(crate) fn read(run: &RunDirectory) -> Option<Self> {
         serde_json::from_slice(&fs::read(run.path().join(FILE)).ok()?).ok()
     }
 
-    /// Writes the description of a run.
     pub(crate) fn write(&self, run: &RunDirectory) -> Result<(), LaunchError> {
         write_json(&run.path().join(FILE), self)
     }
 }
 
-/// Writes a value as JSON to a file. A reader sees the old or the new content, and never a part of it.
+/// Writes a file as JSON so that a reader sees the old or the new content, and never a part of it.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), LaunchError> {
     let write = || {
         let mut text = serde_json::to_vec_pretty(value)?;
@@ -131,13 +113,12 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Laun
     write().map_err(LaunchError::io(format!("write {}", path.display())))
 }
 
-/// Returns the current time in seconds since 1970.
 pub(crate) fn seconds_since_1970() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |time| time.as_secs())
 }
 
-/// Returns the current time as in `2026-11-28T10:15:00Z`.
+/// Returns the current time in the form `2026-11-28T10:15:00Z`.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

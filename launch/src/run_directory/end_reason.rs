@@ -1,6 +1,5 @@
-//! Reason for the end of an attempt: `why.json`. The pure function [`reason`] decides it from the
-//! status file of the ranks, the kernel's counter of kills for lack of memory, and the state that
-//! the batch system reports.
+//! Decides why an attempt (one start of the program) has ended: [`reason`] reads the status file of the ranks, the kernel's counter of kills for lack
+//! of memory, and the state that the batch system reports.
 
 use std::fmt;
 
@@ -11,51 +10,39 @@ use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use crate::batch::BatchState;
 use crate::batch::messages::Cause;
 
-/// Maximum time in seconds between the warning of a batch system and the end of the job. A job that stops within this time before its end has stopped
-/// for the time limit. It is also the maximum of `--warn` of `armature submit`.
+/// Longest time in seconds between the warning signal of a batch system and the end of the job. A program that stops within this time counts as
+/// stopped for the time limit. Also the maximum of `--warn` of `armature submit`.
 pub(crate) const WARNING: u64 = 600;
 
-/// Number of seconds by which Slurm may send the warning signal of `--signal` too early, according to `man sbatch`.
+/// Seconds by which Slurm may send the signal of its option `--signal` too early, according to `man sbatch`.
 const EARLY: u64 = 60;
 
-/// Tolerance between the clock of this host and that of the batch system, in seconds.
+/// Tolerance for the difference between the clocks of this host and of the batch system, in seconds.
 const CLOCK: u64 = 5;
 
-/// State that Slurm reports for a job that it is ending, because the job was cancelled or has
-/// reached its time limit, while `armature run` still runs in the job.
+/// Slurm's word for a job that it is ending (cancelled or at its time limit) while `armature run` still runs in the job.
 const ENDING: &str = "COMPLETING";
 
-/// Reason for the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reason {
-    /// The program has finished without an error.
     #[serde(rename = "finished")]
     Finished,
-    /// The program has failed.
     #[serde(rename = "own error")]
     OwnError,
-    /// The batch job, or the job with the option `--timeout`, has reached its time limit.
     #[serde(rename = "time limit")]
     TimeLimit,
-    /// The batch system needed the nodes for another job.
     #[serde(rename = "preempted")]
     Preempted,
-    /// A user has cancelled the job.
     #[serde(rename = "cancelled")]
     Cancelled,
-    /// The batch job has lost a node.
     #[serde(rename = "lost node")]
     LostNode,
-    /// The kernel has killed a process because it was out of memory.
     #[serde(rename = "out of memory")]
     OutOfMemory,
-    /// Not all ranks have started.
     #[serde(rename = "start failed")]
     StartFailed,
-    /// The batch system does not answer.
     #[serde(rename = "batch system gone")]
     BatchSystemGone,
-    /// A user has asked the job to stop at a checkpoint.
     #[serde(rename = "stopped")]
     Stopped,
 }
@@ -77,37 +64,29 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Record of the end of an attempt.
+/// Content of `why.json`: when and why an attempt (one start of the program) has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Version of the format of `why.json`.
     pub(crate) schema: u32,
     pub(crate) reason: Reason,
-    /// Details of the end as a part of a sentence; empty if there are none.
     pub(crate) detail: String,
-    /// Exit code of the attempt.
     pub(crate) code: u8,
-    /// True if the job has stopped at a checkpoint.
     pub(crate) stopped: bool,
-    /// True if the batch system has put the job back into the queue.
     #[serde(default)]
     pub(crate) requeued: bool,
-    /// Job of the batch system that continues the run, if it is another job.
+    /// Number of another batch job that continues the run of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) successor: Option<String>,
-    /// Seconds from a request to stop until the end of the attempt, if the process that started the job has received the request.
+    /// Seconds from a request to `armature run` to stop the program at a checkpoint until the program has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop_seconds: Option<f64>,
-    /// Number of tasks, items, loop units (rows or indices) or sweeps that the ranks have completed.
+    /// Number of tasks, items, rows or sweeps that the ranks have completed.
     pub(crate) done: u64,
-    /// Duration of the attempt in seconds.
     pub(crate) seconds: f64,
-    /// Time at which the attempt ended.
     pub(crate) ended: String,
 }
 
 impl End {
-    /// Creates the record of an attempt that ends now, `seconds` seconds after its start.
     pub(crate) fn new(seen: &Evidence, seconds: f64) -> Self {
         let (reason, detail) = reason(seen);
         End {
@@ -126,31 +105,25 @@ impl End {
     }
 }
 
-/// Observations about the end of an attempt, from which the reason for its end is decided.
+/// Observations from which the reason for the end of an attempt is decided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
-    /// Exit code of the attempt.
     pub(crate) code: u8,
-    /// Job status that the ranks have written.
     pub(crate) status: Option<JobStatus>,
-    /// Signal that asked this process to end or to stop the job.
+    /// Signal by which `armature run` was asked to end or to stop the program.
     pub(crate) signal: Option<u8>,
-    /// True if `--timeout` has ended the job.
     pub(crate) timed_out: bool,
-    /// True if the kernel has killed a process because it was out of memory.
     pub(crate) out_of_memory: bool,
-    /// Reason for which the job could not start, if one was detected.
+    /// Error message of a launcher that could not start the ranks.
     pub(crate) missing: Option<String>,
-    /// Seconds since the request to stop, if the process that started the job has received the request.
+    /// Seconds since `armature run` was asked to stop the program at a checkpoint.
     pub(crate) stop_seconds: Option<f64>,
-    /// State of the batch job at the end of the attempt.
     pub(crate) batch: BatchState,
-    /// Reason for the end of the job that the daemons of the batch system have printed to the log.
+    /// Reason for the end of the job that the daemons of Slurm have printed to the log.
     pub(crate) cause: Option<Cause>,
 }
 
-/// Returns the reason for the end of an attempt, and details of it. If several reasons apply, the
-/// order of the checks decides.
+/// If several reasons for the end of an attempt apply, the first one in this order counts.
 fn reason(seen: &Evidence) -> (Reason, String) {
     let state = seen.status.as_ref().map(|status| status.state);
     let message = seen.status.as_ref().map(|status| status.message.clone()).unwrap_or_default();
@@ -170,8 +143,8 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if seen.code == STOPPED {
         return match seen.signal {
             _ if is_preempted => (Reason::Preempted, kept),
-            // A message about a lost node (`NodeFailure`) alone is not enough: the run may have survived the loss of
-            // the node and stopped later for a reason that is checked below.
+            // Slurm's message about a lost node is not enough: the ranks may have survived the loss, and stopped later for a reason that is checked
+            // below.
             _ if batch.state == "NODE_FAIL" => (Reason::LostNode, kept),
             _ if batch.is_requeued && seen.cause == Some(Cause::NodeFailure) => (Reason::LostNode, kept),
             _ if was_ended_by(Cause::TimeLimit, "TIMEOUT") => limit(),
@@ -185,7 +158,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
             }
             Some(_) if is_warning && ends_within(WARNING + EARLY) => limit(),
             Some(_) if ends_within(CLOCK) => limit(),
-            // The ranks stop without a request if no task can end before the time limit of the batch job.
+            // Without a request, ranks stop only if no task can end before the time limit of the batch job.
             _ if seen.status.as_ref().is_some_and(JobStatus::stopped_for_time_limit) => limit(),
             _ => (Reason::Stopped, kept),
         };
@@ -208,7 +181,7 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     if was_ended_by(Cause::TimeLimit, "TIMEOUT") {
         return limit();
     }
-    // The exit codes 129, 130 and 143 show that SIGHUP, SIGINT or SIGTERM has ended a rank.
+    // Exit code 129, 130 or 143 means that SIGHUP, SIGINT or SIGTERM has ended a rank.
     let was_requested = seen.signal.filter(|_| !is_warning).is_some()
         || matches!(seen.code, 129 | 130 | 143)
         || batch.state == ENDING
@@ -236,7 +209,6 @@ fn reason(seen: &Evidence) -> (Reason, String) {
     }
 }
 
-/// Rounds seconds to milliseconds.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
@@ -288,7 +260,7 @@ mod tests {
         expect(Evidence { batch: slurm("TIMEOUT"), ..failed(143) }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..failed(143) }, Reason::Cancelled);
         expect(failed(130), Reason::Cancelled);
-        // A job that a user cancels just before its time limit counts as cancelled.
+        // A job that a user cancels shortly before its time limit counts as cancelled.
         expect(Evidence { signal: Some(15), batch: near("CANCELLED"), ..failed(143) }, Reason::Cancelled);
         let preempted = BatchState { is_preempted: true, ..slurm("RUNNING") };
         expect(Evidence { signal: Some(15), batch: preempted, ..failed(143) }, Reason::Preempted);
@@ -299,7 +271,7 @@ mod tests {
         expect(Evidence { status: status(State::Starting, false, ""), ..failed(1) }, Reason::StartFailed);
         let missing = BatchState { is_missing: true, ..BatchState::default() };
         expect(Evidence { batch: missing, ..failed(1) }, Reason::BatchSystemGone);
-        // The reason for the end is the one that the daemons of Slurm have printed.
+        // A reason for the end of a job that the daemons of Slurm have printed takes precedence.
         for (cause, expected) in [
             (Cause::Preemption, Reason::Preempted),
             (Cause::NodeFailure, Reason::LostNode),
@@ -322,7 +294,7 @@ mod tests {
             Evidence { signal: Some(SIGUSR1 as u8), batch: left(1_000), ..stopped.clone() },
             Reason::Stopped,
         );
-        // If the ranks have stopped and this process has received no signal, `armature stop` has requested the stop.
+        // Ranks that stopped without a signal to `armature run` were stopped by the command `armature stop`.
         expect(stopped.clone(), Reason::Stopped);
         expect(Evidence { signal: Some(15), batch: left(0), ..stopped.clone() }, Reason::TimeLimit);
         expect(Evidence { signal: Some(15), ..stopped.clone() }, Reason::Stopped);

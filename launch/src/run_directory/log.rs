@@ -1,4 +1,4 @@
-//! Log of a run: a copy of what its attempts print, each below a heading.
+//! Log file of a run: a copy of the output of all its attempts (starts of the program), each below a heading.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,22 +11,19 @@ use std::time::{Duration, Instant};
 
 use armature_files::regular::{Links, open_with};
 
-/// Maximum length in bytes of a line that is written to the log in one piece, so that other output cannot appear in the middle.
+/// Longest line of a program's output in bytes that is written to the log in one piece, so that other output cannot appear within it.
 const LINE: usize = 1 << 16;
 
-/// Maximum number of bytes at the end of the log in which messages about the end of an attempt are searched for.
+/// Number of bytes at the end of the log in which messages about the end of the program are searched.
 const TAIL: u64 = 1 << 18;
 
-/// Maximum time to wait, after the job has ended, until its output is copied. Processes that the
-/// job leaves behind may keep the output open.
+/// Longest wait for the rest of a launcher's output after its end. Processes that it has left behind may keep the output open.
 const END: Duration = Duration::from_secs(2);
 
-/// Log of a run, to which the output of its attempts is appended.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    /// True if the standard output, and true if the standard error, of this process is the log file
-    /// itself, as in a job of `armature submit`.
+    /// True if the standard output (first) or standard error (second) of this process is the log file itself, as in a job of `armature submit`.
     is_output: [bool; 2],
     ends: Receiver<()>,
     end: Sender<()>,
@@ -34,7 +31,6 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log for appending.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = open_with(path, OpenOptions::new().append(true).create(true), Links::Refused)?;
         let own = identity(file.as_fd());
@@ -44,13 +40,11 @@ impl Log {
         Ok(Log { file, is_output, ends, end, copies: 0 })
     }
 
-    /// Returns the present length of the log file in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    /// Returns the text that was appended to the log after its length was `from`: the last part of the text,
-    /// if it is long.
+    /// Returns the text that was appended to the log since it had `from` bytes; only the end of a long text.
     pub(crate) fn tail(path: &Path, from: u64) -> String {
         let read = || {
             let mut file = File::open(path)?;
@@ -63,19 +57,17 @@ impl Log {
         read().unwrap_or_default()
     }
 
-    /// Appends a line to the log, without printing it.
     pub(crate) fn write_line(&self, line: &str) {
         let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Returns the log file, to which this process copies its own messages; `None` if standard
-    /// error is the log file already.
+    /// Returns the file for copies of this process's own messages, or `None` if standard error is the log file already.
     pub(crate) fn for_messages(&self) -> Option<File> {
         if self.is_output[1] { None } else { self.file.try_clone().ok() }
     }
 
-    /// Returns the standard output and standard error for a launcher: pipes whose content is copied to the log, or the streams of this process. A
-    /// standard output that is a regular file is not copied, because it may contain a large result of the program.
+    /// Returns the launcher's standard output and standard error: pipes whose content is copied to the log, or the streams of this process. A
+    /// standard output that is a regular file is not copied, because it may be a large result of the program.
     pub(crate) fn streams(&self) -> [Stdio; 2] {
         let [output, error] = self.is_output;
         let is_file = metadata(io::stdout().as_fd()).is_some_and(|meta| meta.is_file());
@@ -83,7 +75,6 @@ impl Log {
         [stream(output || is_file), stream(error)]
     }
 
-    /// Starts threads that copy the output of a launcher to the log.
     pub(crate) fn copy(&mut self, child: &mut Child) {
         if let Some(stream) = child.stdout.take() {
             self.copy_stream(stream, io::stdout().as_fd());
@@ -105,7 +96,7 @@ impl Log {
         });
     }
 
-    /// Waits until the output of the launcher has been copied to the log, for a limited time.
+    /// Waits a limited time until the launcher's output is copied to the log.
     pub(crate) fn finish(&mut self) {
         let until = Instant::now() + END;
         while self.copies > 0
@@ -117,18 +108,16 @@ impl Log {
     }
 }
 
-/// Returns the metadata of the file that a descriptor refers to.
 fn metadata(descriptor: BorrowedFd<'_>) -> Option<std::fs::Metadata> {
     File::from(descriptor.try_clone_to_owned().ok()?).metadata().ok()
 }
 
-/// Returns the device and the number of the file that a descriptor refers to.
+/// Returns the device and the inode of an open file, which identify it.
 fn identity(descriptor: BorrowedFd<'_>) -> Option<(u64, u64)> {
     metadata(descriptor).map(|file| (file.dev(), file.ino()))
 }
 
-/// Copies a stream to `to` at once, and to `log` in whole lines, until it ends or `to` is closed by its reader. A log that cannot be
-/// written does not stop the program.
+/// Copies a program's output to `to` at once and to `log` in whole lines. A log that cannot be written does not stop the program.
 fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
     let (mut buffer, mut line) = (vec![0; LINE], Vec::new());
     loop {
@@ -143,8 +132,7 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
         let whole = if line.len() - whole > LINE { line.len() } else { whole };
         let _ = log.write_all(&line[..whole]);
         line.drain(..whole);
-        // The reader of this process's output has closed the pipe. The pipe of the program is closed as well, so that the program gets the same error
-        // as without a log.
+        // The reader of this process's output has closed the pipe. The program's pipe is closed too, so that it gets the same error as without a log.
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
@@ -156,7 +144,6 @@ fn copy(mut from: impl Read, mut to: impl Write, mut log: impl Write) {
 mod tests {
     use super::*;
 
-    /// Writer that stores the bytes of each call of `write` separately.
     #[derive(Default)]
     struct Calls(Vec<Vec<u8>>);
 
@@ -173,7 +160,6 @@ mod tests {
         }
     }
 
-    /// Reader that returns one of the given byte strings at each call of `read`.
     struct Parts(Vec<&'static [u8]>);
 
     impl Read for Parts {

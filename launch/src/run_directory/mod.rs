@@ -29,32 +29,27 @@ use std::path::{Path, PathBuf};
 use crate::error::LaunchError;
 use description::Description;
 
-/// Directory of all runs, in the current directory.
 pub(crate) const RUNS: &str = "armature-runs";
-/// Name of the job script that `armature submit` has written.
 pub(crate) const SCRIPT: &str = "job.sh";
-/// Name of the link to the newest run.
 pub(crate) const LAST: &str = "last";
 /// Name of the directory of the attempts.
 pub(crate) const ATTEMPTS: &str = "attempts";
 /// Name of the file that asks the run to stop.
 const STOP: &str = "stop";
 
-/// Directory of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunDirectory {
     path: PathBuf,
 }
 
 impl RunDirectory {
-    /// Creates the directory of the next run with this name in `runs`, and makes the link `last` point to it.
+    /// Reserves the next number for runs with this name, and makes the link `last` point to the new run directory.
     pub(crate) fn create(runs: &Path, name: &str) -> Result<Self, LaunchError> {
         let run = RunDirectory::create_unlinked(runs, name)?;
         run.link(runs);
         Ok(run)
     }
 
-    /// Creates the directory of the next run with this name in `runs`.
     pub(crate) fn create_unlinked(runs: &Path, name: &str) -> Result<Self, LaunchError> {
         let failed = |path: &Path| LaunchError::io(format!("create the run directory {}", path.display()));
         fs::create_dir_all(runs).map_err(failed(runs))?;
@@ -69,7 +64,6 @@ impl RunDirectory {
         }
     }
 
-    /// Returns the run directory at `path`, which must exist.
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         RunDirectory { path: path.into() }
     }
@@ -78,16 +72,14 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Returns the name of the run with its number.
+    /// Returns the name of the run with its number, as in `ferret-3`.
     pub(crate) fn name(&self) -> String {
-        // If `path` is the link `last`, the name of the run is that of the directory to which the
-        // link points.
+        // The path may be the link `last` to a run directory.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name()
             .map_or_else(|| path.display().to_string(), |name| armature_text::line(name.display()))
     }
 
-    /// Returns the runs of the elements if this run is a job array.
     pub(crate) fn array(&self) -> Option<Vec<RunDirectory>> {
         let names = Description::read(self)?.elements;
         let path = fs::canonicalize(&self.path).ok()?;
@@ -95,27 +87,23 @@ impl RunDirectory {
         (!names.is_empty()).then(|| names.into_iter().map(beside).filter(|run| run.path.is_dir()).collect())
     }
 
-    /// Returns the runs of the elements if this run is a job array, and otherwise this run.
+    /// Returns the runs of a job array's elements, or this run if it is no array.
     pub(crate) fn elements(self) -> Vec<RunDirectory> {
         self.array().unwrap_or_else(|| vec![self])
     }
 
-    /// Returns the file with the output of all attempts.
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    /// Returns the file that asks the run to stop.
     pub(crate) fn stop_file(&self) -> PathBuf {
         self.path.join(STOP)
     }
 
-    /// Returns the directory of the attempts.
     pub(crate) fn attempts_directory(&self) -> PathBuf {
         self.path.join(ATTEMPTS)
     }
 
-    /// Returns the numbers of the attempts, in ascending order.
     pub(crate) fn attempts(&self) -> Vec<u32> {
         let number = |entry: fs::DirEntry| {
             let name = entry.file_name();
@@ -128,15 +116,15 @@ impl RunDirectory {
         numbers
     }
 
-    /// Makes the link `last` in `runs` point to this run. A failure is ignored, because the link is only a shortcut. If `last` is not a
-    /// link, it is left as it is.
+    /// A failure to make the link `last` to the newest run is ignored, because it is only a shortcut. A file or directory `last` of the user is left
+    /// alone.
     pub(crate) fn link(&self, runs: &Path) {
         let link = runs.join(LAST);
         if fs::symlink_metadata(&link).is_ok_and(|entry| !entry.is_symlink()) {
             return;
         }
         let Some(name) = self.path.file_name() else { return };
-        // The new link is created under another name and renamed, so that a reader always finds a link `last`.
+        // The link is created under another name and renamed, so that a reader always finds a link `last`.
         let new = runs.join(format!(".{LAST}-{}", armature_files::fresh()));
         if std::os::unix::fs::symlink(name, &new).and_then(|()| fs::rename(&new, &link)).is_err() {
             let _ = fs::remove_file(&new);
@@ -144,7 +132,7 @@ impl RunDirectory {
     }
 }
 
-/// Returns the runs in `runs` as pairs of name with number and directory, newest last.
+/// Returns the runs in the directory `runs`, the newest last.
 pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     let is_run = |entry: &fs::DirEntry| {
@@ -159,19 +147,18 @@ pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
     found.into_iter().map(|(_, path)| RunDirectory { path }).collect()
 }
 
-/// Returns the time at which `run.json` was written, which is the time at which the run was created.
+/// The time at which `run.json` was written is that at which the run was created.
 fn created(run: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(run.join(description::FILE)).and_then(|file| file.modified()).ok()
 }
 
-/// Splits `NAME-N` into name and number.
+/// Splits the name of a run, such as `ferret-3`, into name and number.
 fn split(name: &str) -> Option<(&str, u32)> {
     let (name, number) = name.rsplit_once('-')?;
     let parsed: u32 = number.parse().ok()?;
     (!name.is_empty() && parsed > 0 && parsed.to_string() == number).then_some((name, parsed))
 }
 
-/// Returns the number and the directory of the newest run in `runs` with this name.
 pub(crate) fn newest(runs: &Path, name: &str) -> Option<(u32, RunDirectory)> {
     let number = |entry: fs::DirEntry| {
         let file = entry.file_name();
@@ -194,7 +181,7 @@ mod tests {
         assert_eq!(RunDirectory::at(runs.join(LAST)).name(), "a-2");
         assert_eq!(newest(&runs, "b-2").unwrap().0, 1);
         assert_eq!(newest(&runs, "b"), None);
-        // A file of the user that has the next name of a run must not be overwritten.
+        // The user has a file with the name of the next run, which must not be overwritten.
         fs::write(runs.join("a-3"), "mine").unwrap();
         assert_eq!(RunDirectory::create(&runs, "a").unwrap().name(), "a-4");
         assert_eq!(fs::read_to_string(runs.join("a-3")).unwrap(), "mine");

@@ -1,13 +1,13 @@
-//! Names of runs.
+//! Checks and chooses the names of runs.
 
 use std::path::Path;
 
 use super::LAST;
 
-/// Maximum number of characters of a run's name. With the number of the run and a suffix it fits into a file name, and into a job name of PBS.
+/// Longest name of a run: with a number and a suffix it fits into a file name, and into a job name of PBS.
 const LONGEST: usize = 100;
 
-/// Checks the name of a run. Names are parts of file names, of job scripts and of batch options, so that few characters are allowed.
+/// Few characters are allowed, because names of runs become parts of file names, job scripts and options of batch systems.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let wrong = if text.is_empty() {
@@ -28,7 +28,6 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
     Err(format!("{} cannot be the name of a run: {wrong}", armature_text::quoted(text)))
 }
 
-/// Returns a name for a run of `program`.
 pub(crate) fn of_program(program: &Path) -> String {
     let stem = program.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };

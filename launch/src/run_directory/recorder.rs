@@ -1,4 +1,4 @@
-//! Record of the run that this process starts: reserves attempts, copies the output to the log, and writes how each attempt ended.
+//! Records the run that this process starts in its run directory: its attempts (starts of the program), their output, and why each ended.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,11 +22,9 @@ use crate::job_state::ExitCodeRecord;
 use crate::message;
 use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
-/// Environment variables that the launcher gets: the directory for the event files of the attempt,
-/// and the directory of the run.
+/// Environment variables that the ranks get: the directory for their event files, and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
 
-/// Recorder of a run: writes its attempts, its log and the reasons for the ends of its attempts to the run directory.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunDirectory,
@@ -35,26 +33,24 @@ pub(crate) struct Recorder {
     _lock: LockFile,
 }
 
-/// Attempt that has not ended.
+/// Attempt (start of the program) that has not ended.
 #[derive(Debug)]
 struct Current {
     attempt: Attempt,
     began: Instant,
     exit_code: Option<ExitCodeRecord>,
-    /// Memory cgroup of the job on this host, and its out-of-memory kills before the start of the attempt.
+    /// Memory cgroup of the job on this host, with the number of out-of-memory kills before the attempt.
     memory: Option<(MemoryGroup, Usage)>,
-    /// Resources that the batch job had used on this host before the start of the attempt.
+    /// Memory and processor time that the batch job had used on this host before the attempt.
     used_before: JobUsage,
-    /// Time at which this process asked the ranks to stop.
     stop_asked: Option<Instant>,
 }
 
 impl Recorder {
-    /// Opens the run directory for a run of `command`, and locks the run until the recorder is dropped.
+    /// Opens the run directory, and locks the run until the recorder is dropped.
     ///
-    /// The record of an existing run is continued if `name` is its full name, with its number, or
-    /// if it is the newest run of this name and belongs to the same batch job. Otherwise a new run
-    /// is created.
+    /// An existing run is continued if `name` is its full name with its number, or if it is the newest run of this name and belongs to the same batch
+    /// job. Otherwise a new run is created.
     pub(crate) fn open(name: &str, command: &[OsString]) -> Result<Self, LaunchError> {
         let runs = std::path::absolute(RUNS).map_err(LaunchError::io("find out the current directory"))?;
         let run = match earlier(&runs, name, BatchJob::own().as_ref()) {
@@ -84,7 +80,7 @@ impl Recorder {
         Ok(Recorder { run, log, current: None, _lock: lock })
     }
 
-    /// Opens a run directory for a run that the user has not named. If that fails, a message is printed, and the run has no record.
+    /// Creates a run that the user has not named. If that fails, a message is printed, and nothing is recorded.
     pub(crate) fn open_implicit(command: &[OsString]) -> Option<Self> {
         let name = name::of_program(Path::new(&command[0]));
         match Recorder::open(&name, command) {
@@ -96,12 +92,11 @@ impl Recorder {
         }
     }
 
-    /// Returns the directory of the run.
     pub(crate) fn run(&self) -> &RunDirectory {
         &self.run
     }
 
-    /// Reserves the next attempt of the run. Returns the environment variables for its launcher.
+    /// Reserves the next attempt (start of the program). Returns the environment variables for its launcher.
     pub(crate) fn begin(&mut self, line: &CommandLine) -> Result<Vec<(&'static str, PathBuf)>, LaunchError> {
         let before = Attempt::newest(&self.run);
         let attempt = Attempt::take(&self.run)?;
@@ -110,7 +105,7 @@ impl Recorder {
             self.end_of_requeued(&before, &start);
         }
         attempt.write_start(&start)?;
-        // A request to stop that is older than this attempt is removed, because it was meant for the previous attempt.
+        // A request to stop that is older than this attempt was meant for the previous one.
         let _ = std::fs::remove_file(self.run.stop_file());
         let job = start.batch.as_ref().map(|batch| format!(", job {}", batch.job)).unwrap_or_default();
         self.log.write_line(&format!(
@@ -132,8 +127,7 @@ impl Recorder {
         });
         let [events, run] = VARIABLES;
         let mut variables = vec![(events, directory), (run, self.run.path().to_path_buf())];
-        // The ranks read the end time of the job from `ARMATURE_END_TIME`, because Slurm before
-        // 23.02 does not set `SLURM_JOB_END_TIME`.
+        // Slurm before 23.02 does not set `SLURM_JOB_END_TIME`, so that the ranks read `ARMATURE_END_TIME`.
         let is_known =
             ["ARMATURE_END_TIME", "SLURM_JOB_END_TIME"].iter().any(|name| std::env::var_os(name).is_some());
         if let Some(end) = start.ends_at.filter(|_| !is_known) {
@@ -142,8 +136,7 @@ impl Recorder {
         Ok(variables)
     }
 
-    /// Records the end of the previous attempt if its `armature run` was killed before it could
-    /// record the end. This is known if Slurm has requeued the job between the two attempts.
+    /// Records the end of the previous attempt if Slurm has killed its `armature run` and requeued the job.
     fn end_of_requeued(&self, attempt: &Attempt, start: &Start) {
         let Some(ended) =
             attempt.start().filter(|ended| ended.batch == start.batch && ended.requeues < start.requeues)
@@ -151,8 +144,7 @@ impl Recorder {
             return;
         };
         let printed = Log::tail(&self.run.log(), ended.log_offset);
-        // When Slurm ends the processes of a requeued or preempted job, it prints a message. It
-        // prints none for a lost node.
+        // Slurm prints a message when it ends the processes of a requeued or preempted job, and none for a lost node.
         let cause = messages::cause_in(&printed).unwrap_or(Cause::NodeFailure);
         let seen = Evidence { code: 1, status: attempt.status(), cause: Some(cause), ..Evidence::default() };
         let mut end = End::new(&seen, attempt.last_sign().unwrap_or(0.0));
@@ -165,17 +157,15 @@ impl Recorder {
         }
     }
 
-    /// Returns the standard output and standard error with which the launcher of the ranks is started.
     pub(crate) fn streams(&self) -> [Stdio; 2] {
         self.log.streams()
     }
 
-    /// Copies the output of the launcher to the log.
     pub(crate) fn copy(&mut self, child: &mut Child) {
         self.log.copy(child);
     }
 
-    /// Asks the ranks to stop at a checkpoint, for the reason `why`.
+    /// Asks the ranks to stop at a checkpoint; `why` is the reason that is shown to the user.
     pub(crate) fn request_stop(&mut self, why: &str) {
         if let Some(current) = &mut self.current {
             current.stop_asked.get_or_insert_with(Instant::now);
@@ -186,22 +176,20 @@ impl Recorder {
         }
     }
 
-    /// Returns true if, at a signal of the batch system, the ranks can be asked to stop at a
-    /// checkpoint: in a batch job, if the program uses armature and its ranks are running.
+    /// Returns true if a signal of the batch system can be turned into a stop at a checkpoint: in a batch job, if the program uses armature and its
+    /// ranks are running.
     pub(crate) fn is_stopped_by_signals(&self) -> bool {
         let Some(attempt) = self.current.as_ref().map(|current| &current.attempt) else { return false };
         let is_in_job = attempt.start().is_some_and(|start| start.batch.is_some());
         is_in_job && attempt.status().is_some_and(|status| status.state == State::Running)
     }
 
-    /// Waits until the output of the launcher has been copied.
     pub(crate) fn finish_log(&mut self) {
         self.log.finish();
     }
 
-    /// Records how the attempt ended, and corrects the exit code in the status file of the ranks.
-    /// Adds to `seen` the state of the batch job, the kills for lack of memory and the messages in
-    /// the log. Returns the exit code of the job.
+    /// Adds the state of the batch job, the kills for lack of memory and the messages in the log to `seen`, records why the attempt has ended, and
+    /// corrects the exit code in the status file of the ranks. Returns the exit code of the job.
     pub(crate) fn end(&mut self, mut seen: Evidence) -> u8 {
         self.log.finish();
         let Some(Current { attempt, began, exit_code, memory, used_before, stop_asked }) =
@@ -220,7 +208,7 @@ impl Recorder {
         let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
-            // After the loss of a node, srun exits with code 0 although the job has failed.
+            // srun has exited with 0 after the loss of a node, although the job has failed.
             seen.code = 1;
         }
         if let Some(batch) = start.batch.as_ref().filter(|batch| batch.system == "slurm" && seen.code != 0) {
@@ -247,7 +235,6 @@ impl Recorder {
     }
 }
 
-/// Creates the file that asks the ranks of a run to stop at a checkpoint.
 pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), LaunchError> {
     let file = run.stop_file();
     let text = format!("{why}\n");
@@ -255,9 +242,8 @@ pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), Launc
         .map_err(LaunchError::io(format!("write {}", file.display())))
 }
 
-/// Returns the earlier run in `runs` that a new start with `name` continues: the run with this full
-/// name, including its number, or else the newest run with this name if it belongs to the same
-/// batch job, which has then been requeued.
+/// Returns the run that a new start with `name` continues: the run with this full name (with its number), or the newest run with this name if it
+/// belongs to the same batch job, which was then requeued.
 fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirectory> {
     let exact = runs.join(name);
     if super::split(name).is_some() && exact.is_dir() {
@@ -268,7 +254,7 @@ fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirecto
     (job.is_some() && of_run.as_ref() == job).then_some(run)
 }
 
-/// Returns true if the command has the option `--journal`. The program can then resume from a file, and its run is likely to have several attempts.
+/// A program with the option `--journal` can resume from a file, so that its run is likely to have several attempts.
 pub(crate) fn has_journal_option(command: &[OsString]) -> bool {
     let is_journal =
         |word: &OsString| word == OsStr::new("--journal") || word.to_string_lossy().starts_with("--journal=");

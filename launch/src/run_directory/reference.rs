@@ -1,4 +1,4 @@
-//! `RUN` and `RUN@K` on the command line: a directory, `last`, a name, or the number of a batch job.
+//! Finds the run that a user names on the command line as `RUN` or `RUN@K`: a directory, `last`, a name, or the number of a batch job.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,20 @@ use super::description::Description;
 use super::{LAST, RUNS, RunDirectory, all, newest};
 use crate::error::LaunchError;
 
-/// Run, and an attempt of it, that the user has named.
+/// Run on the command line, with the attempt (start of the program) in `RUN@K`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) run: RunDirectory,
-    /// The attempt in `RUN@K`.
     pub(crate) attempt: Option<u32>,
 }
 
 impl Reference {
-    /// Finds a run. A directory takes precedence over a name.
+    /// Finds the run that the user has named. A directory takes precedence over the name of a run.
     pub(crate) fn find(text: &OsStr) -> Result<Self, LaunchError> {
         Reference::find_in(Path::new(RUNS), text)
     }
 
-    /// Finds a run with a record of `armature run` or `armature submit`. If `text` is `None`, this is the newest run.
+    /// Finds a run that `armature run` or `armature submit` has recorded; `None` means the newest one.
     pub(crate) fn recorded(text: Option<&OsStr>) -> Result<Self, LaunchError> {
         let text = text.unwrap_or(OsStr::new(LAST));
         let found = Reference::find(text)?;
@@ -45,7 +44,6 @@ impl Reference {
         Ok(Reference { run, attempt: Some(number) })
     }
 
-    /// Returns the directory of the run, or of the attempt if the user has named one.
     pub(crate) fn directory(&self) -> PathBuf {
         match self.attempt {
             Some(number) => Attempt::of(&self.run, number).directory().to_path_buf(),
@@ -54,7 +52,7 @@ impl Reference {
     }
 }
 
-/// Returns the directory with the events of a run: its subdirectory `events` if it exists, otherwise the directory of the run.
+/// Returns the directory with a run's events: its subdirectory `events` if that exists, otherwise the directory of the run.
 pub(crate) fn events(run: &Path) -> Result<PathBuf, LaunchError> {
     let directory = Reference::find(run.as_os_str())?.directory();
     let inside = directory.join("events");
@@ -69,7 +67,6 @@ fn unknown(text: &OsStr) -> LaunchError {
     LaunchError::UnknownRun(shown.into_owned())
 }
 
-/// Returns the directory of the run that `text` names, which contains no `@K`.
 fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     let path = Path::new(text);
     if path.is_dir() {
@@ -84,7 +81,7 @@ fn directory(runs: &Path, text: &OsStr) -> Option<PathBuf> {
     newest(runs, name).map(|(_, run)| run).or_else(|| of_job(runs, name)).map(|run| run.path().to_path_buf())
 }
 
-/// Returns the newest run in `runs` that has an attempt in this batch job or was submitted as this job.
+/// Returns the newest run that has run in the batch job `job` or was submitted as this job.
 fn of_job(runs: &Path, job: &str) -> Option<RunDirectory> {
     if !job.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -148,7 +145,7 @@ mod tests {
             ["", "x", "@1", "day@", "day@x", "day@0", "48213", "../armature-runs", ".", "day/1", "$(id)"]
         {
             let found = find(&runs, text);
-            // Only the text `.` names a run here, because it is the current directory of the test.
+            // `.` names the current directory of this test, so that it is accepted as a run.
             assert!(found.is_err() || text == ".", "{text}: {found:?}");
         }
     }

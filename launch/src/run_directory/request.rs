@@ -1,25 +1,22 @@
-//! Resources that a batch job has used, compared with those that it has requested, and the options for the next job.
+//! Compares the resources that a batch job has used with those that it has requested, and recommends options for the next job.
 
 use crate::supervise::JobUsage;
 
-/// Factor between the use of a resource and the amount that is recommended for the next job, because the next run may need more.
+/// Factor from the used to the recommended amount of a resource, because the next job may need more.
 const MARGIN: f64 = 1.25;
-/// A smaller amount of a resource is recommended for the next job only if it is at most this fraction of the amount that this job has requested.
+/// A smaller amount of a resource is recommended only if it is at most this fraction of the requested amount.
 const WORTHWHILE: f64 = 0.8;
-/// If a job has used more than this fraction of the requested memory, more memory is recommended,
-/// because the next job might fail for lack of memory.
+/// More memory is recommended if a job has used more than this fraction of the requested memory.
 const NEARLY_ALL: f64 = 0.9;
 
 const MIB: u64 = 1 << 20;
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Resources that the batch system has given to the job on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Requested {
-    /// Memory in MiB: for the whole host, or for each core.
+    /// Requested memory in MiB: for the whole host, or for each core.
     memory: Option<Memory>,
     cores: Option<u64>,
-    /// Time limit of the job in seconds.
     seconds: Option<u64>,
 }
 
@@ -29,21 +26,20 @@ enum Memory {
     PerCore(u64),
 }
 
-/// Resources used by an attempt on this host. A resource that was not measured is `None`.
+/// Memory, cores and time that an attempt (one start of the program) has used on this host; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Used {
-    /// Peak memory of the attempt on this host in bytes.
+    /// Peak memory of the job on this host in bytes.
     pub(super) memory: Option<u64>,
-    /// Mean number of cores of this host that the attempt kept busy.
+    /// Mean number of cores of this host that the program has kept busy.
     pub(super) cores: Option<f64>,
     pub(super) seconds: f64,
-    /// True if the program has finished. Only then is its duration an estimate for the next run.
+    /// True if the program has finished. Only then does its duration show how long the next run takes.
     pub(super) has_finished: bool,
 }
 
 impl Used {
-    /// Computes what an attempt of `seconds` seconds has used, from the resources that the job had used before and
-    /// after it.
+    /// `before` and `after` are the resources that the batch job had used at the start and the end of the attempt, which took `seconds`.
     pub(super) fn between(before: JobUsage, after: JobUsage, seconds: f64, has_finished: bool) -> Self {
         let cpu = before.cpu_seconds.zip(after.cpu_seconds).map(|(before, after)| after - before);
         let cores = cpu.filter(|_| seconds > 0.0).map(|cpu| (cpu / seconds).max(0.0));
@@ -52,7 +48,6 @@ impl Used {
 }
 
 impl Requested {
-    /// Reads the requested resources from the environment variables of Slurm.
     pub(super) fn of(get: impl Fn(&str) -> Option<String>) -> Self {
         let number = |name: &str| get(name)?.trim().parse::<u64>().ok().filter(|&number| number > 0);
         let limit = number("SLURM_JOB_START_TIME").zip(number("SLURM_JOB_END_TIME"));
@@ -64,7 +59,7 @@ impl Requested {
         }
     }
 
-    /// Returns the requested memory on this host in bytes.
+    /// Returns the requested memory of this host in bytes.
     fn memory_of_host(&self) -> Option<u64> {
         match self.memory? {
             Memory::OfHost(mib) => Some(mib.saturating_mul(MIB)),
@@ -73,7 +68,7 @@ impl Requested {
     }
 
     /// Returns a sentence that compares the used with the requested resources on `host`, with options of `sbatch` for the next job if other amounts
-    /// are better. `None` if no requested resource was measured.
+    /// are better. `None` if nothing was measured.
     pub(super) fn compare(&self, used: &Used, host: &str) -> Option<String> {
         let (mut parts, mut options) = (Vec::new(), Vec::new());
         if let (Some(peak), Some(requested)) = (used.memory, self.memory_of_host()) {
@@ -108,14 +103,14 @@ impl Requested {
     }
 }
 
-/// Returns the option of `sbatch` for a shorter time limit, in steps of five minutes.
+/// Returns the option of `sbatch` for a shorter time limit, a multiple of five minutes.
 fn time_option(used: &Used, limit: u64) -> Option<String> {
     const STEP: u64 = 300;
     let next = ((MARGIN * used.seconds) as u64).div_ceil(STEP).max(1) * STEP;
     (used.has_finished && next as f64 <= WORTHWHILE * limit as f64).then(|| format!("--time={}", clock(next)))
 }
 
-/// Returns an amount of memory in the form that Slurm reads, rounded up: to GiB, or to 100 MiB if it is below 2 GiB.
+/// Formats bytes for options of Slurm, rounded up: to GiB, or to 100 MiB below 2 GiB.
 fn amount(bytes: f64) -> String {
     if bytes >= 2.0 * GIB {
         return format!("{}G", (bytes / GIB).ceil());
@@ -123,7 +118,6 @@ fn amount(bytes: f64) -> String {
     format!("{}M", 100 * (bytes / (100.0 * MIB as f64)).ceil().max(1.0) as u64)
 }
 
-/// Returns a time in the form that Slurm reads, as in `1-02:03:04`.
 fn clock(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let time = format!("{:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60);
@@ -153,7 +147,7 @@ mod tests {
         let text = "used on n1: 3.1 of 16.0 GiB of memory, 3.7 of 8 cores on average, 00:41:10 of 02:00:00; \
                     next time: --mem=4G --time=00:55:00";
         assert_eq!(asked.compare(&used, "n1").unwrap(), text);
-        // No time limit is recommended after a job that was stopped, because its duration shows nothing about the next job.
+        // The duration of a stopped program shows nothing about the next run.
         let stopped = Used { has_finished: false, ..used };
         assert!(asked.compare(&stopped, "n1").unwrap().ends_with("; next time: --mem=4G"));
     }

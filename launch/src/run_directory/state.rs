@@ -1,4 +1,4 @@
-//! State of a run, from its record and from the queue of the batch system.
+//! Decides if a run waits, runs or has ended, from its run directory and from the queue of the batch system.
 
 use armature::job_status::{JobStatus, STOPPED};
 
@@ -11,7 +11,6 @@ use crate::batch::NoAnswer;
 use crate::batch::messages::{self, Cause};
 use crate::batch::slurm::{self, Queued};
 
-/// Stage in the life of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Waiting,
@@ -22,7 +21,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Returns the exit code of `armature status`.
+    /// Returns the exit code with which `armature status` reports this stage.
     pub(crate) fn code(self) -> u8 {
         match self {
             Stage::Finished => 0,
@@ -32,12 +31,10 @@ impl Stage {
         }
     }
 
-    /// Returns true if the run neither waits in the queue of the batch system nor runs.
     pub(crate) fn has_ended(self) -> bool {
         !matches!(self, Stage::Waiting | Stage::Running)
     }
 
-    /// Returns the stage as a word for the output of `armature status`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Stage::Waiting => "waiting",
@@ -49,32 +46,29 @@ impl Stage {
     }
 }
 
-/// Jobs of this user in the queue of the batch system, or the failure to read the queue.
+/// This user's jobs in the queue of the batch system, or the reason why the queue could not be read.
 pub(crate) type Queue = Result<Vec<Queued>, NoAnswer>;
 
-/// Record of a run, and the entry of its batch job in the queue.
+/// State of a run: the files in its directory, and the entry of its batch job in the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// Number of the newest attempt; 0 if there is none.
+    /// Number of the newest attempt (start of the program); 0 if there is none.
     pub(crate) attempt: u32,
     pub(crate) start: Option<Start>,
     pub(crate) end: Option<End>,
     pub(crate) status: Option<JobStatus>,
-    /// Batch job of the newest attempt; before the first attempt, the job that `armature submit` has submitted.
+    /// Batch job of the newest attempt (start of the program); before the first attempt, the job that was submitted.
     pub(crate) batch: Option<BatchJob>,
-    /// Entry of the batch job in the queue.
     pub(crate) queued: Option<Queued>,
-    /// True if the queue of the batch system was read.
     pub(crate) knows_queue: bool,
-    /// True if the process that started the newest attempt is alive; `None` if it runs on another host.
+    /// True if the `armature run` of the newest attempt is alive; `None` if it is on another host.
     pub(crate) is_alive: Option<bool>,
-    /// State according to the accounting of the batch system, for a job that has left the queue although the end of its attempt is not
-    /// recorded.
+    /// State of the job in Slurm's accounting, if the job has left the queue and no process has recorded why its attempt ended.
     pub(crate) final_state: Option<String>,
 }
 
 impl Facts {
-    /// Reads the record of a run, and looks up its job in `queue`, which must have been read at about the same time.
+    /// Reads the run directory; `queue` must have been read at about the same time.
     pub(crate) fn read(run: &RunDirectory, queue: &Queue) -> Self {
         let attempt = Attempt::newest(run);
         let start = attempt.as_ref().and_then(Attempt::start);
@@ -102,8 +96,7 @@ impl Facts {
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
         if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
-            // The accounting of Slurm is asked for the final state only if the log has no message
-            // of Slurm's daemons about it, because not every site has an accounting.
+            // Slurm's messages in the log come first, because not every site has an accounting.
             let offset = facts.start.as_ref().map_or(0, |start| start.log_offset);
             let printed = messages::cause_in(&Log::tail(&run.log(), offset)).and_then(Cause::state);
             facts.final_state = printed.map(str::to_string).or_else(|| slurm::final_state(&batch.job));
@@ -112,12 +105,12 @@ impl Facts {
     }
 }
 
-/// Returns true if the job number `queued` is that of an element of the job array `job`.
+/// Returns true if the job number `queued`, such as `48211_3`, is that of an element of the job array `job`.
 fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Returns the stage of a run, and the reason for which it is in this stage.
+/// Returns if the run waits, runs or has ended, and the reason, which is printed for the user.
 pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     const ENDED: [&str; 8] = [
         "COMPLETED",
@@ -134,8 +127,7 @@ pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
         return (Stage::Waiting, waiting(queued, facts.end.as_ref()));
     }
     if let Some(end) = &facts.end {
-        // A run whose last attempt has ended counts as running while its batch job runs: a requeued job runs for a moment before it starts its next
-        // attempt.
+        // A requeued job runs for a moment before its next attempt begins, so that the run still counts as running.
         let may_continue =
             end.requeued || matches!(end.reason, Reason::TimeLimit | Reason::Preempted | Reason::LostNode);
         if may_continue && queued.is_some_and(|queued| queued.state == "RUNNING") {
@@ -192,7 +184,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the reason for the end of an attempt with its detail. The reason is left out if the detail begins with it.
+/// Returns the printed reason for the end of an attempt. It is left out if its detail begins with the same words.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {
@@ -202,7 +194,6 @@ pub(crate) fn why(end: &End) -> String {
     }
 }
 
-/// Returns the next step that is recommended to the user after the end of an attempt.
 pub(crate) fn advice(end: &End, run: &str) -> Option<String> {
     Some(match end.reason {
         Reason::Finished | Reason::OwnError | Reason::Cancelled => return None,
@@ -318,7 +309,7 @@ mod tests {
         expect(Facts { is_alive: Some(false), ..local() }, Stage::Failed, "it was killed");
         expect(local(), Stage::Running, "it runs on n1");
         expect(Facts { start: None, ..local() }, Stage::Failed, "has not started");
-        // If the queue cannot be read, the job must not count as ended.
+        // If the queue cannot be read, the run must not count as ended.
         expect(Facts { knows_queue: false, ..facts() }, Stage::Running, "it runs on n1");
         expect(Facts { knows_queue: false, start: None, ..facts() }, Stage::Waiting, "cannot be read");
     }

@@ -26,7 +26,6 @@ use crate::run_directory::state::{Facts, stage};
 use crate::run_directory::{RUNS, RunDirectory, SCRIPT, description, name, newest};
 use request::Request;
 
-/// Interval at which `--wait` checks if the run has ended.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Submit a program to the batch system, with a run directory armature-runs/NAME-N.
@@ -127,7 +126,6 @@ enum System {
     Sge,
 }
 
-/// Submits the program of the options to the batch system. Returns the exit code.
 pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     let system = system(args)?;
     let name = args.name.clone().unwrap_or_else(|| name::of_program(Path::new(&args.command[0])));
@@ -150,22 +148,19 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
         site.notes(&request, longest_stop).iter().for_each(print_message);
     }
     let run = RunDirectory::create_unlinked(runs, &name)?;
-    // The script that Slurm has checked contains the number that the run was expected to get. If another process has
-    // created a run since, this run has a higher number.
+    // Another process may have reserved the number of this run since Slurm has checked the script, so that the run gets another name here.
     let request = Request { run: run.name(), ..request };
     let elements = || request.elements.iter().map(|number| runs.join(format!("{}.{number}-1", request.run)));
     let job = match write_and_submit(&run, &request, args, elements().collect()) {
         Ok(job) => job,
         Err(error) => {
-            // If the submission fails, the files and directories that were created for the run are removed.
             for directory in elements().chain([run.path().to_path_buf()]) {
                 for file in [SCRIPT, description::FILE] {
                     let _ = fs::remove_file(directory.join(file));
                 }
                 let _ = fs::remove_dir(directory);
             }
-            // If the directory of all runs contains other runs, it is not empty: the call fails, and the directory
-            // stays.
+            // The directory of all runs is removed only if it is empty.
             let _ = fs::remove_dir(runs);
             return Err(error);
         }
@@ -175,7 +170,7 @@ pub(crate) fn submit(args: &Submit) -> Result<u8, LaunchError> {
     if args.wait { wait(&run) } else { Ok(0) }
 }
 
-/// Writes the script and the descriptions of the run and of the elements of its array, and submits the script. Returns the number of the job.
+/// Writes the job script and the file `run.json` of the run and of each element of its job array, and submits the script. Returns the job number.
 fn write_and_submit(
     run: &RunDirectory,
     request: &Request,
@@ -189,7 +184,7 @@ fn write_and_submit(
     let description = Description { batch: None, options, ..Description::new(&args.command) };
     let elements: Vec<RunDirectory> = elements.into_iter().map(RunDirectory::at).collect();
     for element in &elements {
-        // The log of an element of a job array is in the run directory of the element, which must exist before the job starts.
+        // The log of an element is in its run directory, which must exist before the batch job starts.
         fs::create_dir(element.path()).map_err(failed(element.path()))?;
         description.write(element)?;
     }
@@ -224,8 +219,7 @@ fn accepted(answer: Result<batch::Answer, NoAnswer>) -> Result<String, LaunchErr
     }
 }
 
-/// Returns the batch system to use. With `--dry-run`, Slurm is used on a host without a batch
-/// system, because the script is only printed.
+/// With `--dry-run`, a host without a batch system is treated as one with Slurm.
 fn system(args: &Submit) -> Result<System, LaunchError> {
     let has = |program: &str| {
         crate::environment::search_path().iter().any(|directory| directory.join(program).is_file())
@@ -240,7 +234,6 @@ fn system(args: &Submit) -> Result<System, LaunchError> {
     }
 }
 
-/// Returns the number of the batch job of a run.
 fn job_of(run: &OsString) -> Result<String, LaunchError> {
     let run = Reference::recorded(Some(run))?.run;
     let facts = Facts::read(&run, &Err(NoAnswer::Missing));
@@ -248,7 +241,7 @@ fn job_of(run: &OsString) -> Result<String, LaunchError> {
     facts.batch.map(|batch| batch.job).ok_or_else(none)
 }
 
-/// Returns the name by which the script calls this program: `armature` if the shell finds this program by that name, otherwise its path.
+/// Returns the name of this program for job scripts: `armature` if the shell finds it by that name, otherwise its path.
 fn own_name() -> PathBuf {
     let Ok(own) = std::env::current_exe() else { return "armature".into() };
     let found = crate::environment::search_path()

@@ -1,15 +1,14 @@
-//! Directives for PBS in a job script. They have not been tested on a PBS system.
+//! Directives for PBS in a job script, which were not tested on a PBS system.
 
 use super::request::Request;
 use super::script::Directive;
 use super::values::clock;
 
-/// Returns the directives of the job script, without the prefix `#PBS`.
 pub(super) fn directives(request: &Request) -> Vec<Directive> {
     let mut lines: Vec<Directive> = Vec::new();
     let mut add = |comment: Option<&str>, text: String| lines.push((comment.map(str::to_string), text));
     add(None, format!("-N {}", request.run));
-    // If no number of ranks per node is given, each chunk (set of resources on one node) of the PBS request has one rank.
+    // Without a number of ranks per node, each chunk (PBS's word for a set of resources on one node) has one rank.
     let per_node =
         request.ranks_per_node.or_else(|| Some(request.ranks?.div_ceil(request.nodes?))).unwrap_or(1);
     let chunks = request.nodes.unwrap_or_else(|| request.ranks.unwrap_or(1).div_ceil(per_node));

@@ -1,4 +1,4 @@
-//! Request for a batch job: checked options, as plain data.
+//! Checked options of `armature submit`, from which the job script is written.
 
 use std::ffi::OsString;
 
@@ -8,33 +8,29 @@ use super::{Submit, job_of, own_name, values};
 use crate::error::LaunchError;
 use crate::run_directory::end_reason::WARNING;
 
-/// Default time in seconds between the warning signal and the time limit of a job.
+/// Default time in seconds between the warning signal of the batch system and the time limit of a job.
 const WARN: u64 = 120;
 
-/// Batch job to submit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
-    /// Name of the run, which is also that of its directory.
     pub(super) run: String,
     pub(super) nodes: Option<u32>,
     pub(super) ranks: Option<u32>,
     pub(super) ranks_per_node: Option<u32>,
     pub(super) cores_per_rank: u32,
-    /// Memory of each rank in MiB.
+    /// Memory for each rank in MiB.
     pub(super) memory: Option<u64>,
-    /// Time limit of the job in seconds.
+    /// Time limit of the batch job in seconds.
     pub(super) time: Option<u64>,
     pub(super) partition: Option<String>,
     pub(super) account: Option<String>,
     pub(super) array: Option<String>,
-    /// Numbers of the elements of the job array.
     pub(super) elements: Vec<u32>,
-    /// Number of the batch job that must end without an error before this one starts.
+    /// Number of a batch job that must end without an error before this one starts.
     pub(super) after: Option<String>,
     pub(super) requeue: u32,
-    /// Seconds between the warning signal and the time limit of the job.
+    /// Seconds between the warning signal of the batch system and the time limit of the job.
     pub(super) warn: Option<u64>,
-    /// MPI library that the user has given with `--mpi`.
     pub(super) mpi: Option<String>,
     pub(super) recover: bool,
     pub(super) restarts: u32,
@@ -42,14 +38,12 @@ pub(super) struct Request {
     pub(super) modules: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) options: Vec<String>,
-    /// Name or path by which the job script calls `armature`.
     pub(super) armature: String,
-    /// Program and its arguments.
     pub(super) command: Vec<String>,
 }
 
 impl Request {
-    /// Checks the options of a job whose run directory has the name `run`. `longest_stop` is the time in seconds that a stop of earlier runs took.
+    /// `run` is the name of the run directory; `longest_stop` is the longest time in seconds that earlier runs took to stop at a checkpoint.
     pub(super) fn new(args: &Submit, run: String, longest_stop: Option<u64>) -> Result<Self, LaunchError> {
         let usage = |text: String| Err(LaunchError::Usage(text));
         if args.ranks.is_none() && args.nodes.is_none() {
@@ -78,11 +72,11 @@ impl Request {
             };
             word.to_str().map(str::to_string).ok_or_else(wrong)
         };
-        // The program is not searched for on this host, because a module that the script loads may add its directory to `PATH`.
+        // The program need not be found here, because modules that the script loads may add directories to `PATH`.
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
-            // A missing launcher is no error, because the nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
+            // A missing launcher is no error here, because nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
             if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

@@ -1,4 +1,4 @@
-//! Text of a job script. Directives contain only words that need no quotes; everything else is quoted for the shell.
+//! Writes a job script. Directives contain only words that need no quotes; everything else is quoted for the shell.
 
 use std::fmt::Write;
 
@@ -6,10 +6,8 @@ use super::request::Request;
 use super::{System, pbs, sge, slurm};
 use crate::command_line::quoted;
 
-/// Directive for the batch system in a job script, with an optional comment above the directive.
 pub(super) type Directive = (Option<String>, String);
 
-/// Returns the text of the job script for a request, in the form of a batch system.
 pub(super) fn text(request: &Request, system: System) -> String {
     let (prefix, directives, element) = match system {
         System::Slurm | System::Auto => ("#SBATCH", slurm::directives(request), "SLURM_ARRAY_TASK_ID-1"),
@@ -45,12 +43,11 @@ pub(super) fn text(request: &Request, system: System) -> String {
     text
 }
 
-/// Returns the line of the job script that starts the program with `armature run`.
 fn command(request: &Request, system: System, element: &str) -> String {
     let mut words =
         vec!["exec".to_string(), quoted(&request.armature).into_owned(), "run".into(), "--run".into()];
     words.push(match &request.array {
-        // The name of a run is not escaped, because a shell treats none of the characters allowed in it specially.
+        // Names of runs have no characters that need quotes in a shell.
         Some(_) => format!("\"{}.${element}\"", request.run),
         None => request.run.clone(),
     });
@@ -120,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Runs a job script in which shell functions replace `exec`, `cd` and `module`. Returns the value of the variable `A`, and the arguments of
+    /// Runs a job script in bash with `exec`, `cd` and `module` replaced by functions. Returns the value of the variable `A` and the arguments of
     /// `exec`.
     fn run(script: &str) -> Vec<String> {
         let functions = "module() { :; }\nexec() { printf '%s\\0' \"$A\" \"$@\"; }\ncd() { :; }\n";
@@ -138,7 +135,7 @@ mod tests {
         shell.wait().unwrap().success()
     }
 
-    /// Generates texts, as a user may give them, with characters that a shell treats specially.
+    /// Generates texts of users with characters that are special in a shell.
     fn hostile() -> impl Strategy<Value = String> {
         proptest::string::string_regex("[a-z '\"\\\\$()`;&|<>#!*?~\n\t=%{}\\[\\]é-]{0,12}").unwrap()
     }
@@ -160,8 +157,7 @@ mod tests {
             prop_assert_eq!(&seen[0], &value);
             prop_assert_eq!(&seen[1], "/opt/my tools/armature");
             prop_assert_eq!(&seen[seen.len() - words.len()..], &words[..]);
-            // The directives do not depend on the command and the variables of the user, because no text of the user may reach them. They end before
-            // the first command of the script.
+            // No text of the user may get into the directives, which therefore do not change with the command and the variables.
             let directives: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
             let plain = text(&self::request(vec!["x".into()], "x".into()), system);
             let plain: Vec<&str> = plain.lines().take_while(|line| line.starts_with('#')).collect();

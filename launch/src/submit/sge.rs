@@ -1,10 +1,9 @@
-//! Directives for Grid Engine in a job script. They have not been tested on a Grid Engine system.
+//! Directives for Grid Engine in a job script, which were not tested on a Grid Engine system.
 
 use super::request::Request;
 use super::script::Directive;
 use super::values::clock;
 
-/// Returns the directives of the job script, without the prefix `#$`.
 pub(super) fn directives(request: &Request) -> Vec<Directive> {
     let mut lines: Vec<Directive> = Vec::new();
     let mut add = |comment: Option<&str>, text: String| lines.push((comment.map(str::to_string), text));

@@ -1,4 +1,4 @@
-//! Time that a Slurm site gives a job for a stop: before its time limit, and when another job needs its nodes.
+//! Finds how much time a Slurm site leaves a job to stop at a checkpoint before its time limit and after a preemption.
 
 use std::path::Path;
 
@@ -7,20 +7,18 @@ use crate::batch::{query, slurm::field};
 use crate::run_directory::all;
 use crate::run_directory::attempt::Attempt;
 
-/// Settings of a Slurm site and of a partition that limit the time in which a job can stop at a checkpoint.
+/// Slurm's settings that limit the time in which a job can stop at a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Site {
-    /// Seconds between SIGTERM and SIGKILL at the end of a job, Slurm's `KillWait`.
+    /// Slurm's setting `KillWait`: seconds between SIGTERM and SIGKILL at the end of a job.
     kill_wait: u64,
     partition: String,
-    /// Seconds between the beginning of a preemption and the end of the job.
+    /// Seconds between the beginning of a preemption (for a job of higher priority) and the end of the job.
     grace: u64,
-    /// True if jobs of another partition may preempt jobs of `partition`.
     has_preemption: bool,
 }
 
 impl Site {
-    /// Asks Slurm for the settings of a partition. `None` if Slurm does not answer, or does not know the partition.
     pub(super) fn survey(partition: Option<&str>) -> Option<Self> {
         let answer = |args: &[&str]| query("scontrol", args).ok().filter(|answer| answer.is_success);
         let config = answer(&["show", "config"])?.output;
@@ -54,8 +52,7 @@ impl Site {
         })
     }
 
-    /// Returns messages for the user about the time that a job has for a stop at a checkpoint. `needed` is the longest stop of earlier runs in
-    /// seconds.
+    /// Tells the user if the time to stop at a checkpoint is too short. `needed` is the longest stop of earlier runs in seconds.
     pub(super) fn notes(&self, request: &Request, needed: Option<u64>) -> Vec<String> {
         let Site { kill_wait, partition, grace, .. } = self;
         let mut notes = Vec::new();
@@ -88,7 +85,7 @@ impl Site {
     }
 }
 
-/// Returns the longest time between a request to stop and the end of an attempt, in runs with the name `name`, in seconds.
+/// Returns the longest time in seconds that runs named `name` took from a request to stop until they had ended.
 pub(super) fn longest_stop(runs: &Path, name: &str) -> Option<u64> {
     let is_of_name = |run: &String| {
         run.strip_prefix(name)

@@ -4,7 +4,6 @@ use super::request::Request;
 use super::script::Directive;
 use super::values::clock;
 
-/// Returns the directives of the job script, without the prefix `#SBATCH`.
 pub(super) fn directives(request: &Request) -> Vec<Directive> {
     let mut lines: Vec<Directive> = Vec::new();
     let mut add = |comment: Option<&str>, text: String| lines.push((comment.map(str::to_string), text));

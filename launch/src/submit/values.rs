@@ -1,17 +1,16 @@
-//! Values of options that become parts of a job script. Batch systems do not agree on quotes in directives, so that only words without
-//! special characters are accepted there.
+//! Checks options that become parts of a job script. Batch systems do not agree on quotes in directives, so that only words without special
+//! characters are allowed there.
 
 use crate::run_directory::end_reason::WARNING;
 
-/// Maximum time limit in seconds: ten years.
+/// Longest time limit of a batch job in seconds: ten years.
 const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._/+-:,=@%[]^".contains(c)
 }
 
-/// Accepts a word without special characters that does not begin with `-`, so that no batch system
-/// takes it for an option.
+/// A word that begins with `-` is refused, because a batch system would take it for an option.
 pub(super) fn word(text: &str) -> Result<String, String> {
     let is_word = !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain);
     is_word
@@ -19,7 +18,6 @@ pub(super) fn word(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "a word of letters, digits and . _ / + - : , = @"))
 }
 
-/// Checks the name of an environment module.
 pub(super) fn module(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._/+-:@".contains(c);
     let is_module = !text.is_empty() && !text.starts_with('-') && text.chars().all(is_name);
@@ -28,7 +26,6 @@ pub(super) fn module(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "the name of a module, such as openmpi/4.1"))
 }
 
-/// Checks an option for the batch system.
 pub(super) fn option(text: &str) -> Result<String, String> {
     let words: Vec<&str> = text.split(' ').collect();
     let is_option = text.len() > 1
@@ -39,7 +36,7 @@ pub(super) fn option(text: &str) -> Result<String, String> {
         .ok_or_else(|| expected(text, "an option in plain characters, such as --qos=long"))
 }
 
-/// Checks the elements of a job array, such as `1-8%2`.
+/// Checks the elements of a job array: numbers and ranges, with a maximum of elements that run at the same time, as in `1-8%2`.
 pub(super) fn array(text: &str) -> Result<String, String> {
     let is_number =
         |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,10 +50,9 @@ pub(super) fn array(text: &str) -> Result<String, String> {
     is_array.then(|| text.to_string()).ok_or_else(|| expected(text, "elements such as 1-8, 1,3,5 or 1-8%2"))
 }
 
-/// Maximum number of elements of a job array. Each has a run directory.
+/// Maximum number of elements of a job array, because each gets a run directory.
 const ELEMENTS: usize = 10_000;
 
-/// Returns the numbers of the elements of a job array in ascending order.
 pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
     let list = array.split('%').next().unwrap_or_default();
     let mut numbers = std::collections::BTreeSet::new();
@@ -75,7 +71,7 @@ pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {
     Ok(numbers.into_iter().collect())
 }
 
-/// Checks a variable and its value, which may be any text.
+/// Parses an environment variable `NAME=VALUE`, whose value may be any text.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -87,7 +83,6 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| expected(text, "NAME=VALUE with a name of letters, digits and _"))
 }
 
-/// Parses a size of memory. Returns it in MiB, rounded up.
 pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     let size = || {
         let text = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
@@ -105,7 +100,7 @@ pub(super) fn mebibytes(text: &str) -> Result<u64, String> {
     size().ok_or_else(|| expected(text, "a size above 0 with a unit, such as 400M or 2G"))
 }
 
-/// Returns a time limit in seconds, rounded up: `90s`, `30m`, `2h`, `HH:MM:SS`, `D-HH:MM:SS`.
+/// Parses a time limit `90s`, `30m`, `2h`, `HH:MM:SS` or `D-HH:MM:SS`, and rounds it up to seconds.
 pub(super) fn time_limit(text: &str) -> Result<u64, String> {
     let clock = || {
         let (days, clock) = text.split_once('-').map_or(("0", text), |(days, clock)| (days, clock));
@@ -123,13 +118,12 @@ pub(super) fn time_limit(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| expected(text, "a time limit such as 30m, 2h, 02:00:00 or 1-12:00:00"))
 }
 
-/// Returns the seconds between the warning signal and the time limit that an option gives.
 pub(super) fn warning(text: &str) -> Result<u64, String> {
     let seconds = time_limit(text).ok().filter(|&seconds| seconds <= WARNING);
     seconds.ok_or_else(|| expected(text, "a time up to 10m, such as 120s"))
 }
 
-/// Returns a time in the form that Slurm, PBS and SGE read, as in `36:00:00`.
+/// Formats seconds for options of Slurm, PBS and Grid Engine, as in `36:00:00`.
 pub(super) fn clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

@@ -1,28 +1,26 @@
-//! Resources that a Slurm job has used on this host, from its cgroups.
+//! Reads from cgroups the memory and processor time that a Slurm job has used on this host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use armature_host::cgroup;
 
-/// Resources that all processes of the Slurm job on this host have used. A field is `None` if the resource is not measured.
+/// Memory and processor time of all processes of a Slurm job on this host; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct JobUsage {
-    /// Peak memory in bytes, the page cache of the job's files included.
+    /// Peak memory of the job in bytes, with the page cache of its files.
     pub(crate) memory: Option<u64>,
-    /// Processor time of all processes of the job on this host, in seconds.
     pub(crate) cpu_seconds: Option<f64>,
 }
 
 impl JobUsage {
-    /// Reads the resources that the Slurm job of this process has used, from its cgroups.
     pub(crate) fn read() -> Self {
         let text = fs::read_to_string(cgroup::OWN).unwrap_or_default();
         JobUsage::find(&text, Path::new(cgroup::MOUNTS))
     }
 
-    /// Reads the cgroups in the text of `/proc/self/cgroup`, with the hierarchies mounted at `root`. Only groups of a Slurm job count, because others
-    /// contain more than the job.
+    /// `text` is the content of `/proc/self/cgroup`, and `root` the directory of the cgroup hierarchies. Only cgroups of a Slurm job count, because
+    /// others contain more than the job.
     fn find(text: &str, root: &Path) -> Self {
         let groups = |controller: &str| job_groups(text, root, controller);
         let first = |controller: &str, files: &[&str]| {
@@ -41,14 +39,14 @@ impl JobUsage {
     }
 }
 
-/// Returns the cgroups of the Slurm job in the hierarchy of version 2, and in the hierarchy of `controller` of version 1.
+/// Returns the cgroups of the Slurm job in the hierarchies of version 2 and of `controller` of version 1.
 fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
     let groups = cgroup::memberships(text, controller);
     let own = groups.map(|(hierarchy, path)| root.join(hierarchy).join(path.trim_start_matches('/')));
     own.filter_map(|own| group_of_job(&own).map(Path::to_path_buf)).collect()
 }
 
-/// Returns the cgroup of a whole Slurm job, `job_N`, if `group` lies in one.
+/// Returns the directory `job_N` above `group`, which is the cgroup of a whole Slurm job.
 pub(super) fn group_of_job(group: &Path) -> Option<&Path> {
     group.ancestors().find(|group| {
         let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Out-of-memory kills in the memory cgroup of the job on this host.
+//! Counts processes of a job on this host that the kernel has killed for lack of memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,33 @@ use armature_host::cgroup;
 
 use super::job_usage::group_of_job;
 
-/// Maximum number of levels of cgroups that are searched below the cgroup of a batch job. Slurm
-/// creates three: step, user and task.
+/// Levels of cgroups that are searched below the cgroup of a batch job. Slurm creates three: step, user and task.
 const DEPTH: usize = 4;
 
-/// Memory cgroup in which this process and its job run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryGroup {
     directory: PathBuf,
 }
 
-/// Out-of-memory kills in a memory cgroup and the groups below it.
+/// Processes that the kernel has killed for lack of memory, in a memory cgroup and the groups in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Number of processes that the kernel has killed because the cgroup was out of memory.
     pub(crate) kills: u64,
-    /// Memory limit in bytes of the innermost cgroup in which a process was killed, if this cgroup has a limit.
+    /// Memory limit in bytes of the innermost cgroup in which a process was killed.
     pub(super) limit: Option<u64>,
     /// Peak memory in bytes of the innermost cgroup in which a process was killed, if the kernel reports it.
     pub(super) used: Option<u64>,
 }
 
 impl MemoryGroup {
-    /// Returns the memory cgroup of this process or, in a Slurm job, the group of all steps of the job on this host.
+    /// Returns the memory cgroup of this process or, in a Slurm job, that of all steps of the job on this host.
     pub(crate) fn own() -> Option<Self> {
         let text = fs::read_to_string(cgroup::OWN).ok()?;
         MemoryGroup::find(&text, Path::new(cgroup::MOUNTS))
     }
 
-    /// Finds the memory cgroup in the text of `/proc/self/cgroup`, with the hierarchy mounted at `root`: version 2, or the controller `memory` of
-    /// version 1. In a container, the path that the kernel shows may not exist; the root of the hierarchy is used then.
+    /// `text` is the content of `/proc/self/cgroup`, and `root` the directory of the cgroup hierarchies. In a container, the path in `text` may not
+    /// exist; the root of the hierarchy is used then.
     fn find(text: &str, root: &Path) -> Option<Self> {
         cgroup::memberships(text, "memory").find_map(|(hierarchy, path)| {
             let mount = root.join(hierarchy);
@@ -47,11 +44,10 @@ impl MemoryGroup {
         })
     }
 
-    /// Reads the out-of-memory kills in this cgroup and the cgroups below it.
     pub(crate) fn usage(&self) -> Usage {
         let mut groups = Vec::new();
         collect(&self.directory, DEPTH, &mut groups);
-        // In version 2 of cgroups, the number of killed processes of a group includes the groups below it; in version 1 it does not.
+        // In version 2 of cgroups, the number of kills of a group includes its subgroups; in version 1 it does not.
         let is_hierarchical = self.directory.join("memory.events").exists();
         let total = |kills: &[(usize, PathBuf, u64)]| match is_hierarchical {
             true => kills.first().map_or(0, |(_, _, kills)| *kills),
@@ -69,8 +65,7 @@ impl MemoryGroup {
     }
 }
 
-/// Collects the cgroups at and below `directory`, each with its depth and its number of killed
-/// processes. A group precedes the groups in it.
+/// Adds the cgroup `directory` and those in it, each with its depth and its number of killed processes. A group precedes its subgroups.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64)>) {
     let Some(kills) = kills_in(directory) else { return };
     groups.push((DEPTH - depth, directory.to_path_buf(), kills));
@@ -80,16 +75,13 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<(usize, PathBuf, u64
     }
 }
 
-/// Returns the number of processes of a memory cgroup that were killed for lack of memory; `None` if the directory
-/// `group` is not a memory cgroup.
 fn kills_in(group: &Path) -> Option<u64> {
     let files = ["memory.events", "memory.oom_control"];
     let text = files.iter().find_map(|file| fs::read_to_string(group.join(file)).ok())?;
     Some(cgroup::entry(&text, "oom_kill ").unwrap_or(0))
 }
 
-/// Returns the memory limit of a cgroup in bytes. In version 1 of cgroups, a number near 2^63 means that there is no
-/// limit.
+/// Returns the memory limit of a cgroup in bytes. In version 1 of cgroups, a number near 2^63 means that there is no limit.
 fn limit_of(group: &Path) -> Option<u64> {
     let limit = number(&group.join("memory.max")).or_else(|| number(&group.join("memory.limit_in_bytes")));
     limit.filter(|&limit| limit < 1 << 60)
@@ -100,8 +92,7 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 impl Usage {
-    /// Describes the processes that were killed on `host` since the counters `before` were read, if there were any. `rank` is the rank that was
-    /// killed, if that is known.
+    /// Describes the processes that the kernel has killed on `host` since `before`. `rank` is the killed rank, if known.
     pub(super) fn since(&self, before: &Usage, rank: Option<usize>, host: &str) -> Option<String> {
         let kills = self.kills.saturating_sub(before.kills);
         if kills == 0 {
@@ -195,7 +186,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(MemoryGroup::find("0::/init.scope\n1:cpu:/x\n", root.path()), None);
         assert_eq!(MemoryGroup::find("", root.path()), None);
-        // In a container, `/proc/self/cgroup` contains a path of the host that does not exist.
+        // In a container, `/proc/self/cgroup` names a path of the host that does not exist.
         write(root.path(), &[("memory.events", "oom_kill 0\n")]);
         let group = MemoryGroup::find("0::/../../docker\n", root.path()).unwrap();
         assert_eq!(group.usage(), Usage::default());

@@ -1,7 +1,7 @@
-//! Supervision of a job whose result is its job status, not the launcher's exit code. A job that dies is restarted.
+//! Supervises a job whose result is in a status file, and restarts a job that dies.
 //!
-//! The program writes its status to a file ([`armature::job_status`]). When the status is final, the launcher gets a grace period to end;
-//! after it, the launcher and all processes that it has started are ended. `restart_policy.rs` decides what follows.
+//! The ranks write the status file ([`armature::job_status`]). When it says that the job has ended, the launcher gets a grace period, after which it
+//! is ended together with all processes that it has started. `restart_policy.rs` decides if the job is restarted.
 
 mod job_usage;
 mod memory;
@@ -30,41 +30,40 @@ pub(crate) use process_tree::{began, is_alive};
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
 
-/// Environment variable with the path of the job status. It also identifies the processes that are ranks of this job.
+/// Environment variable with the path of the status file. Ranks of this job are recognised by it among the processes of the machine.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// Interval at which the job status is read.
+/// Interval between reads of the file to which the ranks write their status.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// Interval at which the ranks of a starting job are counted. A count reads `/proc` for all processes of the machine and takes some milliseconds.
+/// Interval between counts of the ranks of a starting job. A count reads `/proc` for all processes of the machine, which takes some milliseconds.
 const COUNT: Duration = Duration::from_millis(500);
 
-/// Time that the launcher gets to exit after a rank was found missing during the start. Usually it
-/// exits in this time, with an exit code that shows the cause.
+/// Time that the launcher gets to exit after a rank was found missing during the start. Usually it exits with a code that shows the cause.
 const GRACE_AT_START: Duration = Duration::from_secs(2);
 
-/// Time for which the end of the launcher is awaited after the job has ended or rank 0 has died. The launcher is then ended.
+/// Time that the launcher gets to exit after the job has ended or rank 0 has died.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time between SIGTERM and SIGKILL for a launcher and processes that are to be ended.
+/// Time between SIGTERM and SIGKILL for the launcher and its processes.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
-/// Settings of a supervised job.
+/// Settings of a job that is supervised and restarted if it dies.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// Path of the file with the job status.
+    /// Path of the file to which the ranks write the status of the job.
     pub job_status: &'a Path,
     /// Maximum number of restarts of the job after it has died.
     pub restarts: u32,
-    /// Time limit of the job, including restarts.
+    /// Time limit of the job with all its restarts.
     pub limit: Option<Duration>,
-    /// Time limit for all ranks to start and connect to each other, for each attempt.
+    /// Time limit of each start of the job, until all ranks have connected to each other.
     pub start_limit: Duration,
-    /// Number of ranks, if all of them run on this machine.
+    /// Number of ranks of the job, if all of them run on this machine.
     pub all_here: Option<usize>,
 }
 
-/// Makes orphaned descendants of this process its children from now on.
+/// Makes orphaned descendants of this process its children, so that it can end them.
 ///
 /// # Errors
 /// If the system call fails.
@@ -72,9 +71,8 @@ pub(crate) fn adopt_orphans() -> Result<(), LaunchError> {
     process_tree::adopt_orphans().map_err(LaunchError::io("adopt the launcher's processes"))
 }
 
-/// Runs the job until its job status is final or no further restart is allowed. Returns the exit
-/// code for this process, which is 0 only if the job status reports success. Before a restart,
-/// `renew` returns another command line if the allocation has changed.
+/// Runs the job until its status file is final or no further restart is allowed. The exit code is 0 only if the status file reports success. `renew`
+/// returns another command line for a restart if nodes were lost.
 ///
 /// # Errors
 /// If another job uses the same status file, the file cannot be written and read back, or the
@@ -89,14 +87,12 @@ pub(crate) fn supervise(
     let started_by = format!("process {} on {} ({})", std::process::id(), host(), fresh());
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
-        // The file of the job status is created before the job starts, because network file systems of other machines may cache that a file does not
-        // exist.
+        // The status file is created before the job starts, because network file systems of other machines may cache that it does not exist.
         let mut status = JobStatus::default();
         (status.restarts, status.starter) = (policy.restarts(), std::process::id());
         status.started_by.clone_from(&started_by);
         status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
-        // The job status is read back after it was written, which detects a device such as `/dev/null` that accepts a
-        // status but does not store it.
+        // The status file is read back, which detects a path such as `/dev/null` that accepts a status but does not store it.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms }, &started_by)?;
@@ -124,12 +120,11 @@ pub(crate) fn supervise(
     }
 }
 
-/// Returns the name of this host.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Runs one attempt: starts the job, waits for its end, and returns the observations about it.
+/// Starts the job once, and observes it until it has ended.
 fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended, LaunchError> {
     let mut watch = Watch::new(terms, started_by);
     let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;
@@ -147,7 +142,7 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
         }
         std::thread::sleep(TICK);
     };
-    // Processes of the job may outlive the launcher. Most of them end soon; the others are killed.
+    // Most processes that outlive the launcher end soon; the others are killed.
     let left = clear(&child);
     if let Some(signal) = status.signal().filter(|_| !watch.by_us) {
         print_message(format_args!("the launcher was ended by signal {signal}; {left}"));
@@ -157,34 +152,30 @@ fn attempt(call: &mut Call, terms: &Terms<'_>, started_by: &str) -> Result<Ended
     Ok(watch.ended(status))
 }
 
-/// State of an attempt as this process has observed it, and the time by which its launcher must end.
+/// Observed state of a started job, and the time by which its launcher must end.
 struct Watch<'a> {
     terms: &'a Terms<'a>,
-    /// Identity of this process. A status file that was written by a rank of this job contains it;
-    /// other status files are ignored.
+    /// Identity of this process, which the ranks of this job copy to their status file. A file with another identity is ignored.
     started_by: &'a str,
-    /// True if the file of the job status contained the status of another job. A message about it is printed once.
+    /// True if the status file was found to be that of another job. A message about this is printed once.
     has_foreign_status: bool,
-    /// Memory cgroup of the job on this host, and its out-of-memory kills before the start of the job.
+    /// Memory cgroup of the job on this host, with the kills for lack of memory before the start.
     memory: Option<(MemoryGroup, Usage)>,
-    /// True if a process of the job was killed because it was out of memory.
     out_of_memory: bool,
     place: String,
     start: Instant,
     last_poll: Instant,
     counted: Instant,
-    /// Ranks of this machine that were observed during the start of the job.
     start_watch: StartWatch,
-    /// Reason for which not all ranks can start, such as a rank that has ended.
+    /// Reason why not all ranks can start, such as the death of a rank.
     missing: Option<String>,
     job_status: Option<JobStatus>,
     signal: Option<u8>,
-    /// Last signal that does not end the job, such as the warning of a batch system before its time limit.
+    /// Last signal that does not end the job, such as the warning of a batch system before the time limit.
     warning: Option<u8>,
     timed_out: bool,
-    /// Time at which the launcher is ended if it has not ended by then.
+    /// Time at which this process will end the launcher, if it has not exited by then.
     until: Option<Instant>,
-    /// True if this process has ended the launcher, which had not ended in time.
     by_us: bool,
 }
 
@@ -212,7 +203,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns true if the deadline of the launcher has passed.
     fn has_ended(&mut self) -> bool {
         if self.last_poll.elapsed() >= POLL_PERIOD {
             self.poll();
@@ -234,14 +224,13 @@ impl<'a> Watch<'a> {
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
 
-    /// Reads the job status. A status that cannot be read now is read again later; one that can never be read counts as missing.
+    /// Reads the status of the job. A file that cannot be read now is read again later; one that can never be read counts as missing.
     fn poll(&mut self) {
         self.last_poll = Instant::now();
         self.check_memory();
         self.read_status();
         if self.missing.is_some() && self.state() == State::Running {
-            // A rank whose process was missing had connected to the other ranks before it died. The other ranks detect the death, so the job is not ended
-            // here.
+            // The missing rank had connected before it died, so that the other ranks detect its death, and the job is not ended here.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
@@ -250,13 +239,13 @@ impl<'a> Watch<'a> {
         if job_status.state.has_ended() {
             self.within(GRACE);
         } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
-            // The job status is read again, because rank 0 may have written a final status and exited after the first read.
+            // The status file is read again, because rank 0 may have written a final status and exited after the first read.
             self.read_status();
             self.within(GRACE);
         }
     }
 
-    /// Reads the job status. The status of another job is ignored.
+    /// A status file that belongs to another job is ignored.
     fn read_status(&mut self) {
         match JobStatus::read(self.terms.job_status) {
             Ok(Some(foreign)) if foreign.started_by != self.started_by => {
@@ -274,7 +263,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reports once that a process of the job was killed because it was out of memory.
     fn check_memory(&mut self) {
         let Some((group, before)) = self.memory.as_ref().filter(|_| !self.out_of_memory) else { return };
         let usage = group.usage();
@@ -292,12 +280,11 @@ impl<'a> Watch<'a> {
         self.job_status.as_ref().map_or(State::Starting, |job_status| job_status.state)
     }
 
-    /// Returns true if the job is starting and has not been asked to end.
     fn is_starting(&self) -> bool {
         self.state() == State::Starting && self.until.is_none()
     }
 
-    /// Checks if all ranks can still start, and sets the deadline of the launcher if they cannot.
+    /// Sets a deadline for the launcher if not all ranks can start any more.
     fn count(&mut self) {
         self.counted = Instant::now();
         let limit = self.terms.start_limit;
@@ -313,7 +300,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Handles a signal. After a signal that asks this process to end, the job is not restarted.
+    /// Handles a signal to this process. If it asks for the end of the job, the job is not restarted.
     fn signalled(&mut self, signal: i32) {
         if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
             self.signal = u8::try_from(signal).ok();
@@ -354,8 +341,7 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits until all processes that the launcher has started have ended, and ends those that do not end in time. Returns what happened, as words for a
-/// message.
+/// Waits for the processes that the launcher has started, and ends those that remain. Returns a part of a message about them.
 pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {
@@ -371,6 +357,6 @@ pub(crate) fn clear(child: &Child) -> String {
             std::thread::sleep(TICK);
         }
     }
-    // A process that remains after SIGKILL is blocked in the kernel.
+    // A process that survives SIGKILL is blocked in the kernel.
     format!("{} processes that it had started cannot be ended", process_tree::living().len())
 }

@@ -1,4 +1,4 @@
-//! Descendants of this process: found by their parent process numbers, and ended individually.
+//! Finds and ends the descendants of this process, by the numbers of their parent processes.
 //!
 //! Launchers start ranks in separate process groups and sessions, so that signalling one group does not reach all of them. Instead, this
 //! process becomes the "subreaper" of its descendants: it adopts their orphans, so that no process leaves its tree.
@@ -9,36 +9,31 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
-/// Process as its entry in `/proc` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
     parent: i32,
-    /// True if the process has ended and has not been reaped.
+    /// True if the process has ended and its parent has not yet waited for it.
     dead: bool,
 }
 
-/// Makes orphaned descendants of this process its children from now on.
 pub(super) fn adopt_orphans() -> std::io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Returns the living descendants of this process.
 pub(super) fn living() -> Vec<Pid> {
     let (all, me) = (processes(), getpid().as_raw_nonzero().get());
     descendants(&all, me).into_iter().filter(|p| !p.dead).filter_map(|p| Pid::from_raw(p.id)).collect()
 }
 
-/// Sends a signal to each living descendant.
 pub(super) fn signal(signal: Signal) {
     for process in living() {
-        // An error of sending the signal is ignored, because the process may have ended in the meantime.
+        // Errors are ignored, because a process may have ended before it gets the signal.
         let _ = kill_process(process, signal);
     }
 }
 
-/// Reaps adopted children that have ended. The process `launcher` is left out, because its `Child`
-/// reaps it.
+/// Waits for adopted children that have ended, except for `launcher`, for which its `Child` waits.
 pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
@@ -47,18 +42,16 @@ pub(super) fn reap(launcher: u32) {
     }
 }
 
-/// Names of the environment variables with the rank number of a process, set before MPI is started by Open MPI's mpirun, by MPICH's mpirun and `srun
-/// --mpi=pmi2`, and by `srun --mpi=pmix`.
+/// Environment variables with the number of a rank, set before MPI starts: by Open MPI's mpirun, by MPICH's mpirun and `srun --mpi=pmi2`, and by
+/// `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// Returns the ranks that have a living process on this machine, recognised by the path of this
-/// job's status file in its environment. All processes of the machine are searched, because ranks
-/// that srun starts are not descendants of this process. A rank is not found if this process may
-/// not read its environment.
+/// Returns the ranks that live on this machine, found by the path of the job's status file in the environments of all processes. (Ranks of srun are
+/// no descendants of this process.) A rank is missed if this process may not read its environment.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process runs inside a rank of another job, all processes that it starts inherit the
-    // rank variables of that rank. The names of these variables are therefore ignored.
+    // If this process was started by a rank of another job, everything that it starts inherits the variables of that rank, which are therefore
+    // ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
@@ -67,8 +60,7 @@ pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// Returns the rank number in the environment of a process if the environment contains the path of this job's status
-/// file. Rank variables whose names are in `but` are ignored.
+/// Returns the rank number in the environment of a process of this job. Rank variables in `but` are ignored.
 fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
@@ -80,16 +72,15 @@ fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize>
     RANK.iter().filter(|name| !but.contains(name)).find_map(number)
 }
 
-/// Returns true if a process with this number is alive.
 pub(crate) fn is_alive(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
 }
 
-/// Returns the time at which a process began, in ticks since the last boot.
+/// Returns the time at which a process started, in ticks since the last boot of the machine.
 pub(crate) fn began(id: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The start time is field 22 of `/proc/PID/stat`, counted from 1. The text after the process name begins with field 3.
+    // The start time is field 22 of `/proc/PID/stat`, counted from 1; field 3 is the first one after the name of the program.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -101,7 +92,7 @@ fn processes() -> Vec<Process> {
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
-/// Parses a line of `/proc/N/stat`. The process name is in parentheses and may contain any characters.
+/// Parses `/proc/N/stat`, in which the name of the program is in parentheses and may contain any characters.
 fn parse(stat: &str) -> Option<Process> {
     let (id, _) = stat.split_once(' ')?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

@@ -1,4 +1,4 @@
-//! Restart policy: decides after an attempt whether to exit, and with which code, or to restart the job. It has no side effects.
+//! Decides after the end of a job if it is restarted, or with which code `armature run` exits. Has no side effects.
 
 use std::time::Duration;
 
@@ -7,44 +7,35 @@ use armature::job_status::{JobStatus, STOPPED, State};
 use crate::execute::TIMED_OUT;
 use crate::run_directory::end_reason::Evidence;
 
-/// An attempt is fruitless if the job dies within this time after its start, without a newly completed task.
+/// A job that dies within this time without a newly completed task counts as a fruitless start.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Number of consecutive fruitless attempts (early deaths without a completed task) after which the job is not
-/// restarted.
+/// Fruitless starts in a row (early deaths without a completed task) after which the job is not restarted.
 const FRUITLESS: u32 = 2;
 
-/// Observations about the end of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
-    /// Exit code of the launcher, as a shell reports it.
+    /// Exit code of the launcher, as a shell reports it (128 plus the number of a signal).
     pub(super) code: u8,
-    /// Signal that ended the launcher itself.
     pub(super) launcher_signal: Option<i32>,
-    /// True if the kernel killed a process of the job because it was out of memory.
     pub(super) out_of_memory: bool,
-    /// True if the supervisor (this process) has ended the launcher. The launcher's exit code is then no evidence about the job.
+    /// True if `armature run` has ended the launcher, whose exit code then shows nothing about the job.
     pub(super) by_us: bool,
     pub(super) job_status: Option<JobStatus>,
-    /// Reason for which the job could not start, if one was detected.
     pub(super) missing: Option<String>,
-    /// Signal that this process received and that asked it to end the job.
+    /// Signal by which `armature run` was asked to end the job.
     pub(super) signal: Option<u8>,
-    /// Signal that this process received and that does not end the job, such as the warning of a batch system.
+    /// Signal to `armature run` that does not end the job, such as the warning of a batch system.
     pub(super) warning: Option<u8>,
-    /// True if the job has reached its time limit.
     pub(super) timed_out: bool,
     pub(super) took: Duration,
 }
 
 impl Ended {
-    /// Returns the exit code of `armature run` for an attempt that has failed.
     pub(super) fn failure(&self) -> u8 {
         if self.by_us { 1 } else { self.code.max(1) }
     }
 
-    /// Returns the part of the observations that decides the reason recorded for the end of the
-    /// attempt. `code` is the exit code of the job.
     pub(super) fn evidence(&self, code: u8) -> Evidence {
         Evidence {
             code,
@@ -58,16 +49,12 @@ impl Ended {
     }
 }
 
-/// Decision of the restart policy after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// `armature run` exits with this code, and prints the message if there is one.
     Exit(u8, Option<String>),
-    /// The job is started again, and the message is printed.
     Restart(String),
 }
 
-/// Decides after each attempt whether the job is restarted.
 #[derive(Clone, Debug)]
 pub(super) struct RestartPolicy {
     allowed: u32,
@@ -77,12 +64,10 @@ pub(super) struct RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Creates a policy that allows `restarts` restarts.
     pub(super) fn new(restarts: u32) -> Self {
         RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
-    /// Returns the number of restarts that the policy has decided on so far.
     pub(super) fn restarts(&self) -> u32 {
         self.restarts
     }
@@ -98,8 +83,7 @@ impl RestartPolicy {
         }
         let has_stopped = job_status.state == State::Stopped && !is_ended_by_launcher(ended, &job_status);
         if has_stopped || (ended.code == STOPPED && !ended.by_us) {
-            // The supervisor prints no message, because rank 0 has already told the user which
-            // results are kept.
+            // Nothing is printed here, because rank 0 has already told the user which results are kept.
             return Next::Exit(STOPPED, None);
         }
         if let Some(signal) = ended.signal {
@@ -124,14 +108,13 @@ impl RestartPolicy {
         }
         match job_status.state {
             State::Failed if !job_status.restart => {
-                // The supervisor prints no message if the launcher has failed as well, because the failed rank has already printed its own.
+                // Nothing is printed here if the launcher reports an error, because the failed rank has printed its own message.
                 let quiet = ended.code != 0 && !ended.by_us;
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
             }
-            // The job is restarted if a rank was missing or was killed by a signal. It is also
-            // restarted if rank 0 has registered its process but the job never ran: MPI failed to
-            // start, which happens if a rank dies during the start.
+            // MPI has failed to start, which happens if a rank dies during the start: a rank is missing or was killed by a signal, or rank 0 has
+            // written its process number to the status file but the job never ran.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
             {
@@ -172,8 +155,8 @@ impl RestartPolicy {
     }
 }
 
-/// Returns the name of the signal by which a user or a batch system asked the job to end, if the launcher's exit code reports one. Ranks
-/// that crash or are killed for memory end by other signals.
+/// Returns the signal by which a user or a batch system has ended the job, if the launcher's exit code shows one. Ranks that crash or are killed for
+/// memory end by other signals.
 fn stop_request(ended: &Ended) -> Option<&'static str> {
     match ended.code {
         _ if ended.by_us => None,
@@ -184,21 +167,20 @@ fn stop_request(ended: &Ended) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the ranks have stopped only because their launcher ended them after the death of a rank. The launcher sends them SIGTERM, which they
-/// take for a request to stop, and reports the signal that killed the rank.
+/// When a rank has died, the launcher sends SIGTERM to the others, which take it for a request to stop. The launcher's exit code shows the signal
+/// that killed the rank.
 fn is_ended_by_launcher(ended: &Ended, job_status: &JobStatus) -> bool {
     let is_asked = ended.signal.is_some() || ended.warning.is_some() || stop_request(ended).is_some();
     is_of_a_signal(ended) && !is_asked && job_status.stopped_by_sigterm()
 }
 
-/// Returns true if the launcher reports that a signal ended a rank: as 128 plus the signal, as a shell does, or as the bare number, as
-/// MPICH's launcher does.
+/// Returns true if the exit code shows that a signal ended a rank: 128 plus the signal, as in a shell, or the bare signal, as MPICH's launcher
+/// reports it.
 fn is_of_a_signal(ended: &Ended) -> bool {
     !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
 }
 
-/// Returns the decision for a job whose status is `Finished`. If the launcher reports an error although no rank was lost, the program itself has
-/// failed after its ranks had finished.
+/// An error code of the launcher, although no rank was lost, means that the program has failed after its ranks had written the status `Finished`.
 fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
@@ -216,7 +198,7 @@ fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     Next::Exit(ended.code, Some(text))
 }
 
-/// Returns one line about a job that has died: when, the last message of the job status, and how the launcher ended.
+/// Describes the death of a job: its run time, the last message of its status file, and how the launcher ended.
 fn died(ended: &Ended, job_status: &JobStatus) -> String {
     let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
     if !job_status.message.is_empty() {
@@ -289,20 +271,19 @@ mod tests {
         exits(3, &ended(5, State::Starting), 5, Some(none));
     }
 
-    /// `srun --kill-on-bad-exit=0` reports the exit code of the worst rank; `mpirun --enable-recovery` reports 0 whichever rank has died.
+    /// `srun --kill-on-bad-exit=0` exits with the code of the worst rank, and `mpirun --enable-recovery` with 0 even if a rank has died.
     #[test]
     fn only_survived_rank_deaths_are_tolerated() {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Outside of a farm, the death of a rank leads to a status that reports a failure, or to no final status.
+            // Deaths of ranks are survived by farms and workflows only; otherwise the status of the job is a failure or not final.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // The job status is `Finished` and no rank was lost, so an error code of the launcher shows that the
-            // program has failed after the end of its session.
+            // No rank was lost, so that the program has failed after the end of its session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -324,18 +305,16 @@ mod tests {
         assert_eq!(text, expected);
         let Next::Exit(1, Some(text)) = policy.decide(&missing(0, true)) else { panic!("it goes on") };
         assert!(text.contains("died 2 times in a row"), "{text}");
-        // The launcher reports that SIGKILL has ended a rank, as exit code 137 (or 9 by MPICH), before the supervisor detects that the rank is
-        // missing.
+        // The launcher exits with 137 (MPICH: 9) for a rank killed by SIGKILL, before the rank was found missing.
         for code in [137, 9] {
             let Next::Restart(_) = RestartPolicy::new(1).decide(&ended(code, State::Starting)) else {
                 panic!("{code}")
             };
         }
-        // Rank 0 has registered its process in the job status, and other ranks have failed in MPI_Init.
+        // Rank 0 has written its process number to the status file, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
-        // No message is expected from the supervisor, because the rank that failed has printed its own
-        // message.
+        // The failed rank has printed its own message, so that `armature run` must print none.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
         exits(3, &with(failed, |v| v.code = 1), 1, None);
@@ -354,7 +333,7 @@ mod tests {
         exits(3, &Ended { signal: Some(2), by_us: true, ..ended(137, State::Running) }, 130, None);
     }
 
-    /// `scancel --signal=TERM` reaches the ranks of `srun`, and the exit code of `srun` reports the signal.
+    /// `scancel --signal=TERM` ends the ranks of `srun`, and the exit code of `srun` shows the signal.
     #[test]
     fn job_whose_ranks_got_a_termination_signal_is_not_restarted() {
         for (code, name) in [(143, "SIGTERM"), (130, "SIGINT"), (129, "SIGHUP")] {
@@ -365,9 +344,9 @@ mod tests {
             for ended in [ended(code, State::Running), ended(code, State::Starting), missed] {
                 exits(3, &ended, code, Some(&text));
             }
-            // If the job status reports a failure of the program itself, a signal in the launcher's exit code is ignored.
+            // A failure of the program in the status file takes precedence over the signal in the exit code.
             exits(3, &with(ended(code, State::Failed), |v| v.code = 1), 1, None);
-            // The exit code of a launcher that the supervisor has ended shows nothing about the job.
+            // The exit code of a launcher that `armature run` has ended shows nothing about the job.
             let by_us = Ended { by_us: true, ..ended(code, State::Running) };
             assert!(matches!(RestartPolicy::new(3).decide(&by_us), Next::Restart(_)));
         }
@@ -377,13 +356,13 @@ mod tests {
     #[test]
     fn stopped_job_is_not_restarted() {
         exits(3, &ended(85, State::Stopped), 85, None);
-        // The job counts as stopped even if the supervisor has ended its launcher, and if the launcher ends all ranks after the first one has exited.
+        // The job counts as stopped even if its launcher was ended by `armature run`, or has ended all ranks after the exit of the first.
         exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
         exits(3, &ended(85, State::Running), 85, None);
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);
     }
 
-    /// Without the option `--recover`, the launcher ends the other ranks when a rank was killed.
+    /// Without the option `--recover`, the launcher ends all ranks if one was killed.
     #[test]
     fn job_whose_launcher_ended_the_ranks_after_a_death_is_restarted() {
         let by = |cause: &str| {
@@ -411,7 +390,7 @@ mod tests {
         let killed = Ended { out_of_memory: true, ..ended(137, State::Running) };
         let Next::Exit(137, Some(text)) = RestartPolicy::new(3).decide(&killed) else { panic!("a restart") };
         assert!(text.contains("would run out of memory again and is not restarted"), "{text}");
-        // The job has succeeded if the other ranks have finished it without the lost rank.
+        // The other ranks have finished the job without the lost rank, so that it has succeeded.
         let lost = with(Ended { out_of_memory: true, ..ended(137, State::Finished) }, |v| v.lost = vec![1]);
         assert!(matches!(RestartPolicy::new(3).decide(&lost), Next::Exit(0, Some(_))));
     }

@@ -1,46 +1,43 @@
-//! Observation of the ranks of this machine during the start of a job. It has no side effects.
+//! Watches the ranks on this machine while a job starts. Has no side effects.
 //!
 //! Until all ranks have left `MPI_Init`, no rank can detect the death of another one: the living ranks wait forever, and a launcher that
 //! lets ranks continue after a failure does not end them.
 
 use std::collections::BTreeSet;
 
-/// Number of consecutive observations without a new rank after which the launcher is assumed to have started all ranks of this machine. If the number
-/// is too small, a slow start on a very busy machine is taken for a lost rank.
+/// Number of counts of the ranks without a new one after which the launcher is assumed to have started all. If it is too small, a slow start on a
+/// busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
-/// Ranks of a starting job that have been observed on this machine.
 #[derive(Debug)]
 pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
-    /// Number of observations of the processes since the last one that found a new rank.
+    /// Number of counts of the ranks since the last new rank was seen.
     polls: u32,
 }
 
 impl StartWatch {
-    /// Creates a watch without observed ranks. `all_here` is the number of ranks of the job, if all of them run on this machine.
+    /// `all_here` is the number of ranks of the job, if all of them run on this machine.
     pub(super) fn new(all_here: Option<usize>) -> Self {
         StartWatch { all_here, seen: BTreeSet::new(), polls: 0 }
     }
 
-    /// Returns the rank that was seen before and is not among the ranks `present`, if there is exactly one
-    /// such rank.
+    /// Returns the rank that had a process before and is not among `present`, if there is exactly one.
     pub(super) fn only_missing(&self, present: &BTreeSet<usize>) -> Option<usize> {
         let mut missing = self.seen.difference(present);
         missing.next().copied().filter(|_| missing.next().is_none())
     }
 
-    /// Records which ranks have a living process. Returns a description of the missing rank, if the job can no longer start.
+    /// Takes the ranks that have a living process. If the job can no longer start, returns a sentence about the missing rank.
     pub(super) fn poll(&mut self, present: &BTreeSet<usize>) -> Option<String> {
         if let Some(rank) = self.seen.difference(present).next() {
             return Some(format!("the process of rank {rank} has ended before all ranks had started"));
         }
         self.polls = if present.len() > self.seen.len() { 0 } else { self.polls + 1 };
         self.seen.extend(present);
-        // A rank that exits at once may never be observed, and counts as missing. If no rank at all
-        // was observed, this process may not be allowed to read the environments of the ranks, so
-        // none counts as missing.
+        // A rank that exits at once may never be seen, and counts as missing. If no rank was seen at all, this process may not be allowed to read the
+        // environments of the ranks, so that none counts as missing.
         let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
         (self.polls >= SETTLED && !self.seen.is_empty())
             .then(|| format!("rank {missing} has no running process, although all other ranks have started"))

@@ -25,7 +25,6 @@ fn main() -> ExitCode {
     armature::exit_code(one())
 }
 
-/// Runs the case that the first argument names, and prints the rank of this process.
 fn one() -> Result<(), BoxError> {
     let case = std::env::args().nth(1).unwrap_or_default();
     let rank = match case.as_str() {
@@ -51,14 +50,13 @@ fn config() -> Result<Config, Error> {
     Ok(Config::from_env()?.progress(armature::Progress::Off))
 }
 
-/// Initialises MPI with the thread level that a program needs to run skeletons.
+/// Funneled is the thread level that skeletons (such as farms and pipelines) need.
 fn start() -> Result<Universe, BoxError> {
     let (universe, level) = initialize_with_threading(Threading::Funneled).ok_or("MPI is in use already")?;
     assert!(level >= Threading::Funneled);
     Ok(universe)
 }
 
-/// Runs a farm, compares its results with the serial ones, and gathers a value from all ranks.
 fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     let results = Farm::new("multiply", move |n: u64| n * factor).collect_on_all(session, 0..200)?;
     assert!(results.into_iter().eq((0..200).map(|n| n * factor)));
@@ -67,7 +65,7 @@ fn skeleton(session: &mut Session, factor: u64) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the sum of all ranks' values (here `own_value`), computed by a direct MPI call of the program.
+/// Sums a value over all ranks by a direct MPI call, as a program beside armature does.
 fn sum(communicator: &impl Communicator, own_value: u64) -> u64 {
     let mut sum = 0;
     communicator.all_reduce_into(&own_value, &mut sum, SystemOperation::sum());
@@ -157,7 +155,6 @@ fn half_fails() -> Result<usize, BoxError> {
     Ok(rank as usize)
 }
 
-/// Value that prints a line when it is dropped.
 struct Guard(usize);
 
 impl Drop for Guard {
@@ -166,8 +163,7 @@ impl Drop for Guard {
     }
 }
 
-/// Rank 1 fails while the other ranks are in a farm. `run` returns an error on every rank, after it
-/// has dropped the variables of the closure.
+/// Rank 1 fails while the other ranks are in a farm. `run` returns an error on every rank, and before that drops the variables of the closure.
 fn returned() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -181,8 +177,7 @@ fn returned() -> Result<usize, BoxError> {
     place.get().copied().ok_or_else(|| "the body has not run".into())
 }
 
-/// The closure given to `run` ignores the error of a failed farm and returns `Ok`. `run` still
-/// returns an error on every rank.
+/// Rank 1 fails, and the closure ignores the error of the farm and returns `Ok`. `run` must still return an error on every rank.
 fn handled() -> Result<usize, BoxError> {
     let place = std::sync::OnceLock::new();
     let result = armature::run(&config()?, |session| {
@@ -236,7 +231,7 @@ fn groups() -> Result<usize, BoxError> {
     Ok(rank)
 }
 
-/// The thread level is checked before armature uses MPI. The program can still use MPI after the rejected run.
+/// After armature has refused the thread level of MPI, the program must still be able to use MPI.
 fn low_level() -> Result<usize, BoxError> {
     let universe = initialize().ok_or("MPI is in use already")?;
     let world = universe.world();
@@ -251,8 +246,8 @@ fn low_level() -> Result<usize, BoxError> {
     Ok(world.rank() as usize)
 }
 
-/// MPI is finalised at the end of the run if armature has initialised it. A second run fails, and its error message
-/// says that the program must initialise MPI itself.
+/// armature has initialised MPI and finalises it at the end of the run. A second run fails; its error message says that the program must initialise
+/// MPI itself.
 fn finalised() -> Result<usize, BoxError> {
     let rank = armature::run(&config()?, |session| {
         skeleton(session, 2)?;

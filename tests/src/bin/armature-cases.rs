@@ -44,8 +44,7 @@ fn run(session: &mut Session, cases: &[Case]) -> Result<(), BoxError> {
     print_line(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
     for case in cases {
         (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {
-            // An error of armature is returned unchanged, because its message already names rank,
-            // stage and item.
+            // An error of armature is returned unchanged, because it already names the rank, the stage and the item.
             Ok(ours) => BoxError::from(*ours),
             Err(theirs) => BoxError::from(format!("case {}: {theirs}", case.name)),
         })?;

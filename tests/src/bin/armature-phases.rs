@@ -1,4 +1,4 @@
-//! Runs through all phases of a job and records the phase of each rank in files: see `armature_tests::phases`.
+//! Runs a job through all its phases, and records the phase of each rank in files: see `armature_tests::phases`.
 
 use std::process::ExitCode;
 

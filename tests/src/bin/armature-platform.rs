@@ -38,7 +38,6 @@ fn print(session: &Session, what: &str, value: &impl std::fmt::Debug) {
     }
 }
 
-/// Keeps the core busy.
 fn compute(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
@@ -55,7 +54,7 @@ fn loop_indices(session: &mut Session) -> Result<Option<Vec<u64>>, BoxError> {
     Ok(session.gather(count)?)
 }
 
-/// Returns the number of tasks of each rank in the first batch of AWF-B, which is half of the tasks.
+/// Returns the number of tasks of each rank in the first batch of chunks, with which AWF-B (a chunking method) hands out half of the tasks.
 fn first_chunks(session: &mut Session) -> Result<Vec<u64>, BoxError> {
     let mut farm = Farm::with_context("chunks", |_: u64, cx| {
         compute(Duration::from_millis(2));
@@ -84,7 +83,7 @@ fn large_tasks(session: &mut Session) -> Result<Vec<u64>, BoxError> {
     Ok(summary.map_or_else(Vec::new, |summary| summary.ranks.iter().map(|rank| rank.tasks).collect()))
 }
 
-/// Returns the mapping that was planned after the calibration run.
+/// Returns the mapping of stages to ranks that was planned after the stages were measured.
 fn mapping(session: &mut Session) -> Result<Option<String>, BoxError> {
     let pipeline = Pipeline::source("numbers", || 0..200_u64).map("work", |number| {
         compute(Duration::from_millis(2));

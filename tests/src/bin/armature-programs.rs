@@ -14,7 +14,7 @@ use std::time::Duration;
 use armature::{BoxError, Config, Session};
 use armature_tests::programs::Program;
 
-/// Delay of a late rank, a little longer than the time after which waiting ranks log a message.
+/// Delay of a rank that starts late: a little longer than the time after which the waiting ranks log a message.
 const LATE_BY: Duration = Duration::from_millis(11_500);
 
 fn main() -> ExitCode {

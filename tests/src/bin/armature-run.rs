@@ -1,4 +1,4 @@
-//! The `armature` command under another name, which the tests of this package start.
+//! The command `armature` under another name, for the tests of this package.
 
 use std::process::ExitCode;
 

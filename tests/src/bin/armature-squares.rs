@@ -96,7 +96,7 @@ impl Squares {
     }
 }
 
-/// Appends a line to the log with a single write, because several ranks append to the log concurrently.
+/// Appends a line by one write, because several ranks append to the file at the same time.
 fn append_to_log(dir: &Path, what: &str, task: u64) -> Result<(), BoxError> {
     let mut log: File = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
     log.write_all(format!("{what} {task}\n").as_bytes())?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use armature::pipeline::{Checkpoint, Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BatchMode, BoxError, Config, Session};
 
-/// Time between two snapshots: short enough that a job that is killed after some tenths of a second has one.
+/// Time between two snapshots, short enough that a job that is killed after some tenths of a second has one.
 const EVERY: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
@@ -33,7 +33,6 @@ fn stream() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Serial stage: the sum of all items so far.
 #[derive(Default)]
 struct Sum(u64);
 
@@ -72,8 +71,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // The limit of items in flight is low, because a snapshot is complete only when all items
-        // that were in flight at its start have reached the sink.
+        // A snapshot is complete only when all items that were in flight at its start have reached the sink, so that few may be in flight.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))
@@ -81,7 +79,7 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
     Ok(())
 }
 
-/// Appends a line to the log with a single write, because several ranks append to the log concurrently.
+/// Appends a line by one write, because several ranks append to the file at the same time.
 fn append_to_log(dir: &Path, what: &str, item: u64) -> Result<(), BoxError> {
     let mut log = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
     log.write_all(format!("{what} {item}\n").as_bytes())?;

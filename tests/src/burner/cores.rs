@@ -1,4 +1,4 @@
-//! Cores: thread affinity, and the share of a core that a thread gets.
+//! Binds threads to cores, and measures the share of a core that a thread gets.
 
 use std::hint::black_box;
 use std::thread;
@@ -8,14 +8,13 @@ use armature::BoxError;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the share of a core that a thread gets if it never rests: 1 if the thread is alone, one half if it
-/// competes with a load that never rests either. The share is the upper bound for the performance of a rank on this
-/// core.
+/// Returns the share of a core that a thread gets if it never rests: 1 if the thread is alone, one half if it competes with a load that never rests
+/// either. A rank on this core can reach at most this fraction of its speed.
 ///
 /// # Errors
 /// Returns an error if the core does not exist or may not be used.
 pub fn share(core: usize, time: Duration) -> Result<f64, BoxError> {
-    // The measurement runs on a separate thread, so that the affinity of the calling thread does not change.
+    // The share of the core is measured on another thread, so that the calling thread does not get bound to the core.
     let measure = move || -> Result<f64, String> {
         pin(core)?;
         let (start, before) = (Instant::now(), thread_time());
@@ -26,13 +25,11 @@ pub fn share(core: usize, time: Duration) -> Result<f64, BoxError> {
     Ok(share?)
 }
 
-/// Returns the CPU time of the calling thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Binds the calling thread to a core.
 pub(super) fn pin(core: usize) -> Result<(), String> {
     if core >= CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
@@ -70,7 +67,6 @@ pub fn two_cores() -> Result<[usize; 2], BoxError> {
     }
 }
 
-/// Keeps the current core busy for `time`.
 pub(super) fn spin(time: Duration) {
     let start = Instant::now();
     let mut x = 1u64;

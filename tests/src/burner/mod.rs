@@ -36,7 +36,7 @@ use armature::BoxError;
 pub use cores::{pin_rank, share, two_cores};
 pub use wave::Wave;
 
-/// Description of a competing load.
+/// Load (a process) that competes with a program for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     core: usize,
@@ -44,18 +44,17 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns a load that never rests, on the core with this number in the system's numbering.
+    /// Returns a load that never rests, on the core with this number.
     pub fn on_core(core: usize) -> Self {
         Load { core, wave: Wave::ALWAYS_BUSY }
     }
 
-    /// Makes the load follow `wave`.
+    /// Makes the load busy and rest by turns, as `wave` describes.
     pub fn wave(self, wave: Wave) -> Self {
         Load { wave, ..self }
     }
 
-    /// Starts the load and returns when it runs on its core. The calling program must pass the command `burn` to
-    /// [`main`].
+    /// Starts the process of the load, and returns when it runs on its core. The calling program must pass its command `burn` to [`main`].
     ///
     /// # Errors
     /// Returns an error if this binary cannot be started again, or if the core does not exist or may not be used.
@@ -64,8 +63,8 @@ impl Load {
         self.start_from(&this)
     }
 
-    /// Starts the load like [`start`](Load::start), from another binary that has the command `burn`. Tests need
-    /// another binary, because a test binary does not have this command.
+    /// Starts the process of the load like [`start`](Load::start), but from another program that has the command `burn`, which test programs do not
+    /// have.
     ///
     /// # Errors
     /// Returns an error under the conditions of [`start`](Load::start).
@@ -102,10 +101,10 @@ impl Load {
     }
 }
 
-/// Line that a load prints when it runs on its core.
+/// Line that the process of a load prints when it is bound to its core.
 const READY: &str = "ready\n";
 
-/// A running load, which ends when this `Burner` is dropped.
+/// Running process of a load, which ends when this `Burner` is dropped.
 #[derive(Debug)]
 pub struct Burner {
     child: Child,
@@ -113,12 +112,12 @@ pub struct Burner {
 }
 
 impl Burner {
-    /// Returns the process number of the load.
+    /// Returns the process number of the running load.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the CPU time of the load in whole clock ticks of the system (usually 10 ms).
+    /// Returns the CPU time that the load has used, in whole clock ticks of the system (usually 10 ms).
     ///
     /// # Errors
     /// Returns an error if the system does not report the CPU time.
@@ -143,15 +142,13 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // Errors of `kill` and `wait` are ignored: they fail only if the process of the load has already
-        // ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Returns the sum of the ticks in user and in system mode from the text of `/proc/PID/stat`: the 14th and the 15th
-/// field, counted after the name, which may contain spaces.
+/// Returns the CPU time of a process in clock ticks: fields 14 (user mode) and 15 (system mode) of `/proc/PID/stat`, counted after the name, which
+/// may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|field| field.parse::<u64>());
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
@@ -166,8 +163,7 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     let load = Load::parse(arguments)?;
     cores::pin(load.core)?;
     thread::spawn(|| {
-        // The read waits for the end of the parent: the parent never writes to the pipe, and the call returns when the parent closes its
-        // end or dies.
+        // The parent process never writes to this pipe, so that the read ends when the parent has ended.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
@@ -177,7 +173,6 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     loop {
         match load.wave.state_at(start.elapsed()) {
             (true, left) => cores::spin(left),
-            // A rest of the load that is longer than an hour is split into sleeps of at most an hour.
             (false, left) => thread::sleep(left.min(Duration::from_secs(3600))),
         }
     }

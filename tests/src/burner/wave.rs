@@ -1,4 +1,4 @@
-//! Square wave that determines when a load is busy and when it rests, for real loads and simulated hosts.
+//! Times at which a load is busy or rests (a square wave), for real cores and for simulated hosts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use armature::BoxError;
 use armature_apps::random::Random;
 
-/// A periodic load. In each period the load is busy first and then rests. Times are whole nanoseconds, so that a real
-/// load and a load on a simulated host change between busy and resting at equal times.
+/// Periodic load: in each period it is busy first and then rests. Times are whole nanoseconds, so that loads on real and on simulated hosts change at
+/// equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wave {
     period: u64,
@@ -16,7 +16,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// A load that never rests.
+    /// Load that never rests.
     pub const ALWAYS_BUSY: Wave = Wave { period: 1_000_000_000, busy: 1_000_000_000, phase: 0 };
 
     /// Returns a load that is busy for the fraction `duty` at the beginning of each `period`, and rests for the
@@ -36,7 +36,7 @@ impl Wave {
         Ok(Wave { period: length, busy, phase: 0 })
     }
 
-    /// Returns this wave with a start position in its period that depends only on the seed.
+    /// Returns this load with a start position in its period that depends only on the seed.
     pub fn seeded(self, seed: u64) -> Self {
         let part = f64::from(Random::new(seed).unit());
         Wave { phase: ((self.period as f64 * part) as u64).min(self.period - 1), ..self }
@@ -59,7 +59,6 @@ impl Wave {
         let (whole, period) = (time.as_nanos() + u128::from(self.phase), u128::from(self.period));
         let busy = u128::from(self.busy);
         let nanos = whole / period * busy + (whole % period).min(busy) - u128::from(self.phase).min(busy);
-        // A busy time that exceeds 64 bits in nanoseconds (584 years) is returned as the maximum.
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
@@ -88,7 +87,6 @@ impl Wave {
         let seconds = |nanos: u64| format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
         let mut text = format!("<trace id=\"load-{host}\" periodicity=\"{}\">\n", seconds(self.period));
         for (nanos, busy) in self.edges() {
-            // The result is ignored, because writing to a string cannot fail.
             let _ = writeln!(text, "{} {}", seconds(nanos), if busy { share } else { 1.0 });
         }
         let _ = write!(
@@ -98,8 +96,7 @@ impl Wave {
         Ok(text)
     }
 
-    /// Returns the initial state and the changes of state in one period: the time in nanoseconds, and true if the load
-    /// is busy from then on.
+    /// Returns the changes between busy and resting in one period: times in nanoseconds, and true if the load is busy from then on.
     fn edges(&self) -> Vec<(u64, bool)> {
         let mut edges = Vec::new();
         let mut now = 0;
@@ -108,18 +105,15 @@ impl Wave {
             if edges.last().is_none_or(|&(_, before)| before != busy) {
                 edges.push((now, busy));
             }
-            // The remaining duration of a state is always positive, so that `now` increases.
             now += u64::try_from(remaining.as_nanos()).unwrap_or(self.period);
         }
         edges
     }
 
     fn position_in_period(&self, time: Duration) -> u64 {
-        // The cast to `u64` loses nothing, because the remainder is smaller than the period, which is a `u64`.
         ((time.as_nanos() + u128::from(self.phase)) % u128::from(self.period)) as u64
     }
 
-    /// Returns the wave as words of a command line, which [`parse`](Wave::parse) reads.
     pub(super) fn arguments(&self) -> [String; 3] {
         [self.period, self.busy, self.phase].map(|nanos| nanos.to_string())
     }

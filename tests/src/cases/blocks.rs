@@ -1,5 +1,5 @@
-//! Loops over blocks of rows: the result equals the serial result to the bit, wherever the rows are and whenever
-//! they move.
+//! Loops over the rows of a grid, which are distributed over the ranks. The result must equal the serial one to the bit, however rows move between
+//! ranks.
 
 use std::ops::Range;
 
@@ -18,15 +18,13 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "rings-moving", run: |session| stencils_moving(session, 4..8, true) },
 ];
 
-/// Cases that move rows. Each runs with at least a hundred seeds, and each seed gives another
-/// random sequence of movements.
+/// Cases that run with at least a hundred seeds, each of which selects other random movements of rows.
 pub(super) const SEEDS: [Case; 2] = [
     Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
     Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
-/// Number of floating-point operations per value that a loop body declares to the simulator, so that computing takes
-/// more simulated time than messages.
+/// Operations per grid value that a loop declares to the simulator, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
 fn fill(row: u64, values: &mut [f64]) {
@@ -35,7 +33,6 @@ fn fill(row: u64, values: &mut [f64]) {
     }
 }
 
-/// Computes a sweep of over-relaxation in Gauss-Seidel order.
 fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
     for row in 1..(b.len() / width).saturating_sub(1) {
         for i in row * width + columns.start..row * width + columns.end {
@@ -61,7 +58,7 @@ impl DoAcross for Relax {
     }
 }
 
-/// Returns the bit patterns of the values, which are compared instead of the values.
+/// Bit patterns are compared instead of the values, because equal values (0 and -0) may differ in their bits.
 fn bits(grid: &[f64]) -> Vec<u64> {
     grid.iter().map(|value| value.to_bits()).collect()
 }
@@ -78,8 +75,8 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
     bits(&grid)
 }
 
-/// Runs `sweeps` sweeps of over-relaxation in two runs of a loop and compares the grid with the serial one. Returns the
-/// number of row movements on rank 0, and 0 elsewhere.
+/// Runs over-relaxation in two runs of a loop, and compares the grid with the serial one. Returns on rank 0 the number of movements of rows between
+/// ranks.
 fn check(session: &mut Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
     let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
@@ -106,7 +103,6 @@ fn sweeps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Grids without rows or columns, and grids with fewer rows than ranks.
 fn small(session: &mut Session) -> Result<(), BoxError> {
     for rows in [0, 1, 2, 3, session.size() as u64 + 1, session.size() as u64 + 2] {
         for columns in [0, 1, 2, 3, 9] {
@@ -127,7 +123,6 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Computes a step of the heat equation.
 fn step(b: &[f64], new: &mut [f64], width: usize) {
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
         for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
@@ -153,8 +148,8 @@ impl Stencil for Heat {
     }
 }
 
-/// Computes a step of the heat equation on the whole grid: with a constant first and last row or, if `is_ring` is true,
-/// with periodic rows.
+/// Computes a step of the heat equation on the whole grid, as a serial program does: with constant first and last rows or, if `is_ring` is true, with
+/// periodic rows.
 fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     let mut old = serial.to_vec();
     if is_ring {
@@ -166,8 +161,8 @@ fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
     }
 }
 
-/// Runs `steps` steps of the heat equation in two runs of a loop and checks the result. Returns the number of row
-/// movements on rank 0, and 0 elsewhere.
+/// Runs the heat equation in two runs of a loop, and compares the grid with the serial one. Returns on rank 0 the number of movements of rows between
+/// ranks.
 fn check_heat(
     session: &mut Session,
     shape: Shape,

@@ -1,5 +1,4 @@
-//! Collecting results on every rank, complete and in order: no results, fewer results than ranks,
-//! and more results than fit into one message.
+//! Results that every rank collects must be complete and in order: no results, fewer than ranks, and more than fit into one message.
 
 use std::ops::Range;
 
@@ -20,17 +19,14 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "collect-pipelines", run: pipelines },
 ];
 
-/// Number of 8-byte values that do not fit into 4 MiB, above which a message is split into several pieces.
+/// Number of 8-byte values that exceed 4 MiB, so that their message is split into pieces.
 const MORE_THAN_A_PIECE: u64 = 700_000;
 
-/// Returns the numbers of items to test: none, one, one fewer than ranks, one per rank, and 1000. A
-/// loop has as many indices.
 fn counts(session: &Session) -> [u64; 5] {
     let ranks = session.size() as u64;
     [0, 1, ranks.saturating_sub(1), ranks, 1_000]
 }
 
-/// Checks that this rank has exactly the expected results.
 fn check_complete<T: PartialEq>(
     session: &Session,
     what: &str,
@@ -43,7 +39,7 @@ fn check_complete<T: PartialEq>(
     })
 }
 
-/// Checks that only rank 0 has results, that they are the expected ones, and that the summary counts them.
+/// Checks that only rank 0 has the results, and that the summary counts them.
 fn at_root<T: PartialEq>(
     session: &Session,
     what: &str,
@@ -56,7 +52,6 @@ fn at_root<T: PartialEq>(
     ensure(counted == expected.1, || format!("{what}: the summary counts {counted} of {}", expected.1))
 }
 
-/// Body of a loop that owns a row of numbers and a text for each of its indices.
 struct Named(usize);
 
 impl DoAll for Named {
@@ -72,7 +67,6 @@ impl DoAll for Named {
     }
 }
 
-/// A grid whose inner values grow by 1000 in each sweep or step.
 struct Counted;
 
 impl DoAcross for Counted {
@@ -163,7 +157,6 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             format!("task {n}")
         });
         let mut farm = farm.unordered();
-        // The farm runs twice with different tasks.
         for first in [0, tasks] {
             let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
             let found = farm.collect_on_all(session, first..first + tasks)?;
@@ -173,8 +166,7 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
             at_root(session, "names", alone, (&expected[..], tasks))?;
         }
     }
-    // A result of the farm "large" is larger than 4 MiB, so its message is split into pieces. The
-    // farm "many" has many small results.
+    // A result of the farm "large" exceeds 4 MiB, so that its message is split into pieces; the farm "many" has many small results.
     let large = Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).collect_on_all(session, 0..3)?;
     let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
     check_complete(session, "large", &large, &expected)?;
@@ -183,8 +175,8 @@ fn farms(session: &mut Session) -> Result<(), BoxError> {
     check_complete(session, "many", &many, &expected)
 }
 
-/// Number of 256-byte values that do not fit into one piece of a message (4 MiB). With batches of
-/// one item, or a low limit of bytes in flight, each value is sent in a message of its own.
+/// Number of 256-byte values that exceed 4 MiB, the size of a piece of a message. With batches of one item, or a low limit of bytes in flight, each
+/// value is sent in a message of its own.
 const WIDE_ITEMS: u64 = MORE_THAN_A_PIECE / 32;
 
 fn wide(n: u64) -> [u64; 32] {

@@ -1,5 +1,4 @@
-//! Workflows of commands, for ranks that can start commands. The commands run in the directory
-//! `ARMATURE_TEST_DIRECTORY`.
+//! Workflows (graphs of tasks) whose tasks are commands, which run in the directory `ARMATURE_TEST_DIRECTORY`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +9,7 @@ use armature::{BoxError, Session};
 use crate::Case;
 use crate::check::{ensure, noise, setting};
 
-/// Cases that run only if a test names them, because most of them need ranks that can start
-/// commands or be killed.
+/// Workflows of commands that run only in tests that name them. Most need ranks that can start commands or be killed.
 pub const CASES: &[Case] = &[
     Case { name: "workflow-commands", run: commands },
     Case { name: "workflow-deaths", run: deaths },
@@ -27,8 +25,7 @@ fn shell(name: &str, line: &str) -> Task {
     Task::new(name, Action::Shell(line.into()))
 }
 
-/// Runs commands and closures that read each other's files, commands that fail once or always, and commands that
-/// reach their time or memory limit.
+/// Workflow of commands and closures that read each other's files. Some commands fail once or always, or reach their limit of time or memory.
 fn commands(session: &mut Session) -> Result<(), BoxError> {
     let directory = directory()?;
     let mut builder = Description::builder("commands");
@@ -83,9 +80,8 @@ fn commands(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Runs a graph of `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes, while the
-/// test kills ranks. Rank 0 prints a line when the workflow is running. The results of the final tasks must be
-/// right even if ranks die. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
+/// Runs `ARMATURE_TEST_TASKS` short tasks with values of `ARMATURE_TEST_VALUE_BYTES` bytes while the test kills ranks. The results of the final tasks
+/// must be right. Rank 0 prints a line when the workflow is running. `ARMATURE_TEST_JOURNAL` is a file in which values are kept.
 fn deaths(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 2_000)?;
     let mut builder = Description::builder("mortal");
@@ -124,7 +120,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     for number in 0..tasks {
         let parents = parents(number);
         parents.iter().for_each(|&parent| is_read[parent] = true);
-        // A task receives its inputs in ascending order of the numbers of the tasks that computed them.
+        // A task of the workflow receives its inputs in the order of the numbers of the tasks that computed them.
         let mut parents = parents;
         parents.sort_unstable();
         expected.push(mix(number, parents.into_iter().map(|parent| expected[parent]).collect()));
@@ -141,8 +137,8 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs one task that aborts the process of each rank that tries it, and that may be tried twice. Rank 0 has a low
-/// declared speed, so that the plan assigns the task to another rank. `ARMATURE_TEST_JOURNAL` is the journal.
+/// One task aborts each rank that runs it, at most twice. Rank 0 is declared slow, so that the plan assigns the task to another rank.
+/// `ARMATURE_TEST_JOURNAL` is the file in which values are kept.
 fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("deadly");
     let mut task = Task::new("deadly", Action::Closure("abort".into()));
@@ -159,9 +155,7 @@ fn deadly(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs a workflow whose last rank is four times as slow as the description of the workflow
-/// declares. The workflow must be replanned, this rank must receive fewer tasks, and the results
-/// must be right.
+/// The last rank is four times as slow as the workflow's description declares. Rank 0 must plan the workflow again, and give this rank fewer tasks.
 fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: usize = 60;
     let slow = session.size() - 1;
@@ -174,8 +168,7 @@ fn slow_rank(session: &mut Session) -> Result<(), BoxError> {
     }
     builder.task(Task::new("all", Action::Closure("sum".into())));
     let description = builder.build()?;
-    // If another load uses the machine, a replan may be measured as too expensive. Therefore the workflow runs up
-    // to five times.
+    // On a busy machine, the measured cost of a new plan may be too high, so that the workflow runs up to five times.
     for _ in 0..5 {
         let mut workflow = Workflow::from_description(description.clone())
             .closure("wait", move |_, cx| {

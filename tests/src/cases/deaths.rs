@@ -1,4 +1,4 @@
-//! Farms whose workers die. These cases are for tests that kill ranks, which requires ranks that are processes.
+//! Farms whose workers die, for tests that kill ranks. (Ranks that are threads cannot be killed.)
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::farms::{serial_tree, tree_children};
 use crate::Case;
 use crate::check::{Work, check_equal, ensure, noise, setting};
 
-/// Cases that run only if a test names them, because not all ranks can be killed: threads cannot.
+/// Farms that run only in tests that name them, because ranks that are threads cannot be killed.
 pub const CASES: &[Case] = &[
     Case { name: "farm-deaths", run: deaths },
     Case { name: "farm-journal-stream", run: journal_of_a_stream },
@@ -44,7 +44,7 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
         }
         Ok(noise(3, x))
     });
-    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
+    // Each killed rank may have held the same task. Three retries keep the farm from taking the task for the cause of the deaths.
     if !slow.is_zero() {
         farm = farm.second_copies();
     }
@@ -80,9 +80,8 @@ fn deaths(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs tasks of one to three milliseconds that generate tasks, while the test kills ranks. Every result must
-/// arrive exactly once, and rank 0 prints the lost ranks. `ARMATURE_TEST_JOURNAL` is a file in which results are
-/// kept.
+/// Tasks of one to three milliseconds generate tasks while the test kills ranks. Every result must arrive exactly once, and rank 0 prints the lost
+/// ranks. `ARMATURE_TEST_JOURNAL` is a file in which results are kept.
 fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
@@ -91,7 +90,7 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
         more.extend(tree_children(node));
         node.0
     });
-    // Three retries keep the farm from blaming a task for the deaths, because each killed rank may hold the same task.
+    // Each killed rank may have held the same task. Three retries keep the farm from taking the task for the cause of the deaths.
     farm = farm.silence_limit(Duration::from_secs(2)).retries(3);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, "");
@@ -112,8 +111,8 @@ fn deaths_in_a_tree(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns a farm that can be killed and restarted. The directory `ARMATURE_TEST_DIR` contains its journal and a
-/// file `computed`, which receives one line per computed task. A task is an iteration and a number.
+/// A farm that can be killed and restarted. The directory `ARMATURE_TEST_DIR` has the file of its results (journal), and a file `computed` with a
+/// line for each computed task. A task is an iteration and a number.
 fn journalled_farm(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
     let work = Work::on(session);
     let dir = PathBuf::from(std::env::var("ARMATURE_TEST_DIR")?);
@@ -121,14 +120,13 @@ fn journalled_farm(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, 
     let square = move |(iteration, x): (u64, u64)| {
         work.take(Duration::from_micros(500 + noise(x, iteration) % 1_000));
         let mut log = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        // Each line is a single write, because several ranks append to the file concurrently.
+        // The line is one write, because several ranks append to the file at the same time.
         log.write_all(format!("{iteration} {x}\n").as_bytes())?;
         Ok(noise(iteration, x))
     };
     Ok(Farm::try_new("kept", square).chunking(Chunking::fixed(2)).journal(dir.join("journal"), "1"))
 }
 
-/// Runs `ARMATURE_TEST_TASKS` tasks as one stream.
 fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let mut out = Vec::new();
@@ -142,7 +140,6 @@ fn journal_of_a_stream(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Runs `ARMATURE_TEST_TASKS` tasks in ten iterations, each of which depends on the results of the previous one.
 fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64 / 10;
     let set = |iteration: u64, from: u64| -> Vec<(u64, u64)> {
@@ -166,7 +163,6 @@ fn journal_of_iterations(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A worker that never finishes its first attempt at task 17.
 struct HangingWorker;
 
 impl Worker for HangingWorker {
@@ -181,24 +177,23 @@ impl Worker for HangingWorker {
     }
 }
 
-/// A rank whose task hangs is excluded from the farm, and another rank runs the task again.
+/// The rank whose task hangs is excluded from the farm, and another rank runs the task again.
 fn hung(session: &mut Session) -> Result<(), BoxError> {
     let mut farm = Farm::worker("hung", || Ok(HangingWorker)).task_limit(Duration::from_secs(1)).retries(1);
     let Some((out, summary)) = farm.collect(session, 0..100)?.into_parts() else { return Ok(()) };
     check_equal(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     ensure(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::print_line(&format!("farm complete, lost {:?}", summary.lost));
-    // Rank 0 waits for another second, in which the job must survive. If the process of the lost rank had already ended, most launchers
-    // would end the whole job.
+    // The job must survive the next second. If the process of the excluded rank had ended, most launchers would end the whole job.
     std::thread::sleep(Duration::from_secs(1));
     crate::print_line("rank 0 goes on behind the farm");
     Ok(())
 }
 
-/// Task that ends the process of the rank that runs it.
+/// Number of the task that ends the process of its worker.
 const DEADLY: u64 = 40;
 
-/// A worker whose process ends in task [`DEADLY`], in the way given by `how`.
+/// Worker whose process ends in task [`DEADLY`]; `how` is the way, such as an abort or a segmentation fault.
 struct DyingWorker {
     how: String,
     time: Duration,
@@ -211,15 +206,14 @@ impl Worker for DyingWorker {
 
     fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
         if cx.rank() == 0 && !std::mem::replace(&mut self.has_started, true) {
-            // Rank 0 waits before its first task, so that another rank runs the deadly task first: the job ends if rank 0 dies.
+            // Rank 0 waits, so that another rank gets the deadly task first: the job ends if rank 0 dies.
             std::thread::sleep(Duration::from_secs(2));
         }
         if task == DEADLY {
             match self.how.as_str() {
                 "abort" => std::process::abort(),
                 "exit" => std::process::exit(3),
-                // The signal is sent repeatedly: Rust's own handler catches the first SIGSEGV and then restores the default action, which
-                // ends the process.
+                // Rust's own handler catches the first SIGSEGV and then restores the default action, so that the signal is sent again.
                 "segfault" => loop {
                     kill_process(getpid(), Signal::SEGV)?;
                 },
@@ -231,10 +225,9 @@ impl Worker for DyingWorker {
     }
 }
 
-/// Runs a farm in which one task ends the process of the rank that runs it, in the way given by
-/// `ARMATURE_TEST_KILL`. All other tasks must have results. `ARMATURE_TEST_MICROSECONDS` is the duration of a task,
-/// `ARMATURE_TEST_RETRIES` the number of retries, `ARMATURE_TEST_DEDICATED` keeps rank 0 from running tasks, and
-/// with `ARMATURE_TEST_FAIL_FAST` the failed task ends the job. The other variables are those of `farm-deaths`.
+/// One task ends the process of the rank that runs it, in the way of `ARMATURE_TEST_KILL`; all other tasks must have results.
+/// `ARMATURE_TEST_MICROSECONDS` is the duration of a task, `ARMATURE_TEST_RETRIES` the number of retries, `ARMATURE_TEST_DEDICATED` keeps rank 0 from
+/// running tasks, and with `ARMATURE_TEST_FAIL_FAST` the failed task ends the job. The other variables are those of `farm-deaths`.
 fn deadly(session: &mut Session) -> Result<(), BoxError> {
     let how = std::env::var("ARMATURE_TEST_KILL")?;
     let tasks = setting("ARMATURE_TEST_TASKS", 300)? as u64;

@@ -1,4 +1,4 @@
-//! Stages that produce several items from one item, and stages that produce an item at the end of the stream.
+//! Pipeline stages that produce several items from one item, and stages that produce an item at the end of the stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "finish", run: finish },
 ];
 
-/// A stage that emits a running sum of its items, and the last sum again at the end of the stream.
+/// Stage that produces a running sum of its items, and the last sum again at the end of the stream.
 #[derive(Default)]
 struct Sums(u64);
 
@@ -27,7 +27,6 @@ impl Sums {
         self.0
     }
 
-    /// Returns the running sums of `items`, with the last sum repeated.
     fn of(items: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut sums = Sums::default();
         let mut all: Vec<u64> = items.into_iter().map(|x| sums.add(x)).collect();
@@ -58,7 +57,7 @@ impl Stage for Sums {
     }
 }
 
-/// User code of a stage that makes several items from one: up to four items from most items, and forty items from some.
+/// Stage that produces up to four items from most items, and forty from some.
 fn expand(x: u64) -> impl Iterator<Item = u64> {
     let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
     (0..count).map(move |k| noise(k, x))
@@ -68,8 +67,7 @@ fn passes_filter(x: &u64) -> bool {
     !x.is_multiple_of(3)
 }
 
-/// Two stages that make several items from one, with other stages before, between and after them, also with small
-/// batches.
+/// Pipeline with two stages that produce several items from one, and other stages before, between and after them.
 fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 24u64;
@@ -109,14 +107,13 @@ fn flat_map(session: &mut Session) -> Result<(), BoxError> {
     let unordered = unordered.unordered().batch(BatchMode::Fixed(1)).window(3);
     let expected: Vec<u64> = (0..items).flat_map(expand).flat_map(|x| [x; 2]).collect();
     match unordered.collect(session)?.on_root() {
-        // The items arrive at the sink in any order. `collect` sorts them into the order of the source.
+        // The items arrive at the sink in any order; `collect` sorts them into the order of the source.
         Some(found) => check_equal(session, "unordered", &found, &expected),
         None => Ok(()),
     }
 }
 
-/// Changes the mapping after every four items. The pipeline has stages with state, and stages that make several items
-/// from one.
+/// The mapping of stages to ranks changes after every four items. Some stages have state, others produce several items from one.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 80u64;
@@ -147,7 +144,7 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Each of three items expands into far more items than may be in flight.
+/// Each of three items produces far more items than may be in flight.
 fn of_many(session: &mut Session) -> Result<(), BoxError> {
     let (each, window, batch) = (20_000u64, 4, 100);
     let flying = Arc::new(AtomicU64::new(0));
@@ -160,25 +157,22 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
             x * each + k
         })
     };
-    // The stage that makes many items from one is on rank 0, like the sink, so that a shared counter can count the
-    // items in flight.
+    // This stage and the sink are both on rank 0, so that a shared counter can count the items in flight.
     let pipeline =
         Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
     let outcome = pipeline
-        // With a given mapping the framework runs no calibration, which would choose its own batch sizes.
+        // The mapping of stages to ranks is given, because the framework would otherwise measure the stages first, and choose its own batch sizes.
         .mapping(MappingChoice::Orderly)
         .window(window)
         .batch(BatchMode::Fixed(batch))
         .for_each(session, "sum", |x| {
-            // The maximum number of items in flight is updated before the delivered item is subtracted, because the number is highest at
-            // this moment.
+            // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     let most = most.into_inner();
-    // `window` limits the batches in flight. Up to three more can exist: one that the sink waits
-    // for, one in production, and one at the sink.
+    // `window` limits the batches in flight. Three more may exist: one in production, one that waits for the sink, and one in the sink.
     ensure(most <= ((window + 3) * batch) as u64, || {
         format!("{most} items were in flight at once\n{summary}")
     })?;
@@ -188,7 +182,6 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// Stages emit an item at the end of the stream on any rank, also if the stream is empty.
 fn finish(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 50u64] {
         let expected = Sums::of(Sums::of(0..items).into_iter().map(|x| x / 2));

@@ -1,5 +1,4 @@
-//! Farms: every result arrives once, in order or unordered, with any chunking, with failing tasks and over
-//! iterations.
+//! Farms: every result must arrive once, in order or unordered, with any chunk sizes, with failing tasks and over iterations.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,15 +27,13 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-worklist", run: worklist },
 ];
 
-/// Farms with slow user code: it takes longer than the two seconds that a rank may be silent in
-/// these runs, or longer than a failed job may continue.
+/// Farms with user code that takes longer than a rank may be silent (two seconds here), or than the other ranks may continue after a failure.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },
     Case { name: "farm-fail-beside-slow", run: fails_during_slow_task },
 ];
 
-/// Chunking policies of every kind, with which the cases run.
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
     Chunking::Static,
@@ -74,12 +71,10 @@ fn in_order(session: &mut Session) -> Result<(), BoxError> {
 }
 
 fn tiny_tasks(session: &mut Session) -> Result<(), BoxError> {
-    // Some runs limit the data in flight to 100 bytes (`ARMATURE_WINDOW_BYTES`), so that a chunk
-    // holds only about a dozen tasks.
+    // Some tests limit the data in flight to 100 bytes (`ARMATURE_WINDOW_BYTES`), so that a chunk holds only about a dozen tasks.
     let tasks = if session.is_simulated() { 3_000 } else { 30_000 };
     let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
-    // The farm runs twice. The second run reuses the user code and the measured task times of the
-    // first run.
+    // The farm runs twice: the second run reuses the user code and the measured task times of the first.
     for _ in 0..2 {
         let squares = farm.collect(session, 0..tasks)?.on_root().unwrap_or_default();
         check_equal(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
@@ -109,7 +104,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Rank 1 takes long for each of its last tasks, which idle ranks run as well. Each result must arrive once, in order.
+/// Rank 1 takes long for its last tasks, which idle ranks therefore run as well. Each result must arrive once, in order.
 fn second_copies(session: &mut Session) -> Result<(), BoxError> {
     const TASKS: u64 = 60;
     let work = Work::on(session);
@@ -172,8 +167,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     }
     check_equal(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
 
-    // The tasks, byte strings and vectors of numbers, are from 0 bytes to 300 kB long, which is
-    // more than some settings allow in one message.
+    // The tasks have 0 bytes to 300 kB, which is more than some tests allow in one message.
     let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
     let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
     let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::fixed(4));
@@ -189,7 +183,7 @@ fn kinds(session: &mut Session) -> Result<(), BoxError> {
     check_equal(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
 }
 
-/// A worker that fails in the first attempt at some tasks and in all attempts at others.
+/// Worker that fails in its first attempt at some tasks, and in all attempts at others.
 struct FailsSometimes;
 
 impl Worker for FailsSometimes {
@@ -225,7 +219,6 @@ fn failing(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Relaxation on a ring: every value of a step depends on three values of the previous step.
 fn iterations(session: &mut Session) -> Result<(), BoxError> {
     let step = |v: &[f64]| -> Vec<(f64, f64, f64)> {
         let n = v.len();
@@ -245,7 +238,7 @@ fn iterations(session: &mut Session) -> Result<(), BoxError> {
     ensure(is_right, || "tasks were miscounted".into())
 }
 
-/// Iterations that start with fewer workers than ranks and continue with as many workers as pay off.
+/// The farm starts with fewer workers than ranks; the framework adds workers as long as they pay.
 fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -270,8 +263,7 @@ fn fewer_workers(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Farms with one sub-master (rank that distributes tasks to a group of workers), and with the maximum number of
-/// sub-masters.
+/// Farms with one and with the maximum number of sub-masters (ranks that distribute tasks to a group of workers).
 fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let size = session.size();
@@ -296,7 +288,6 @@ fn sub_masters(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns the children of a node of an uneven tree.
 pub(super) fn tree_children(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
     let count = if depth == 0 { 0 } else { noise(9, node) % 5 };
     (0..count).map(|n| (noise(node, n), depth - 1)).collect()
@@ -313,7 +304,6 @@ pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
     found
 }
 
-/// Tasks that generate tasks, with results in serial order and in order of arrival.
 fn explore(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let roots: Vec<(u64, u32)> = (0..6).map(|root| (noise(8, root), 6)).collect();
@@ -344,7 +334,7 @@ fn explore(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A breadth-first search in which the sink generates tasks.
+/// Breadth-first search in which the farm's sink (the consumer of results on rank 0) creates the tasks.
 fn worklist(session: &mut Session) -> Result<(), BoxError> {
     let next = |n: u64| [2 * n % 307, (3 * n + 1) % 307];
     let (mut seen, mut serial, mut at) = (BTreeSet::from([1]), vec![1], 0);
@@ -373,8 +363,8 @@ fn nap(millis: u64) {
     std::thread::sleep(std::time::Duration::from_millis(millis));
 }
 
-/// A farm with slow worker construction, a slow task for each rank, and a slow function that creates tasks from
-/// results. With at least three ranks, a sub-master distributes the tasks to the workers.
+/// Farm with slow construction of workers, a slow task for each rank, and slow user code that creates tasks from results. With at least three ranks,
+/// a sub-master distributes the tasks.
 fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     const SLOW: u64 = 2_500;
     struct Slow(u64);
@@ -404,7 +394,7 @@ fn slow_tasks(session: &mut Session) -> Result<(), BoxError> {
     ensure(outcome.summary().is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
 }
 
-/// The last rank fails while the other ranks run tasks that take far longer than a failed job may continue.
+/// The last rank fails while the other ranks run tasks that take far longer than a job may continue after a failure.
 fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     let (is_last, tasks) = (session.rank() + 1 == session.size(), 3 * session.size() as u64);
     let torn = |_: u64| -> Result<u64, BoxError> {
@@ -416,8 +406,8 @@ fn fails_during_slow_task(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Either the sink or the source is slow. One of its calls takes 3.5 s, longer than a rank may be
-/// silent. The other calls take 50 ms each, and the calls for one chunk together also take longer.
+/// One call of the farm's sink, or of its source, takes 3.5 s, longer than a rank may be silent. The other calls take 50 ms, and those for one chunk
+/// of tasks together also exceed the limit.
 fn slow_ends(session: &mut Session) -> Result<(), BoxError> {
     let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {

@@ -1,5 +1,4 @@
-//! Flow control: the number of items in flight stays below the limit that the window sets, also if
-//! slow and fast stages alternate.
+//! The number of items in flight in a pipeline must stay below its limit (the window), also with alternating slow and fast stages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +14,7 @@ use crate::mappings::every_kind;
 pub(super) const CASES: &[Case] =
     &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
 
-/// Checks the bound on the items in flight if `ARMATURE_WINDOW` and `ARMATURE_BATCH` determine it, and the
-/// result of the pipeline in any case.
+/// `ARMATURE_WINDOW` (batches) and `ARMATURE_BATCH` (items in a batch), if both are set, limit the items in flight.
 fn window(session: &mut Session) -> Result<(), BoxError> {
     let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))
@@ -51,8 +49,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "count", |x| {
-                    // The maximum number of items in flight is updated before the delivered item is subtracted, because the number is
-                    // highest at this moment.
+                    // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);
@@ -76,7 +73,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
     Ok(())
 }
 
-/// Slow stages before and after fast ones, so that queues build up in front of both kinds of stages.
+/// Slow and fast stages alternate, so that items queue up in front of both.
 fn slow_and_fast(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let times = [0, 400, 0, 0, 800, 100];

@@ -1,4 +1,4 @@
-//! Skeletons that run concurrently on groups of ranks of one session.
+//! Skeletons (such as farms) that run at the same time on different groups of ranks.
 
 use armature::farm::Farm;
 use armature::loops::map;
@@ -9,8 +9,8 @@ use crate::check::ensure;
 
 pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
 
-/// Splits the ranks in three ways: by their number, into a single group, and into groups that are
-/// split again. Each group runs skeletons independently of the other groups.
+/// Splits the ranks in three ways: by their number, into a single group, and into groups that are split again. Each group runs farms and loops
+/// independently of the others.
 ///
 /// # Errors
 /// Returns an error if a group has wrong members or a skeleton has a wrong result.
@@ -22,7 +22,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         let members = session.split(Some(colour as u32), 0, |group| {
             ensure(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
             let members = group.all_gather(rank)?;
-            // Each group runs another number of parallel maps and farms, so that groups finish at different times.
+            // Groups run different numbers of skeletons, so that they finish at different times.
             for run in 0..=colour as u64 {
                 let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
                 ensure(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
@@ -34,7 +34,7 @@ pub fn groups(session: &mut Session) -> Result<(), BoxError> {
         ensure(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
         session.barrier()?;
     }
-    // The ranks without rank 0 form a group in reverse order, which is divided into groups of two ranks.
+    // All ranks except for rank 0 form a group in reverse order, which is divided into pairs.
     let backwards = session.split((rank > 0).then_some(7), -(rank as i64), |group| {
         let first = group.all_gather(rank)?;
         let inner = group.split(Some(group.rank() as u32 / 2), 0, |inner| Ok(inner.all_gather(rank)?))?;

@@ -1,4 +1,4 @@
-//! Items of many types: empty, bytes, text, structs, numbers, and several megabytes.
+//! Pipeline items of many types: empty, bytes, text, structs, numbers, and several megabytes.
 
 use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Item, Session};
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "items-big", run: big },
 ];
 
-/// Sends `make(0), make(1), …` through every kind of mapping and expects the items back unchanged.
+/// Sends items through every kind of mapping of stages to ranks, and expects them back unchanged.
 fn there_and_back<T>(session: &mut Session, items: u64, make: fn(u64) -> T) -> Result<(), BoxError>
 where
     T: Item + Clone + PartialEq + std::fmt::Debug,
@@ -105,7 +105,7 @@ fn numbers(session: &mut Session) -> Result<(), BoxError> {
     there_and_back(session, 60, |n| (n % 3 == 0, char::from_u32(n as u32 + 200), f32::MAX / (n + 1) as f32))
 }
 
-/// Items that are arrays are sent as plain memory from the source to each stage and to the sink.
+/// Arrays are sent as plain memory, without serialisation.
 fn plain(session: &mut Session) -> Result<(), BoxError> {
     let expected: Vec<[f64; 2]> = (0..90).map(|n| [f64::from(n) * 2.0, 1.0 / f64::from(n + 1)]).collect();
     for kind in every_kind(&[false, false], session.size()) {
@@ -123,7 +123,7 @@ fn plain(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Items of several megabytes (`ARMATURE_CASES_BIG_BYTES`), which are split into pieces of `ARMATURE_SPLIT_BYTES`.
+/// Items of several megabytes (`ARMATURE_CASES_BIG_BYTES`), whose messages are split into pieces of `ARMATURE_SPLIT_BYTES`.
 fn big(session: &mut Session) -> Result<(), BoxError> {
     let size = setting("ARMATURE_CASES_BIG_BYTES", 3_000_001)?;
     let make = move |n: u64| -> Vec<u8> {

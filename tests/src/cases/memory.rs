@@ -1,6 +1,5 @@
-//! Peak memory of farms and pipelines must follow the limit of bytes in flight, and that of
-//! workflows the memory limit of their ranks. The cases have large tasks or results, a slow sink,
-//! or a first task that delays the delivery of all other results.
+//! Peak memory: farms and pipelines must respect the limit of bytes in flight, and workflows the memory limit of their ranks. Tasks or results are
+//! large, the sink is slow, or the first task delays the delivery of all other results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::Case;
 use crate::check::{ensure, noise};
 use crate::process_memory::status;
 
-/// Cases that each need a process of their own, because they measure the peak memory of the process.
+/// Test programs that each need a process of their own, because its peak memory is measured.
 pub const CASES: &[Case] = &[
     Case { name: "memory-farm-tasks", run: |s| farm(s, Load::Tasks) },
     Case { name: "memory-farm-results", run: |s| farm(s, Load::Results) },
@@ -26,19 +25,16 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-workflow", run: workflow },
 ];
 
-/// Kind of data that accumulates in memory unless it is limited.
+/// Data of a farm that would accumulate in memory without a limit.
 #[derive(Clone, Copy, PartialEq)]
 enum Load {
-    /// Tasks of 1 MiB and a slow sink.
     Tasks,
-    /// Results of 1 MiB from tasks of 1 KiB, and a slow sink.
     Results,
-    /// The first task on the rank with this number sleeps. Meanwhile the other ranks produce later results of 10 kB
-    /// to 2 MB, which must wait for the result of the sleeping task.
+    /// The first task on the rank with this number sleeps. The later results of other ranks (10 kB to 2 MB) must wait for its result.
     Late(usize),
 }
 
-/// Approximate total size in bytes of the data that a case sends. It exceeds the limit of bytes in flight of each test.
+/// Approximate number of bytes that a farm sends in total: more than any test allows in flight.
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
@@ -56,7 +52,6 @@ impl Load {
         task
     }
 
-    /// Returns the function that computes the tasks on a rank.
     fn work(self, rank: usize) -> impl FnMut(Vec<u8>) -> Vec<u8> + Send + Clone + 'static {
         let mut sleeps = self == Load::Late(rank);
         move |task| {
@@ -79,8 +74,7 @@ impl Load {
         result
     }
 
-    /// Checks in the sink that `result` is the result of task number `count`. Except in the case
-    /// `Late`, the sink sleeps for 2 ms.
+    /// Checks the result of task number `count` in the sink, which sleeps 2 ms except in the case `Late`.
     fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
         if !matches!(self, Load::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));
@@ -89,7 +83,7 @@ impl Load {
     }
 }
 
-/// Runs `run` and prints the peak memory of the process beyond its previous memory, in MiB.
+/// Prints by how many MiB the peak memory of the process has grown during `run`.
 fn peak(
     session: &mut Session,
     run: impl FnOnce(&mut Session) -> Result<(), BoxError>,
@@ -130,20 +124,19 @@ fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
     })
 }
 
-/// Number of arrays that a rank of the workflow may hold.
+/// Number of arrays that a rank of the test's workflow may hold.
 pub const ARRAYS: usize = 6;
-/// Size of an array in bytes.
+/// Size in bytes of an array that tasks of the test's workflow exchange.
 pub const ARRAY: usize = 4 * MIB;
 
-/// Runs a workflow in which half of the tasks create arrays and the other half read two arrays each. A reading task
-/// sleeps, and during this time its rank neither receives nor sends.
+/// Half of the tasks create arrays, and the others read two arrays each. Such a task sleeps, and meanwhile its rank neither receives nor sends.
 fn workflow(session: &mut Session) -> Result<(), BoxError> {
     const SOURCES: usize = 24;
     let run = |session: &mut Session, bytes: usize| -> Result<(), BoxError> {
         let mut builder = Description::builder("arrays");
         for number in 0..2 * SOURCES {
             let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
-            // A task that reads two arrays needs memory for both decoded arrays in addition to the encoded ones.
+            // A task that reads two arrays holds them decoded in addition to the received messages.
             task.memory = (number >= SOURCES).then_some(2 * bytes as u64);
             builder.task(task);
         }
@@ -152,7 +145,6 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
                 builder.edge(source.to_string(), (SOURCES + reader).to_string(), bytes as u64);
             }
         }
-        // The memory limit of a rank has an additional quarter of an array for the metadata of the arrays.
         let mut workflow = Workflow::from_description(builder.build()?).unplanned();
         workflow = workflow.memory((ARRAYS * bytes + bytes / 4) as u64).closure("add", move |inputs, cx| {
             if inputs.is_empty() {
@@ -170,8 +162,7 @@ fn workflow(session: &mut Session) -> Result<(), BoxError> {
             ensure(found == [expected], || format!("reader {reader} gave {found:?}, expected {expected}"))
         })
     };
-    // A first run with small arrays allocates all memory that does not depend on the size of the arrays, so that the
-    // measured peak of the second run does not contain it.
+    // A first run with small arrays allocates everything that does not depend on their size, so that the measured run does not.
     run(session, ARRAY / 32)?;
     peak(session, |session| run(session, ARRAY))
 }

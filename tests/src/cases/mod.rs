@@ -1,4 +1,4 @@
-//! Cases: programs whose result must equal the serial result on any number of ranks.
+//! Parallel programs (cases) whose result must equal the serial result on any number of ranks.
 
 mod blocks;
 mod collect;
@@ -30,15 +30,14 @@ pub use serial::moves_state;
 
 use crate::Case;
 
-/// Loop cases that run with hundreds of seeds. A seed selects the movements of rows or other loop
-/// data between ranks. These cases take too long to run on threads, under mpirun and on simulated
-/// hosts with all settings.
+/// Loops that run with hundreds of seeds, each of which selects movements of rows or other data between ranks. They take too long for every way of
+/// running and all settings.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
 
 /// Test programs (farms and loops) in which a call of user code takes seconds.
 pub const SLOW: &[&[Case]] = &[farms::SLOW, units::SLOW];
 
-/// Cases of all files that run in every way: as threads, under each MPI library, and on simulated hosts.
+/// Cases that run in every way: on threads, under each MPI library, and on simulated hosts.
 pub(crate) const ALL: &[&[Case]] = &[
     order::CASES,
     serial::CASES,

@@ -1,5 +1,5 @@
-//! Pipelines deliver every item exactly once and in order: with up to six stages, every kind of
-//! mapping, and items sent to replicas in turn or on demand.
+//! Pipelines must deliver every item exactly once and in order: with up to six stages, every kind of mapping to ranks, and items sent to the replicas
+//! of a stage in turn or on demand.
 
 use armature::pipeline::{Dispatch, Pipeline};
 use armature::{BoxError, Session};
@@ -19,7 +19,6 @@ pub(super) const CASES: &[Case] = &[
 
 const DISPATCH: [Dispatch; 2] = [Dispatch::OnDemand, Dispatch::RoundRobin];
 
-/// Returns the result of stage `n` for an item.
 fn step(n: usize, x: u64) -> u64 {
     x.wrapping_mul(2 * n as u64 + 3).rotate_left(7) ^ n as u64
 }
@@ -59,7 +58,7 @@ fn order(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Some items take long, so that the replicas of a stage (copies on several ranks) overtake each other.
+/// Some items take long, so that items on different replicas of a stage (copies on several ranks) overtake each other.
 fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false; 3], session.size()) {
@@ -76,7 +75,6 @@ fn overtaking(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// An unordered pipeline still delivers every item exactly once.
 fn unordered(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false], session.size()) {
@@ -104,7 +102,7 @@ fn unordered(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Streams of no item, of one item, and of about as many items as a stage has replicas (copies on several ranks).
+/// Streams of no item, of one, and of about as many items as a stage has replicas (copies on several ranks).
 fn counts(session: &mut Session) -> Result<(), BoxError> {
     for items in [0, 1, 2, 5, 9] {
         for kind in every_kind(&[false, true, false, false], session.size()) {
@@ -135,8 +133,7 @@ fn counts(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Filters drop some or all items. The following stages receive the remaining items in order, and the summary
-/// counts the dropped items.
+/// The stages after a filter must receive the remaining items in order, and the summary must count the dropped items.
 fn filters(session: &mut Session) -> Result<(), BoxError> {
     for keep in [0, 1, 3, 8] {
         let passes_filter = move |seed: u64, x: u64| noise(seed, x) % 8 < keep;
@@ -168,7 +165,6 @@ fn filters(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A pipeline of a source and a sink without stages.
 fn no_stages(session: &mut Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
     Pipeline::source("numbers", || 0..50u8).for_each(session, "collect", |item| out.push(item))?;

@@ -1,4 +1,4 @@
-//! Streams whose mapping changes while they run.
+//! Pipelines whose mapping of stages to ranks changes while they run.
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "phases", run: phases },
 ];
 
-/// A stage that combines all items into a running value. The value is right only if the stage receives every item
-/// once and in order, and keeps its state.
+/// Stage whose running value is right only if it receives every item once and in order, and keeps its state.
 #[derive(Default)]
 struct Sums(u64);
 
@@ -49,15 +48,13 @@ fn passes_filter(x: u64) -> bool {
     x % 7 != 3
 }
 
-/// Returns the expected results of a pipeline in which two stages compute running sums and a stage between them drops
-/// items.
+/// Serial results of [`run`]: two stages compute running sums, and a stage between them drops items.
 fn expected(items: u64) -> Vec<u64> {
     let (mut first, mut second) = (Sums::default(), Sums::default());
     (0..items).map(|x| first.add(x)).filter(|&x| passes_filter(x)).map(|x| second.add(x)).collect()
 }
 
-/// Runs a pipeline with the results of [`expected`], with a change of mapping after every `step` items. Returns the
-/// number of changes on rank 0, and 0 elsewhere.
+/// Changes the mapping of stages to ranks after every `step` items. Returns on rank 0 the number of changes.
 fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
     let work = Work::on(session);
     let mut out = Vec::new();
@@ -90,7 +87,6 @@ fn run(session: &mut Session, items: u64, step: usize, dispatch: Dispatch) -> Re
     Ok(outcome.summary().map_or(0, |summary| summary.remaps.len() - 1))
 }
 
-/// Changes the mapping to each kind of mapping in turn while the stream runs.
 fn remaps(session: &mut Session) -> Result<(), BoxError> {
     for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
         let remap_count = run(session, 300, 20, dispatch)?;
@@ -99,14 +95,14 @@ fn remaps(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Starts each change of mapping as soon as the previous one is in effect, even if stage states are still being
-/// transferred.
+/// Each change of the mapping of stages to ranks starts as soon as the previous one is in effect, even while states of stages are on their way to
+/// other ranks.
 fn in_a_row(session: &mut Session) -> Result<(), BoxError> {
     run(session, 200, 1, Dispatch::OnDemand).map(drop)
 }
 
-/// The work moves from one stage to another in the middle of the stream. With live balancing, the mapping may
-/// follow the work. On simulated hosts, where times are exact, the mapping must follow it.
+/// In the middle of the stream, one stage becomes fast and another slow. The balancer may change the mapping of stages to ranks; on simulated hosts,
+/// where times are exact, it must.
 fn phases(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let items = 400u64;

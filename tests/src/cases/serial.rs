@@ -1,4 +1,4 @@
-//! Serial stages keep their state between items on any rank, also if the planner moves them to another rank.
+//! Serial pipeline stages must keep their state between items, also if the planner moves them to another rank.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "at-root", run: at_root },
 ];
 
-/// A stage that numbers the items and returns an error if they arrive out of order. Its state can be moved.
+/// Stage that numbers the items, fails if they arrive out of order, and can move to another rank with its state.
 #[derive(Default)]
 struct Number {
     seen: u64,
@@ -60,7 +60,6 @@ fn expected(items: u64) -> Vec<(u64, u64)> {
     (0..items).filter(|&x| passes_filter(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
 }
 
-/// A serial stage between replicated stages receives every item once and in order.
 fn serial_stages(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for kind in every_kind(&[false, true, false, true], session.size()) {
@@ -108,16 +107,15 @@ fn planned(session: &mut Session, items: u64, dispatch: Dispatch) -> Result<(), 
     check_equal(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
     let Some(summary) = outcome.into_summary() else { return Ok(()) };
     ensure(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
-    // The planner must have predicted the throughput only if the stream has many batches. With
-    // large fixed batches, the stream ends before a plan can be computed.
+    // With large fixed batches, the stream ends before a plan can be computed, so that a prediction is required only for many batches.
     if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
         ensure(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
     }
     Ok(())
 }
 
-/// The items with which the framework measures the stages before it plans (calibration) are part of the stream, whether
-/// the stream ends during the calibration or later.
+/// Before it plans, the framework measures the stages with the first items of the stream. These must not be lost, even if the stream ends during the
+/// measurement.
 fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 0, Dispatch::OnDemand)?;
     planned(session, 5, Dispatch::OnDemand)?;
@@ -125,12 +123,12 @@ fn auto(session: &mut Session) -> Result<(), BoxError> {
     planned(session, 300, Dispatch::RoundRobin)
 }
 
-/// A slow serial stage continues its numbering on any rank to which the planner moves it.
+/// A slow serial stage must continue its numbering on any rank to which the planner moves it.
 fn auto_moves_state(session: &mut Session) -> Result<(), BoxError> {
     moves_state(session).map(drop)
 }
 
-/// A stage like [`Number`] that is slow enough to need a separate rank.
+/// Stage that numbers the items like [`Number`], and is slow enough to need a rank of its own.
 struct Slow(Number, Work);
 
 impl Stage for Slow {
@@ -175,7 +173,6 @@ pub fn moves_state(session: &mut Session) -> Result<bool, BoxError> {
     Ok(summary.ranks[1..].iter().any(|r| r.stages[1].items > 0))
 }
 
-/// A stage that is pinned to rank 0 stays there.
 fn at_root(session: &mut Session) -> Result<(), BoxError> {
     for mapping in [MappingChoice::Orderly, MappingChoice::Auto] {
         let mut out = Vec::new();
@@ -191,7 +188,6 @@ fn at_root(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A stage that returns the rank on which it runs.
 struct Where;
 
 impl Stage for Where {

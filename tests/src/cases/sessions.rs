@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "body-only", run: |_| Ok(()) },
 ];
 
-/// Short pipelines run in immediate succession. No item or message of one pipeline may reach the next one.
+/// Pipelines that follow each other without a pause: no item or message of one may reach the next.
 fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     for run in 0..60u64 {
         let mut out = Vec::new();
@@ -30,8 +30,7 @@ fn many_pipelines(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Before each pipeline, each rank computes for a different time, so that the ranks enter the pipeline one after
-/// another.
+/// Ranks enter each pipeline one after another, because they compute for different times before it.
 fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     for run in 0..4u64 {
@@ -48,7 +47,7 @@ fn ranks_come_late(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Reads a mapping of several lines with comments from a file that only rank 0 has.
+/// Reads the mapping of stages to ranks from a file with several lines and comments, which only rank 0 has.
 fn mapping_file(session: &mut Session) -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join(format!("mapping-{}.txt", session.rank()));

@@ -1,5 +1,4 @@
-//! Tests on simulated hosts, where times are exact: of the work that stages declare to the
-//! simulator, and of slow links.
+//! Tests on simulated hosts, where times are exact: pipeline stages that declare their work to the simulator, and slow links.
 
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use crate::check::{Work, check_equal, ensure, setting};
 pub(super) const CASES: &[Case] =
     &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
 
-/// Number of items of the pipeline whose stages declare their work to the simulator.
 const ITEMS: u64 = 16;
 const STAGES: usize = 3;
 const TURNS: u64 = 100_000;
 
-/// A stage that does a little real work and declares the given number of operations.
+/// Stage that does a little real work, and declares this number of operations to the simulator.
 struct Declares(f64);
 
 impl Stage for Declares {
@@ -25,14 +23,14 @@ impl Stage for Declares {
     type Out = u64;
 
     fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<u64> {
-        // The stage does some milliseconds of real work, which would be visible in the simulated time if it were counted.
+        // The stage does some milliseconds of real work, which the simulated time must not contain.
         let turns = cx.declare(self.0, || (0..TURNS).fold(0u64, |sum, n| std::hint::black_box(sum + n % 2)));
         Ok((turns == TURNS / 2).then_some(item + 1))
     }
 }
 
-/// Runs three stages in sequence that each declare `ARMATURE_CASES_MEGAFLOPS` per item (1000 by default). A
-/// simulated rank 0 prints the simulated time, by which `ci/smpi/test.sh` compares runs.
+/// Each of three stages declares `ARMATURE_CASES_MEGAFLOPS` (default 1000) for each item. A simulated rank 0 prints the simulated time, by which
+/// `ci/smpi/test.sh` compares runs.
 fn declared(session: &mut Session) -> Result<(), BoxError> {
     let flops = setting("ARMATURE_CASES_MEGAFLOPS", 1000)? as f64 * 1e6;
     let start = session.elapsed();
@@ -54,12 +52,12 @@ fn declared(session: &mut Session) -> Result<(), BoxError> {
         println!("simulated seconds: {:.9} for {flops:e} flops an item", summary.elapsed.as_secs_f64());
         return Ok(());
     }
-    // On a real rank only the real work takes time: the declared operations, which would take about a minute, must not count.
+    // On a real host, declared operations (about a minute) must not count; only the real work takes time.
     let took = session.elapsed().saturating_sub(start);
     ensure(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
 }
 
-/// A stage that passes on large items in order and can be moved.
+/// Stage that passes on large items in order, and can move to another rank.
 struct Carries(Work);
 
 impl Stage for Carries {
@@ -80,9 +78,8 @@ impl Stage for Carries {
     }
 }
 
-/// Runs three serial stages on three ranks. With `ARMATURE_CASES_SLOW_LINK=1`, the link between ranks 1 and 2 is
-/// slow, which no probe from rank 0 can detect. Live balancing must replace the mapping by one that does not use
-/// this link.
+/// Three serial stages on three ranks, with a slow link between ranks 1 and 2 if `ARMATURE_CASES_SLOW_LINK=1`. Rank 0 cannot measure it, but the
+/// balancer must change to a mapping of stages to ranks that does not use it.
 fn slow_link(session: &mut Session) -> Result<(), BoxError> {
     let slow = setting("ARMATURE_CASES_SLOW_LINK", 0)? == 1;
     let (items, bytes) = if slow { (400, 20_000) } else { (20, 200) };

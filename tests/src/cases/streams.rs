@@ -1,4 +1,4 @@
-//! Example programs that are pipelines of large items: a text search and a matrix product.
+//! Example programs that are pipelines with large items: a text search and a matrix product.
 
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BatchMode, BoxError, Session};
@@ -20,8 +20,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "matmul-stream", run: streamed_product },
 ];
 
-/// Returns the pipeline with a change to each kind of mapping in turn, every three items. `serial` marks the serial
-/// stages. If `plan` is true, the framework chooses the mapping instead.
+/// Changes to another kind of mapping after every three items or, if `plan` is true, lets the framework choose the mapping. `serial` marks the serial
+/// stages.
 fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan: bool) -> Pipeline<'p, T> {
     if plan {
         return job;
@@ -34,9 +34,8 @@ fn mapped<'p, T>(job: Pipeline<'p, T>, session: &Session, serial: &[bool], plan:
         .fold(job, |job, (kind, after)| job.remap_after(after, kind.mapping.clone()))
 }
 
-/// Searches for patterns in a text of two letters, so that most matches overlap. Hashes of 2 or 3
-/// bits collide often, hashes of 64 bits hardly ever, and the segments of the text are shorter than
-/// a pattern or long.
+/// Searches a text of two letters, so that most matches overlap. Hashes of 2 or 3 bits collide often, hashes of 64 bits hardly ever. The pieces of
+/// the text in which the ranks search are shorter than a pattern, or long.
 fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     let text: Vec<u8> =
         (0..3_000).map(|n| if noise(11, n).is_multiple_of(3) { b'a' } else { b'b' }).collect();
@@ -55,8 +54,7 @@ fn rabin_karp_search(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Multiplies two matrices in a pipeline: by single dot products, and by blocks whose size does not divide that of the
-/// product.
+/// Multiplies matrices by single dot products, and by blocks whose size does not divide that of the product.
 fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let shape = Shape { rows: 19, inner: 33, columns: 23 };
     let factors = Factors { a: Matrix::generated(shape.inner, 1), b: Matrix::generated(shape.columns, 2) };
@@ -66,7 +64,6 @@ fn streamed_product(session: &mut Session) -> Result<(), BoxError> {
     let expected = bits(&serial(&a, &b, shape.inner as usize, shape.columns as usize));
     for (side, plan) in [(1, true), (1, false), (4, false), (7, true)] {
         let mut product = Vec::new();
-        // Only rank 0 has the factors of the product.
         let factors = session.is_root().then_some(&factors);
         let job = matmul_stream::pipeline::pipeline(shape, side, factors);
         let job = mapped(job, session, &[false, true], plan);

@@ -1,5 +1,4 @@
-//! Tables that are filled once: the ranks find the same values as the serial program, wherever the rows are and
-//! whenever they move.
+//! Tables whose values are each computed once from their neighbours. They must equal those of the serial program, however rows move between ranks.
 
 use armature::loops::{Cells, Line, Settings, Shape, Table, TableLoop};
 use armature::{BoxError, Session};
@@ -10,17 +9,16 @@ use crate::check::{ensure, noise};
 pub(super) const CASES: &[Case] =
     &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
 
-/// Number of floating-point operations per value that `fill` declares to the simulator, so that computing takes more
-/// simulated time than messages.
+/// Operations per table value that the loop declares to the simulator, so that computing takes more simulated time than messages.
 const FLOPS: f64 = 2_000.0;
 
-/// Computes a value of the table from the values to the upper left (`before`), above and to the left, and from its position `at`.
+/// Computes a value of the table: `before` is the value to the upper left, `at` the position.
 fn mix(before: u64, above: u64, left: u64, at: u64) -> u64 {
     (before ^ above.rotate_left(9)).wrapping_add(left.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
         ^ at
 }
 
-/// Returns the value above the table in `column`; `None` is the corner to the left of the first column.
+/// Value above the first row of the table in a column. `None` is the corner to the left of the first column.
 fn above(column: Option<u64>) -> u64 {
     noise(1_000, column.map_or(0, |column| column + 1))
 }
@@ -29,14 +27,13 @@ fn left(row: u64) -> u64 {
     noise(2_000, row)
 }
 
-/// Number of values that a rank has filled, and the largest one with its row and column.
+/// Number of values that a rank has computed, and the largest one with its row and column.
 type CountAndLargest = (u64, Option<(u64, u64, u64)>);
 
 fn combine(one: CountAndLargest, other: CountAndLargest) -> CountAndLargest {
     (one.0 + other.0, one.1.max(other.1))
 }
 
-/// Table whose body also counts the values that this rank has computed, and keeps the largest of them.
 struct Largest(CountAndLargest);
 
 impl Table for Largest {
@@ -84,8 +81,7 @@ fn serial(shape: Shape) -> CountAndLargest {
     found
 }
 
-/// Fills a table of the given numbers of rows and columns and checks the result. Returns the number of row
-/// movements on rank 0, and 0 elsewhere.
+/// Checks the table, and returns on rank 0 the number of movements of rows between ranks.
 fn check(session: &mut Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
     let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
     let movements = table.run(session)?.summary().map_or(0, |summary| summary.movements);

@@ -1,5 +1,4 @@
-//! Loops over independent units (indices with their data): every unit is computed once per pass
-//! with its own data, on any rank.
+//! Loops over independent indices with data: in each pass over all indices, each index must be computed once, with its own data, on any rank.
 
 use std::ops::Range;
 
@@ -18,18 +17,17 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "closures", run: closures },
 ];
 
-/// Case with hundreds of seeds, each of which gives another random sequence of movements of loop
-/// indices between ranks.
+/// Case with hundreds of seeds, each of which selects other random movements of indices between ranks.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
-/// Cases in which user code takes longer than a rank may be silent, or longer than a failed job may continue.
+/// Loops with user code that takes longer than a rank may be silent, or than the other ranks may continue after a failure.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "units-slow", run: slow },
     Case { name: "units-fail-beside-slow", run: fails_during_slow_unit },
 ];
 
-/// A loop body that owns a row of numbers and a text for each index. Both identify the index and
-/// count its computations. If `NOWAIT` is true, there is no barrier between passes.
+/// Each index has a row of numbers and a text, which identify it and count its computations. If `NOWAIT` is true, there is no barrier between passes
+/// over all indices.
 struct Marked<const NOWAIT: bool> {
     work: Work,
     width: usize,
@@ -60,8 +58,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Checks a loop with and a loop without barriers between its passes. Each loop runs twice, with `passes` passes over
-/// all indices. Returns the summaries of the runs.
+/// Runs a loop with and a loop without barriers between its passes over all indices, each twice. Returns the summaries.
 fn check(
     session: &mut Session,
     units: u64,
@@ -117,7 +114,6 @@ fn units(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Loops over no index at all, and over fewer indices than ranks.
 fn few(session: &mut Session) -> Result<(), BoxError> {
     for units in [0, 1, 2, session.size() as u64 - 1, session.size() as u64 + 1] {
         check(session, units, 2, &Settings::new())?;
@@ -139,7 +135,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Rows that are too large to be sent eagerly, or within the first part (head) of a message.
+/// Rows that are too large for MPI to send them eagerly, and for the head of a message of armature.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
@@ -167,8 +163,7 @@ fn nap(seconds: u64) {
     std::thread::sleep(std::time::Duration::from_secs(seconds));
 }
 
-/// Runs loops in which a few indices take three seconds and the others almost no time. The slow
-/// calls are on rank 0, on the last rank, and in the creation of the data.
+/// A few indices of a loop take three seconds: on rank 0, on the last rank, and in the creation of the data. The others take almost no time.
 fn slow(session: &mut Session) -> Result<(), BoxError> {
     const UNITS: u64 = 300;
     struct Slow {
@@ -208,8 +203,7 @@ fn slow(session: &mut Session) -> Result<(), BoxError> {
     ensure(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
 }
 
-/// The last rank fails while the other ranks compute indices that take far longer than a failed job
-/// may continue.
+/// The last rank fails while the other ranks compute indices for far longer than a job may continue after a failure.
 fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     let is_last = session.rank() + 1 == session.size();
     let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
@@ -220,8 +214,7 @@ fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Gathers the numbers of all ranks on rank 0: collects the data of a loop with one index per rank, whose body never
-/// runs.
+/// Gathers numbers of all ranks on rank 0, by a loop with one index for each rank that is only collected and never run.
 fn collect_indices(session: &mut Session, own_indices: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct OwnIndices(Vec<u64>);
     impl DoAll for OwnIndices {

@@ -1,4 +1,4 @@
-//! Collective operations on values, before, between and after skeletons.
+//! Collective operations (such as broadcasts) before, between and after farms, pipelines and loops.
 
 use armature::farm::Farm;
 use armature::loops::{OldGrid, ParallelFor, Settings, Shape, Stencil, StencilLoop, Until};
@@ -16,7 +16,6 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "until-convergence", run: until_convergence },
 ];
 
-/// A value that is transferred by serde and owns memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     rank: usize,
@@ -31,7 +30,7 @@ impl Part {
     }
 }
 
-/// Compares two values and returns an error on any rank, not only on rank 0.
+/// Compares values on any rank; `check_equal` compares them on rank 0 only.
 #[track_caller]
 fn equal<T: PartialEq + std::fmt::Debug>(rank: usize, found: &T, expected: &T) -> Result<(), BoxError> {
     let place = std::panic::Location::caller();
@@ -58,7 +57,7 @@ fn values(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The results of each skeleton determine the number of tasks, items or indices of the next one.
+/// The results of each farm, pipeline or loop determine how many tasks, items or indices the next one has.
 fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     let (rank, mut tasks) = (session.rank(), 5_u64);
     for run in 0..6_u64 {
@@ -88,8 +87,7 @@ fn between_skeletons(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Transfers values that are so large that their messages are split into pieces: one as plain
-/// memory and one by serde.
+/// Values whose messages are split into pieces: one sent as plain memory, and one serialised.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     let rank = session.rank();
     let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();
@@ -102,12 +100,11 @@ fn large(session: &mut Session) -> Result<(), BoxError> {
 
 const PLATE: Shape = Shape { rows: 23, columns: 14 };
 
-/// Heat equation, with the largest change since the previous convergence check.
+/// Heat equation, with the largest change of a value since the last test of convergence.
 struct Plate {
     change: f64,
 }
 
-/// Computes the rows of `new` from the surrounding rows of `old`, and returns the largest change.
 fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
     let mut change = 0.0_f64;
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
@@ -138,8 +135,7 @@ impl Stencil for Plate {
     }
 }
 
-/// Loops that run until convergence while their rows move must end after the same step as the serial loop, with the
-/// values of the serial loop.
+/// Loops until convergence whose rows move between ranks must end after the same step as the serial loop, with the same values.
 fn until_convergence(session: &mut Session) -> Result<(), BoxError> {
     let (rank, width) = (session.rank(), PLATE.columns);
     for (seed, every) in [(1, 1), (2, 3), (3, 10)] {

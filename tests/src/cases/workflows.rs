@@ -1,4 +1,4 @@
-//! Workflows: each task's result equals that of the serial evaluation, for any ranks, memory limits and failures.
+//! Workflows (graphs of tasks): each result must equal that of the serial evaluation, on any ranks, and with any memory limits and failures.
 
 use std::time::Duration;
 
@@ -21,12 +21,11 @@ fn task(name: impl ToString) -> Task {
     Task::new(name.to_string(), Action::Closure("mix".into()))
 }
 
-/// Computes the result of a task from the results of its parents.
 fn mix(number: u64, inputs: impl IntoIterator<Item = u64>) -> u64 {
     inputs.into_iter().fold(noise(1, number), |sum, input| sum.rotate_left(7) ^ input)
 }
 
-/// Parents of each task, in the order of the task names as text. All parents have smaller numbers than the task.
+/// Parents of each task, sorted by their names as text. A parent has a smaller number than its task.
 type Parents = Vec<Vec<usize>>;
 
 fn describe(parents: &Parents, adjust: impl Fn(usize, &mut Task)) -> Result<Description, BoxError> {
@@ -44,7 +43,6 @@ fn edge(builder: &mut DescriptionBuilder, from: usize, to: usize, size: u64) {
     builder.edge(from.to_string(), to.to_string(), size);
 }
 
-/// Computes the results of all tasks one after the other.
 fn serial(parents: &Parents) -> Vec<u64> {
     let mut values = Vec::new();
     for (number, parents) in (0..).zip(parents) {
@@ -53,7 +51,6 @@ fn serial(parents: &Parents) -> Vec<u64> {
     values
 }
 
-/// Runs the workflow and checks the results of its final tasks on rank 0.
 fn check(
     session: &mut Session,
     what: &str,
@@ -103,7 +100,7 @@ fn wide(session: &mut Session) -> Result<(), BoxError> {
     check(session, "wide", &parents, &mut workflow).map(drop)
 }
 
-/// Returns a random graph in which each task has up to three parents among the 30 tasks before it.
+/// Random graph in which each task has up to three parents among the 30 tasks before it.
 fn graph(seed: u64, tasks: usize) -> Parents {
     let parent = |number: usize, which: u64| {
         let back = 1 + noise(seed + which, number as u64) as usize % 30;
@@ -133,7 +130,6 @@ fn random(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Workflows whose tasks have known run times and memory.
 fn planned(session: &mut Session) -> Result<(), BoxError> {
     for seed in 0..3 {
         let parents = graph(seed, 60);
@@ -149,7 +145,7 @@ fn planned(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A workflow with values of 100 kB on ranks that may hold only a few of them.
+/// Workflow with values of 100 kB on ranks that may hold only a few of them.
 fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     const WORDS: usize = 12_500;
     const SIZE: u64 = 8 * WORDS as u64 + 100;
@@ -158,7 +154,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("graph");
     for (number, inputs) in parents.iter().enumerate() {
         let mut one = task(number);
-        // The memory of a final task covers its result, because no task reads the result and thus no edge declares its size.
+        // No edge of the graph declares the size of a final result, because no task reads it. The memory of the final task therefore covers it.
         let is_read = parents.iter().any(|parents| parents.contains(&number));
         one.memory = (!is_read).then_some(SIZE);
         builder.task(one);
@@ -185,7 +181,6 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     })
 }
 
-/// A workflow in which some tasks fail in their first attempt, by an error or by a panic.
 fn failing(session: &mut Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let parents = graph(5, 100);

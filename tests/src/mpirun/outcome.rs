@@ -1,9 +1,9 @@
-//! Outcome of a job, and its display in failing tests.
+//! Result of a job (exit status and output), and its display in failing tests.
 
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Outcome of a job.
+/// Result of a job that a test has run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Exit status of the launcher.
@@ -37,7 +37,7 @@ impl std::fmt::Display for Outcome {
         let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
         let hung = if *hung { ", ended after its limit" } else { "" };
         writeln!(f, "{status} after {took:?}{hung}")?;
-        // The error lines are displayed first, because a test runner may truncate a long text after its beginning.
+        // The error lines come first, because a test runner may cut a long text.
         self.errors().into_iter().try_for_each(|line| writeln!(f, "{line}"))?;
         if !left_behind.is_empty() {
             writeln!(f, "left behind: {left_behind:#?}")?;

@@ -1,20 +1,18 @@
-//! Processes of a job, identified by an environment variable that they inherit.
+//! Finds the processes of a test's job by an environment variable that they inherit.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Environment variable that identifies the processes of a job.
+/// Environment variable by which the processes of a test's job are found.
 pub(super) const JOB_VARIABLE: &str = "ARMATURE_TEST_JOB";
 
-/// A process of a job.
 pub(super) struct Process {
     pub(super) id: i32,
     pub(super) command: String,
     pub(super) environ: Vec<u8>,
 }
 
-/// Returns the processes whose environment contains the job number `job_id`, without zombies.
 pub(super) fn processes(job_id: &str) -> Vec<Process> {
     let entry = format!("{JOB_VARIABLE}={job_id}").into_bytes();
     let read = |entry_dir: std::fs::DirEntry| {
@@ -37,13 +35,11 @@ fn has_ended(id: i32) -> bool {
         .is_none_or(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Kills all processes whose environment contains the job number `job_id`, and waits until they have ended, because the kernel needs time to release
-/// the memory of a killed process.
+/// Kills the processes of a job and waits until they have ended, because the kernel needs time to release their memory.
 pub(super) fn kill_all(job_id: &str) {
     let start = Instant::now();
     let processes = processes(job_id);
     for pid in processes.iter().filter_map(|process| Pid::from_raw(process.id)) {
-        // Errors are ignored, because the process may have ended in the meantime.
         let _ = kill_process(pid, Signal::KILL);
     }
     while processes.iter().any(|process| !has_ended(process.id)) && start.elapsed() < Duration::from_secs(10)

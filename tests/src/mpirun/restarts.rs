@@ -26,10 +26,9 @@ pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize])
     job(*last).succeeds()
 }
 
-/// Returns the number of passes in the valid checkpoint in `dir`, or the number of the newest snapshot, if there is one.
+/// Returns the number of passes over a loop's rows or indices in the valid checkpoint in `dir`, or the number of the newest snapshot.
 pub fn completed_passes(dir: &Path) -> Option<u64> {
-    // A checkpoint is described by the file `manifest`. If a job dies while it replaces this file,
-    // only the previous one exists, as `manifest.old`.
+    // If a job dies while it replaces the file `manifest`, which describes the checkpoint, only the previous one exists as `manifest.old`.
     let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
     let manifest = manifests.into_iter().find_map(Result::ok)?;
     let (_, rest) = manifest.split_once("\"pass\":")?;
@@ -37,7 +36,7 @@ pub fn completed_passes(dir: &Path) -> Option<u64> {
 }
 
 impl Running {
-    /// Waits until `dir` contains a checkpoint of more than `passes` passes, or a newer snapshot.
+    /// Waits until `dir` has a checkpoint of more than `passes` passes over a loop's rows or indices, or a newer snapshot.
     ///
     /// # Panics
     /// If there is none after 60 s.

@@ -1,4 +1,4 @@
-//! Skeletons whose tasks depend on one another and exchange large messages: searches and workflows.
+//! Searches and workflows, whose tasks depend on one another, with large messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,10 +10,10 @@ use armature::{BoxError, Session};
 use super::{DEADLY, LARGE_MESSAGE_WORDS, NUMBERS, Rank};
 use crate::check::{check_equal, ensure, noise};
 
-/// Number of tasks of a search or a workflow that depend on no other task.
+/// Number of tasks of a search or workflow that depend on no other task.
 const WIDTH: u64 = 10;
 
-/// Returns `task` and all tasks of a search or a workflow that depend on it, directly or indirectly.
+/// Returns `task` and all tasks that depend on it, directly or indirectly.
 fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u64> {
     let (mut all, mut open) = (BTreeSet::new(), vec![task]);
     while let Some(next) = open.pop() {
@@ -25,8 +25,8 @@ fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u6
 }
 
 impl Rank {
-    /// Computes task `n`. If `is_deadly` is true, task `DEADLY` aborts the process. On rank 0 the first attempt at
-    /// task `DEADLY` fails instead if no rank has died in it yet, and the task is retried on another rank.
+    /// If `is_deadly` is true, task `DEADLY` aborts the process of its rank. On rank 0, whose death would end the job, it fails instead until another
+    /// rank has died in it, so that another rank retries it.
     fn task(&self, n: u64, is_deadly: bool) -> Result<Vec<u64>, BoxError> {
         self.work()?;
         if is_deadly && n == DEADLY {
@@ -40,7 +40,7 @@ impl Rank {
         Ok(vec![noise(3, n); LARGE_MESSAGE_WORDS])
     }
 
-    /// Explores a set of numbers, each of which generates at most one other number.
+    /// Search (a farm whose tasks generate tasks) in which each task generates at most one other.
     pub(super) fn explore(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(1).collect::<Vec<u64>>();
         let mut farm = Farm::try_exploring("numbers", |task: &Vec<u64>, more| {
@@ -63,7 +63,7 @@ impl Rank {
         check(session, (0..NUMBERS, out), (failed, summary.lost.len()), missing)
     }
 
-    /// Runs a workflow over numbers, each of which depends on up to two smaller numbers.
+    /// Workflow in which each task depends on up to two tasks with smaller numbers.
     pub(super) fn workflow(&self, session: &mut Session, is_deadly: bool) -> Result<(), BoxError> {
         let children = |n: u64| (n + WIDTH..NUMBERS).take(2).collect::<Vec<u64>>();
         let mut builder = Description::builder("numbers");
@@ -95,8 +95,8 @@ impl Rank {
     }
 }
 
-/// Checks the results of the tasks in `numbers`. If one task was deadly, the tasks in `missing` have no result: the
-/// deadly task failed after two attempts, each of which killed at most one rank, and the other tasks depend on it.
+/// If there was a deadly task, `missing` are the tasks without results: the deadly task, which has failed after two attempts that killed at most one
+/// rank each, and those that depend on it.
 fn check(
     session: &Session,
     (numbers, out): (Range<u64>, BTreeMap<u64, Vec<u64>>),

@@ -17,27 +17,26 @@ use crate::mpirun::{Job, Outcome, linked};
 /// Number of ranks of a job.
 pub const RANKS: usize = 3;
 
-/// Time limit of a job, including its restart if there is one. A job takes some seconds.
+/// Time limit of a job, which takes some seconds with its restart if there is one.
 const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum time from the moment at which a rank has recorded a phase to the next call in which it
-/// waits for other ranks: `MPI_Init`, or the end of the session.
+/// Longest time from the record of a phase by a rank to the next call in which it waits for other ranks: `MPI_Init`, or the end of the session.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
-/// Moment at which a rank is killed.
+/// Moment in a job at which one rank is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Moment {
     /// The rank has not initialised MPI yet.
     Launched,
     /// The rank is in `MPI_Init`, where it waits for another rank.
     Starting,
-    /// The rank is in the session, before the first of two skeletons.
+    /// The rank is in the session, before the first of two skeletons (such as farms).
     Started,
-    /// The rank runs user code of the first skeleton.
+    /// The rank runs user code of the first of two skeletons (such as farms).
     Working,
-    /// The rank is in the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons (such as farms).
     Between,
-    /// The rank is in the session, after the last skeleton.
+    /// The rank is in the session, after the last of two skeletons (such as farms).
     Ended,
     /// After the rank has finished its part, while it waits for the other ranks to leave the session.
     Leaving,
@@ -61,9 +60,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the killed rank enters; `None` if a task ends its process. The second value is true
-    /// if the rank is killed only after this phase, in a call in which it waits for another rank that is still in the
-    /// phase.
+    /// Returns the last phase that the killed rank records (none if a task aborts it), and true if it is killed only later, while it waits for
+    /// another rank that is still in this phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -79,14 +77,14 @@ impl Moment {
     }
 }
 
-/// One rank to kill, with the job to which the rank belongs.
+/// Kill of one rank, with the moment and the job.
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
     /// Moment at which the rank is killed.
     pub moment: Moment,
     /// Rank to kill.
     pub rank: usize,
-    /// Skeleton that the job runs.
+    /// Skeleton (such as a farm) that the job runs.
     pub skeleton: Skeleton,
     /// True if the job runs under `armature run --recover`, which MPICH does not support.
     pub recover: bool,
@@ -106,20 +104,19 @@ impl fmt::Display for Kill {
     }
 }
 
-/// Programs that a [`Kill`] runs.
+/// Programs that are needed to run a job and kill one of its ranks.
 #[derive(Clone, Debug)]
 pub struct TestedProgram {
     /// Path of the command `armature`.
     pub armature: PathBuf,
     /// Path of a program that calls [`main`](super::main).
     pub program: PathBuf,
-    /// Arguments of the program that precede the arguments of `main`.
+    /// Arguments of the program before those of `main`.
     pub leading_arguments: Vec<String>,
 }
 
 impl Kill {
-    /// Returns the kill with index `number` of a series of jobs. Successive kills cycle through all moments; the other properties are
-    /// pseudorandom.
+    /// Returns kill number `number` of a series. Successive kills go through all moments; the other properties are pseudorandom.
     pub fn from_seed(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
         let moment = Moment::ALL[number % Moment::ALL.len()];
@@ -136,26 +133,25 @@ impl Kill {
         }
     }
 
-    /// Returns true if the other ranks continue after the kill. This requires recovery. A running farm, search or
-    /// workflow continues without a dead worker, and a rank that has left the session has finished its part.
+    /// Returns true if the other ranks continue after the kill: a farm, search or workflow continues without a dead worker, and a rank that has left
+    /// the session has done its part.
     fn is_survived(&self) -> bool {
         let is_worker = self.skeleton.survives_deaths() && self.rank > 0;
         let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
         self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
-    /// Returns true if the job is restarted. A job whose victim has already left the session is not restarted.
+    /// Returns true if the job is restarted, which it is not if the killed rank has already left the session.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_survived() && self.moment != Moment::Left
     }
 
-    /// Returns true if the job succeeds. A task that aborts its process does so in each attempt, so that a restart
-    /// does not help.
+    /// A task that aborts its rank does so in each attempt, so that a restart of the job does not help.
     fn should_succeed(&self) -> bool {
         self.is_survived() || self.is_restarted() && self.moment != Moment::Task
     }
 
-    /// Runs the job and kills the rank.
+    /// Runs the job, and kills the rank at its moment.
     ///
     /// # Errors
     /// Returns an error with the complete output of the job if the job does not end as expected.
@@ -197,7 +193,6 @@ impl Kill {
         Ok(outcome)
     }
 
-    /// Checks that the job ended as expected after this kill.
     fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
@@ -205,13 +200,11 @@ impl Kill {
         let codes: &[i32] = match (self.should_succeed(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
-            // A deadly task ends its process by SIGABRT, and a test kills a rank by SIGKILL.
+            // A deadly task ends its process by SIGABRT; in other cases the test kills a rank by SIGKILL.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
             (false, false, Mpi::OpenMpi) => &[137],
-            // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the rank
-            // that died appears either as the bare signal number or as 128 plus the signal number. If the signal
-            // number appears, the result may also contain the signals 9 and 15, by which the launcher ends the
-            // other ranks.
+            // MPICH's launcher combines the exit statuses of all processes by a bitwise OR. The status of the dead rank is the bare signal or 128
+            // plus the signal; in the first case, the result may also contain the signals 9 and 15, by which the launcher ends the other ranks.
             (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 15, 134, 143],
             (false, false, Mpi::Mpich) => &[9, 15, 137, 143],
         };
@@ -230,21 +223,19 @@ impl Kill {
     }
 }
 
-/// Returns true if MPICH's launcher reports its own failure and not that of a rank. If the launcher ends the other ranks
-/// at the moment at which they exit themselves, the connection to the process that started the ranks is closed, and
-/// the launcher exits with the code 255.
+/// Returns true if MPICH's launcher has failed itself, with exit code 255: if it ends the other ranks just when they exit, the connection to the
+/// process that has started the ranks is closed.
 fn has_launcher_failed(outcome: &Outcome) -> bool {
     outcome.status.code() == Some(255)
         && outcome.stderr.contains("process manager error waiting for completion")
 }
 
-/// Kills the process whose number is in the file `phase_file`, and waits for its end.
 fn kill(phase_file: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(phase_file).map_err(|e| format!("the victim has left no mark: {e}"))?;
     let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
     kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
-    // Waits until the killed process has ended. The test must not let the other ranks leave their phase earlier.
+    // The other ranks must not leave their phase before the killed process has ended.
     let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
     let lives = || {
         let stat = std::fs::read_to_string(&stat).unwrap_or_default();
@@ -256,7 +247,7 @@ fn kill(phase_file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns one line per moment with the number of kills at this moment.
+/// Returns a line for each moment with the number of kills at this moment.
 pub fn histogram(kills: &[Kill]) -> String {
     let mut counts: BTreeMap<Moment, usize> = Moment::ALL.map(|moment| (moment, 0)).into();
     for kill in kills {

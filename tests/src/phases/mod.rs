@@ -26,20 +26,17 @@ use armature::{BoxError, Config, Session};
 use crate::check::{check_equal, ensure, noise};
 use crate::print_line;
 
-/// Maximum time for which a rank waits in a phase if it was requested to. It is not shorter than the time for which a test waits before it
-/// kills the rank.
+/// Longest time for which a rank is held in a phase: not shorter than the time for which a test waits before it kills a rank.
 const HOLD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of items, tasks, loop indices or rows of a run. At one millisecond each, a run is long
-/// enough for every rank to get some of them.
+/// Number of items, tasks, indices or rows in a run. Each takes a millisecond, so that every rank gets some.
 const NUMBERS: u64 = 120;
 const CALL_TIME: Duration = Duration::from_millis(1);
 
-/// Number of 8-byte words of a message so large that MPI sends it only after its receiver has
-/// posted the receive.
+/// Number of 8-byte words of a message that is large enough for MPI to send it only when the receive is posted.
 const LARGE_MESSAGE_WORDS: usize = 12_500;
 
-/// Number of the task that aborts its process in a skeleton with a deadly task.
+/// Number of the task that aborts the process of its rank.
 const DEADLY: u64 = 60;
 
 /// Phase of a job that a rank has entered.
@@ -47,14 +44,14 @@ const DEADLY: u64 = 60;
 pub enum Phase {
     /// The rank is in `main`, before MPI is initialised.
     Launched,
-    /// The rank is in the session, before the first of two skeletons.
+    /// The rank is in the session, before the first of two skeletons (such as farms).
     Started,
     /// The rank is in its second call of user code, in the first skeleton, while the result of its first call is being
     /// sent.
     Working,
-    /// The rank is in the session, between the two skeletons.
+    /// The rank is in the session, between the two skeletons (such as farms).
     Between,
-    /// The rank is in the session, after the last skeleton.
+    /// The rank is in the session, after the last of two skeletons (such as farms).
     Ended,
     /// The rank has left the session.
     Left,
@@ -78,9 +75,9 @@ pub enum Skeleton {
     Farm,
     /// A farm in whose first run one task aborts the process of the rank that runs it.
     DeadlyFarm,
-    /// A farm whose tasks generate tasks.
+    /// A search: a farm whose tasks generate tasks.
     Explore,
-    /// A farm whose tasks generate tasks. In its first run, one task aborts the process of each rank that tries it.
+    /// A search (a farm whose tasks generate tasks). In its first run, one task aborts the process of each rank that tries it.
     DeadlyExplore,
     /// A workflow of closures.
     Workflow,
@@ -106,7 +103,7 @@ impl Skeleton {
         (Skeleton::Units, "units"),
         (Skeleton::Sweep, "sweep"),
     ];
-    /// Skeletons that kill no rank.
+    /// Skeletons (such as a farm) in which no task aborts a process.
     pub const ALL: [Skeleton; 6] = [
         Skeleton::Farm,
         Skeleton::Explore,
@@ -121,7 +118,7 @@ impl Skeleton {
         !matches!(self, Skeleton::Pipeline | Skeleton::Units | Skeleton::Sweep)
     }
 
-    /// Returns the skeleton of the second run, in which no task aborts a process.
+    /// Returns the skeleton (such as a farm) of the second run, in which no task aborts a process.
     fn harmless(self) -> Self {
         match self {
             Skeleton::DeadlyFarm => Skeleton::Farm,
@@ -132,7 +129,7 @@ impl Skeleton {
     }
 }
 
-/// Action of a rank in a phase.
+/// Action (such as an exit) of a rank that has entered a phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
     /// The rank waits until the file `DIR/go` exists, at most for 60 s.
@@ -160,7 +157,6 @@ impl ActionKind {
     ];
 }
 
-/// Implements conversion to and from text for an enum with a list `NAMED`.
 macro_rules! named {
     ($($kind:ty),*) => {$(
         impl fmt::Display for $kind {
@@ -186,11 +182,11 @@ named!(Phase, Skeleton, ActionKind);
 /// Action (such as an exit) that one rank performs in one phase of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankAction {
-    /// Phase in which the rank acts.
+    /// Phase of the job in which the rank performs the action.
     pub phase: Phase,
-    /// Rank that acts.
+    /// Rank that performs the action.
     pub rank: usize,
-    /// Action of the rank.
+    /// Action (such as an exit) that the rank performs.
     pub kind: ActionKind,
 }
 
@@ -213,7 +209,7 @@ impl FromStr for RankAction {
     }
 }
 
-/// Runs the program.
+/// Runs a rank of the program `armature-phases`, whose arguments are DIR SKELETON [PHASE:RANK:ACT]….
 ///
 /// # Errors
 /// Returns an error if the arguments or the results are wrong, or if the rank is requested to return an error in a
@@ -231,38 +227,33 @@ pub fn main(arguments: &[String]) -> Result<(), BoxError> {
     this_rank.enter_phase(Phase::Left)
 }
 
-/// Returns the rank of this process from the launcher's environment variables, which are available before MPI is
-/// initialised.
+/// Returns this rank's number from variables of the launcher, because MPI is not initialised yet.
 fn rank_from_launcher() -> Option<usize> {
     let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// Returns the path of the file that a rank writes when it enters a phase.
 fn phase_file(dir: &Path, phase: Phase, rank: usize) -> PathBuf {
     dir.join(format!("{phase}.{rank}"))
 }
 
-/// Returns the path of the file for which ranks wait in a phase. A test creates it to let them continue.
+/// Returns the file that a test creates to let waiting ranks continue.
 fn release_file(dir: &Path) -> PathBuf {
     dir.join("go")
 }
 
-/// State of one rank of the program.
 struct Rank {
     dir: PathBuf,
     rank: usize,
     actions: Vec<RankAction>,
-    /// Number of calls of user code that this rank has begun.
     calls: AtomicUsize,
 }
 
 impl Rank {
-    /// Records that this rank has entered `phase`, and performs the actions that are requested for this rank and phase.
+    /// Records in a file that this rank has entered a phase, and performs the actions (such as an exit) requested for it.
     fn enter_phase(&self, phase: Phase) -> Result<(), BoxError> {
         let phase_file = phase_file(&self.dir, phase, self.rank);
-        // The file is written under another name and then renamed, so that a reader never sees it without the
-        // process number.
+        // The file is written under another name and renamed, so that a reader never finds it without the process number.
         let new = phase_file.with_extension(format!("{}.new", self.rank));
         std::fs::write(&new, std::process::id().to_string())?;
         std::fs::rename(&new, &phase_file)?;
@@ -286,7 +277,7 @@ impl Rank {
         }
     }
 
-    /// Simulates one unit of work in user code of a skeleton; the second call enters [`Phase::Working`].
+    /// User code of one task, item or index. The second call on a rank enters [`Phase::Working`].
     fn work(&self) -> Result<(), BoxError> {
         std::thread::sleep(CALL_TIME);
         if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
@@ -333,7 +324,7 @@ impl Rank {
             Skeleton::DeadlyFarm => {
                 let (mut out, mut failed) = (Vec::new(), Vec::new());
                 let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };
-                // Rank 0 must not run the deadly task, because the job ends if rank 0 dies.
+                // Rank 0 must not get the deadly task, because the job ends if rank 0 dies.
                 let mut farm = Farm::try_new("numbers", deadly).dedicated_master();
                 farm.for_each_result(session, 0..NUMBERS, |n, result| match result {
                     Ok(x) => out.push(x),

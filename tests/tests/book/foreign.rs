@@ -1,12 +1,10 @@
-//! Names in the book that the sources need not define, because they belong to other projects.
+//! Names in the book that belong to other projects, so that the sources of armature need not define them.
 
-/// Prefixes of paths and variables of other projects.
 pub(crate) const BEGINNINGS: [&str; 15] = [
     "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PRTE_", "PMI_", "SLURM_", "SRUN_", "PBS_",
     "HYDRA_", "UCX_", "RUST_", "orte_",
 ];
 
-/// Complete names of other projects, grouped by project.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
     ("Cargo", &["--open", "--git", "--bin"]),

@@ -15,18 +15,17 @@ use std::path::{Path, PathBuf};
 use page::Page;
 use sources::Sources;
 
-/// Checked pages outside of `docs` and `bench/results`.
+/// Pages outside of the directories `docs` and `bench/results` that are checked, too.
 const PAGES: [&str; 3] = ["README.md", "bench/README.md", "examples/README.md"];
 
-/// Directory of measured results. The pages in this directory keep the names that were valid at the time of the
-/// measurement.
+/// Directory of measured results, whose pages keep the names that were valid at the time of the measurement.
 const HISTORY: &str = "bench/results/";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").into()
 }
 
-/// Returns every page, with its path relative to the root of the repository.
+/// Returns the pages of the book with their paths relative to the root of the repository.
 fn pages() -> Vec<(String, Page)> {
     let root = root();
     let mut names: Vec<String> = PAGES.map(String::from).into();
@@ -50,7 +49,6 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Returns the directory of a page.
 fn directory_of(page: &str) -> &str {
     page.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
@@ -99,7 +97,7 @@ fn links_have_existing_targets() {
     assert_none(&faults, "the book links to what is not there");
 }
 
-/// Returns the path without `.` and `..` components.
+/// Removes `.` and `..` from a path.
 fn simplified(path: &Path) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.to_str().expect("names of pages are plain").split('/') {
@@ -125,8 +123,7 @@ fn each_page_is_in_the_table_of_contents() {
     assert_none(&faults, "docs/SUMMARY.md does not list");
 }
 
-/// Checks that a crate includes each page with Rust code. The documentation tests of a crate compile and run the Rust
-/// code of the pages that the crate includes.
+/// Documentation tests compile the Rust code of those pages only that a crate includes.
 #[test]
 fn each_page_with_rust_is_compiled() {
     let crates = ["framework/runtime/src/lib.rs", "framework/planner/src/lib.rs"].map(read).concat();
@@ -137,8 +134,7 @@ fn each_page_with_rust_is_compiled() {
         if !crates.contains(&format!("include_str!(\"../../../{name}\")")) {
             faults.push(name.clone());
         }
-        // Documentation tests also compile indented code and fences without a language as Rust, so each fence needs a
-        // language.
+        // Documentation tests also take indented code and code blocks without a language for Rust, so that each block needs a language.
         faults.extend(
             page.blocks.iter().filter(|b| b.language.is_empty()).map(|b| format!("{name}:{}", b.line)),
         );
@@ -146,8 +142,8 @@ fn each_page_with_rust_is_compiled() {
     assert_none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
 }
 
-/// Returns the options of a skeleton: the public methods that take `self` and return `Self`, except those that add a
-/// stage or a closure.
+/// Returns the options of a farm, pipeline or loop: public methods that take `self` and return `Self`, except for those that add a pipeline stage or
+/// a closure.
 fn options_of(files: &[&str]) -> BTreeSet<String> {
     const SETTINGS: &str = "framework/runtime/src/loops/settings.rs";
     let chainable = |text: &str| -> Vec<String> {
@@ -178,7 +174,7 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// Checks that the table in `docs/options.md` lists, for each skeleton, exactly the options that the skeleton has.
+/// `docs/options.md` must list exactly the options of each builder (such as that of farms).
 #[test]
 fn table_of_options_matches_the_builders() {
     const COLUMNS: [&[&str]; 8] = [
@@ -207,7 +203,6 @@ fn table_of_options_matches_the_builders() {
     }
 }
 
-/// Checks that the pages install exactly the build packages of `ci/setup.sh`.
 #[test]
 fn documented_packages_match_ci_setup() {
     let setup = read("ci/setup.sh");
@@ -221,7 +216,6 @@ fn documented_packages_match_ci_setup() {
     }
 }
 
-/// Checks that the dependencies in the book have the versions that the workspace uses.
 #[test]
 fn dependencies_have_the_versions_of_the_workspace() {
     let workspace = read("Cargo.toml");

@@ -1,22 +1,18 @@
-//! Code names in a span or in a line of a code block, and their lookup in the sources.
+//! Finds names of code in the text of the book, and looks them up in the sources.
 
 use std::fmt;
 
 use crate::foreign;
 use crate::sources::{Sources, identifier};
 
-/// Name that the book uses, and that the sources must define.
+/// Name of code that the book uses and the sources must define.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Name {
-    /// Environment variable, such as `ARMATURE_X`.
     Setting(String),
-    /// Command-line option, such as `--option`.
     Option(String),
-    /// Member of a type, such as `Type::member`.
     Member(String, String),
-    /// File or directory.
     File(String),
-    /// Name of another kind: a type, a method, a value of an option, a variable, or an experiment.
+    /// Name that is no variable, option, member or file: a type, a method, a value of an option, or an experiment.
     Word(String),
 }
 
@@ -33,8 +29,7 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// Returns true if the sources define the name or the name belongs to another project. `base` is the directory of
-    /// the page.
+    /// Returns true if the sources define this name from the book, or if it belongs to another project. `base` is the directory of the page.
     pub(crate) fn exists(&self, sources: &Sources, base: &str) -> bool {
         match self {
             Name::Setting(name) => sources.has_setting(name),
@@ -51,11 +46,10 @@ fn is_foreign(name: &str) -> bool {
         || foreign::NAMES.iter().any(|(_, names)| names.contains(&name))
 }
 
-/// Returns the names in a code span.
+/// Finds names in `span`, a text between backticks.
 pub(crate) fn of_span(span: &str) -> Vec<Name> {
     let mut found = Vec::new();
-    // The value of a variable or an option may be anything, for example a number or a file of the user, so only the
-    // part before `=` is a name.
+    // Only the part before `=` is a name, because the value of a variable or an option may be anything.
     let (name, is_single) = match span.split_once('=') {
         Some((name, value)) if !name.contains(' ') && !value.contains(' ') => (name, true),
         _ => (span, !span.contains(' ')),
@@ -68,8 +62,7 @@ pub(crate) fn of_span(span: &str) -> Vec<Name> {
     found
 }
 
-/// Returns the names in a line of a code block. Only shell and TOML blocks have names: documentation tests check Rust,
-/// and the output of programs has no names to check.
+/// Only blocks of shell commands and TOML have names to check: documentation tests check Rust, and the output of programs has none.
 pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     let mut found = Vec::new();
     if matches!(language, "sh" | "toml" | "bash") {
@@ -78,8 +71,7 @@ pub(crate) fn of_line(language: &str, line: &str) -> Vec<Name> {
     found
 }
 
-/// Adds to `found` the code names in a text with spaces: variables, options, files of the repository and
-/// members of types.
+/// Finds variables, options, files of the repository and members of types in a text with spaces.
 fn command(text: &str, found: &mut Vec<Name>) {
     const ROOMS: [&str; 8] =
         ["ci/", "docs/", "apps/", "framework/", "launch/", "bench/", "tests/", "hostfiles/"];
@@ -94,7 +86,7 @@ fn command(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds to `found` the code names in a text without spaces.
+/// Finds names of code in a text without spaces.
 fn single(text: &str, found: &mut Vec<Name>) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if text.starts_with("ARMATURE_") {
@@ -110,8 +102,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     } else if is_file(text) {
         found.push(Name::File(text.into()));
     } else {
-        // Only the names before the first bracket are looked up: `map` in `.map(f)`, `summary` and
-        // `tasks` in `summary.tasks`.
+        // Only names before the first bracket are checked: `map` in `.map(f)`, `summary` and `tasks` in `summary.tasks`.
         let head = text.split(['(', '<', '[', '{']).next().unwrap_or_default().trim_start_matches('.');
         let words: Vec<&str> = head.split('.').collect();
         let looks = |word: &&str| word.len() > 1 && word.chars().all(is_name) && !word.starts_with('-');
@@ -122,7 +113,7 @@ fn single(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Adds to `found` the code names in a Rust path: `Farm::map`, `armature::journal`, `Chunking::…`.
+/// Finds names in a Rust path, such as `Farm::map`, `armature::journal` or `Chunking::…`.
 fn path(text: &str, found: &mut Vec<Name>) {
     if foreign::BEGINNINGS.iter().any(|beginning| text.starts_with(beginning)) {
         return;
@@ -141,7 +132,7 @@ fn path(text: &str, found: &mut Vec<Name>) {
     }
 }
 
-/// Returns true if the text looks like a file or directory of a repository: `ci/test.sh`, `src/bin/`, `Cargo.toml`.
+/// Returns true for a path such as `ci/test.sh`, `src/bin/` or `Cargo.toml`.
 fn is_file(text: &str) -> bool {
     const ENDINGS: [&str; 6] = [".rs", ".sh", ".md", ".toml", ".env", ".txt"];
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');

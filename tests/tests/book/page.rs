@@ -1,36 +1,33 @@
-//! Page of the book: code spans, code blocks, links and headings. Spans, blocks and links have line numbers.
+//! Reads Markdown pages of the book: code spans, code blocks, links and headings.
 
-/// Code span between backticks.
+/// Text between backticks on a page.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) line: usize,
     pub(crate) text: String,
 }
 
-/// Fenced code block.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Block {
-    /// Line number of the opening fence.
+    /// Line number of the opening fence (three backticks) of a code block.
     pub(crate) line: usize,
-    /// Text after the opening fence: `rust,no_run`, `sh`.
+    /// Words after the opening fence of a code block, such as `rust,no_run` or `sh`.
     pub(crate) language: String,
     pub(crate) text: String,
 }
 
-/// Target of a link or a picture.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Link {
     pub(crate) line: usize,
     pub(crate) target: String,
 }
 
-/// Parsed Markdown page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) spans: Vec<Span>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<Link>,
-    /// Anchors of the headings.
+    /// Anchors (targets of links) of the headings of the page.
     pub(crate) anchors: Vec<String>,
 }
 
@@ -57,16 +54,14 @@ impl Page {
                     prose.push_str(line);
                 }
             }
-            // Each line of a block becomes an empty line in `prose`, so that line numbers in `prose` match those of the
-            // page.
+            // A code block becomes empty lines in `prose`, so that line numbers stay those of the page.
             prose.push('\n');
         }
         page.read_prose(&prose);
         page
     }
 
-    /// Reads the spans and links of the prose. Spans are removed first, because text in a span that looks like a link
-    /// is not a link.
+    /// Code spans are removed before links are searched, because text in a span that looks like a link is none.
     fn read_prose(&mut self, prose: &str) {
         let mut without_spans = String::new();
         let (mut rest, mut line) = (prose, 1);
@@ -75,7 +70,7 @@ impl Page {
             let (before, behind) = rest.split_at(start + ticks);
             without_spans.push_str(&before[..start]);
             line += before.matches('\n').count();
-            // A span ends in the paragraph in which it begins; otherwise the backtick does not open a span.
+            // A span ends in its paragraph; a backtick without a second one opens no span.
             let paragraph = &behind[..behind.find("\n\n").unwrap_or(behind.len())];
             let Some(end) = closing(paragraph, ticks) else {
                 rest = behind;
@@ -99,7 +94,7 @@ impl Page {
     }
 }
 
-/// Returns the position of the run of exactly `ticks` backticks that closes a span.
+/// Finds the end of a code span: as many backticks as at its beginning.
 fn closing(text: &str, ticks: usize) -> Option<usize> {
     let mut place = 0;
     while let Some(found) = text[place..].find('`') {
@@ -112,7 +107,7 @@ fn closing(text: &str, ticks: usize) -> Option<usize> {
     None
 }
 
-/// Returns the anchor that repository web pages generate for a heading.
+/// Returns the anchor of a heading as the repository's web pages generate it.
 fn anchor(title: &str) -> String {
     let letters = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     letters.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -1,39 +1,36 @@
-//! Index of the names that the sources define: words, members of types, options of commands, settings, files.
+//! Names that the sources of the project define: words, members of types, options of commands, environment variables, files.
 
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Extensions of the indexed files in addition to `rs`: shell scripts, environment files of MPI
-/// libraries, manifests, programs in C and Python, and configuration files of Slurm.
+/// Extensions of source files besides `rs`: shell scripts, environment files of MPI libraries, manifests, C and Python, and configuration files of
+/// Slurm.
 const OTHER_SOURCES: [&str; 6] = ["sh", "env", "toml", "c", "py", "conf"];
 
-/// Directories without hand-written files.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// Directory of this test program. It is not indexed, because the names in its test data are not names of the
-/// framework.
+/// Directory of this test, which is not searched because its test data contains made-up names.
 const OURS: &str = "tests/tests/book";
 
-/// Source file that lists the environment variables of the framework, and the prefixes of variables that are reserved
-/// for tests and scripts.
+/// Source file that lists the environment variables, and the prefixes of variables for tests and scripts.
 const SETTINGS: &str = "framework/runtime/src/session/config/variables.rs";
 
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Words in code and strings; comments are excluded.
+    /// Words in the code and strings of the sources, but not in comments.
     words: HashSet<String>,
-    /// `(Type, member)` pairs: methods, variants, fields, constants.
+    /// Pairs `(Type, member)`; members are methods, variants, fields and constants.
     members: HashSet<(String, String)>,
-    /// Long options, with their dashes.
+    /// Long options of commands, with their dashes.
     options: HashSet<String>,
-    /// Variables that begin with `ARMATURE_`; an entry that ends in `_` is a prefix.
+    /// Environment variables that begin with `ARMATURE_`; an entry that ends in `_` is a prefix.
     settings: Vec<String>,
-    /// Files and directories, relative to the root of the repository.
+    /// Paths of files and directories, relative to the root of the repository.
     files: Vec<String>,
 }
 
 impl Sources {
-    /// Collects the names that the files of the repository define.
+    /// Reads all source files of the repository.
     ///
     /// # Panics
     /// If a file cannot be read.
@@ -72,14 +69,12 @@ impl Sources {
         self.add(&text, is_rust);
     }
 
-    /// Adds the names that the text of one source file defines.
     pub(crate) fn add(&mut self, text: &str, is_rust: bool) {
         let mut scopes: Vec<(usize, String)> = Vec::new();
         let mut is_option = false;
         for line in text.lines() {
             let code = if is_rust { without_comment(line) } else { line };
-            // A line that begins with `#` and a space is a comment, while `#SBATCH --nodes` and other directives of batch systems are not
-            // comments.
+            // `# ` begins a comment, but `#SBATCH --nodes` and other directives of batch systems are none.
             if !is_rust && ["# ", "#!"].iter().any(|start| code.trim_start().starts_with(start)) {
                 continue;
             }
@@ -102,8 +97,8 @@ impl Sources {
         }
     }
 
-    /// Adds the members of types. The sources are formatted, so a scope ends with a brace at the indentation of its
-    /// first line, and the members of the scope are indented one step further.
+    /// Finds members of types by indentation: the sources are formatted, so that a scope ends with a brace at the indentation of its first line, and
+    /// its members are one step further in.
     fn add_members(&mut self, code: &str, scopes: &mut Vec<(usize, String)>) {
         let depth = code.len() - code.trim_start().len();
         let code = code.trim();
@@ -125,15 +120,14 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // An opening brace alone on a line, as after a `where` clause, opens no new scope. The
-        // first line of the item has already done so.
+        // A brace alone on a line, as after a `where` clause, opens no new scope, because the first line of the item already has.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {
             scopes.push((depth, name.into()));
         }
     }
 
-    /// Adds options that clap derives from a field: the line `#[arg(long)]`, and then the line of the field.
+    /// clap derives an option from a field after the line `#[arg(long)]`.
     fn add_option(&mut self, code: &str, is_option: &mut bool) {
         let code = code.trim();
         if code.starts_with("#[arg(") {
@@ -160,8 +154,8 @@ impl Sources {
         self.options.contains(option)
     }
 
-    /// Returns true if the sources list the environment variable `name`. A listed prefix, for example `ARMATURE_TEST_`,
-    /// matches all variables that begin with it.
+    /// Returns true if the sources list the environment variable. A listed prefix, such as `ARMATURE_TEST_`, matches all variables that begin with
+    /// it.
     pub(crate) fn has_setting(&self, name: &str) -> bool {
         let is_it = |setting: &String| {
             setting == name || setting.ends_with('_') && name.starts_with(setting.as_str())
@@ -169,8 +163,8 @@ impl Sources {
         self.settings.iter().any(is_it)
     }
 
-    /// Returns true if a file or directory matches `name`, with or without `.rs`. The name is relative to the root or
-    /// to `base`, or consists of the last components of a path, between which other components may be omitted.
+    /// Returns true if a file or directory matches `name`, which may lack `.rs`. It is relative to the root or to `base`, or has the last components
+    /// of a path, between which others may be left out.
     pub(crate) fn has_file(&self, name: &str, base: &str) -> bool {
         let mut name = name.trim_start_matches("./").trim_end_matches('/');
         let mut from = base;
@@ -186,14 +180,13 @@ impl Sources {
     }
 }
 
-/// Returns true if the last component of `name` is the last component of `path`, and the other components of `name`
-/// occur in `path` in the same order.
+/// Returns true if the last components are equal, and the others of `name` are in `path` in the same order.
 fn ends_in(path: &str, name: &str) -> bool {
     let (mut path, mut name) = (path.rsplit('/'), name.rsplit('/'));
     path.next() == name.next() && name.all(|part| path.any(|above| above == part))
 }
 
-/// Returns the type that owns the members of a scope.
+/// Returns the type to which the members in a scope of Rust code belong.
 fn scope(code: &str) -> Option<&str> {
     let code = code.trim_end_matches('{').trim();
     for word in ["struct ", "enum ", "trait "] {
@@ -207,7 +200,7 @@ fn scope(code: &str) -> Option<&str> {
     Some(identifier(of.rsplit("::").next().filter(|_| !of.contains('<')).unwrap_or(of)))
 }
 
-/// Returns the length of the generic parameters at the beginning of the text.
+/// Returns the length of generic parameters `<…>` at the beginning of a text.
 fn generics(text: &str) -> usize {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
@@ -224,13 +217,12 @@ fn generics(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the identifier at the beginning of the text; empty if there is none.
 pub(crate) fn identifier(text: &str) -> &str {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     if text.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &text[..end] }
 }
 
-/// Returns the line without its comment. `//` after a colon, as in a URL, does not begin a comment.
+/// Removes the comment from a line. `//` after a colon, as in a URL, begins no comment.
 fn without_comment(line: &str) -> &str {
     let mut from = 0;
     while let Some(found) = line[from..].find("//") {

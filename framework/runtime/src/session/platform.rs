@@ -22,21 +22,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobPlatform {
-    /// Processors of the hosts, at least one, in the order in which hosts receive ranks.
+    /// Processors of the hosts, at least one. Ranks are placed on them in this order.
     pub processors: Vec<Processors>,
     /// Bandwidth between all processors in bytes per second; `None` if it is not known.
     #[serde(default)]
     pub bandwidth: Option<f64>,
-    /// Other bandwidths: from the processors with this index in `processors`, to the processors with this index, bytes per second.
+    /// Bandwidths between two entries of `processors` that differ from `bandwidth`: index of the sender, index of the receiver, bytes per second.
     #[serde(default)]
     pub links: Vec<(usize, usize, f64)>,
 }
 
-/// Equal processors of a host; each runs one rank.
+/// Equal processors of a host, each of which runs one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processors {
-    /// Name of the host. If a rank is on a host that no processor names, the ranks get the processors in their order.
+    /// Name of the host. If a rank is on a host that no entry names, the ranks get the processors in their order.
     pub host: String,
     /// Number of processors, at least 1.
     pub count: usize,
@@ -49,7 +49,6 @@ pub struct Processors {
 }
 
 impl JobPlatform {
-    /// Returns the description of an error in the platform.
     fn fault(&self) -> Option<String> {
         let is_usable = |number: f64| (1e-60..=1e60).contains(&number);
         let is_wrong = |p: &Processors| p.count == 0 || !p.speed.is_none_or(is_usable) || p.memory == Some(0);
@@ -64,8 +63,8 @@ impl JobPlatform {
         (!is_right).then(|| "bandwidths above 0, between processors of the platform".into())
     }
 
-    /// Returns the platform with one entry for each rank. `hosts` are the hosts of the ranks, if they are known. Returns `None` if there are more
-    /// ranks than processors, and not all hosts of ranks are in the platform.
+    /// Makes an entry for each rank; `hosts` are the ranks' hosts, as far as they are known. Returns `None` if there are more ranks than processors,
+    /// and ranks are on hosts without an entry.
     pub(crate) fn of_ranks(&self, hosts: &[Option<&str>]) -> Option<JobPlatform> {
         let entries = self.by_name(hosts).or_else(|| self.in_order(hosts.len()))?;
         let rank = |(&entry, host): (&usize, &Option<&str>)| {
@@ -85,7 +84,7 @@ impl JobPlatform {
         })
     }
 
-    /// Returns for each rank an entry with the name of its host: the first entry that has fewer ranks than processors, or else the last one.
+    /// Chooses for each rank the first entry with the name of its host that has a processor left, or else the last with that name.
     fn by_name(&self, hosts: &[Option<&str>]) -> Option<Vec<usize>> {
         let mut used = vec![0; self.processors.len()];
         let entry_of = |host: &Option<&str>| {
@@ -107,7 +106,7 @@ impl JobPlatform {
         (first.len() == ranks).then_some(first)
     }
 
-    /// Returns the part of a platform with one entry for each rank that belongs to these ranks.
+    /// Keeps the entries of `ranks` only; `self` has an entry for each rank of the job.
     pub(crate) fn part(&self, ranks: &[usize]) -> JobPlatform {
         let place = |rank: usize| ranks.iter().position(|&member| member == rank);
         let link = |&(from, to, bandwidth): &(usize, usize, f64)| Some((place(from)?, place(to)?, bandwidth));
@@ -118,12 +117,12 @@ impl JobPlatform {
         }
     }
 
-    /// Returns true if speeds and bandwidths are known, so that they need not be measured.
+    /// Returns true if all speeds and bandwidths are known, so that they need not be measured.
     pub(crate) fn is_complete(&self) -> bool {
         self.bandwidth.is_some() && self.speeds().is_some()
     }
 
-    /// Returns the speed of each entry, 1 if it is not known. `None` if no speed is known.
+    /// Returns the relative speeds of the processors; an unknown one is taken as 1. `None` if no speed is known.
     pub(crate) fn speeds(&self) -> Option<Vec<f64>> {
         let is_known = self.processors.iter().any(|processors| processors.speed.is_some());
         let speeds = self.processors.iter().map(|processors| processors.speed.unwrap_or(1.0));
@@ -131,7 +130,7 @@ impl JobPlatform {
     }
 }
 
-/// Returns true if two names are those of one host. The name of a host may lack its domain.
+/// Compares two names of hosts, of which one may lack the domain.
 fn is_same(one: &str, other: &str) -> bool {
     let is_short = |long: &str, short: &str| long.split_once('.').is_some_and(|(first, _)| first == short);
     one == other || is_short(one, other) || is_short(other, one)

@@ -1,16 +1,16 @@
-//! Tests of jobs that are asked to stop at their next checkpoint or snapshot, and of stops whose last checkpoint cannot be written.
+//! Jobs that are asked to stop at their next checkpoint or snapshot, and stops whose last checkpoint cannot be written.
 
 use std::path::Path;
 
 use super::*;
 
-/// Text with which `armature stop --after-checkpoint` asks for a stop.
+/// Content of the file by which `armature stop --after-checkpoint` asks for a stop.
 const REQUEST: &str = "armature stop --after-checkpoint\n";
 
-/// Period of checkpoints: longer than the time until rank 0 looks for the stop file, at most a second.
+/// Time between checkpoints: longer than the second in which rank 0 notices the file that asks for a stop.
 const PERIOD: Duration = Duration::from_millis(1_600);
 
-/// Returns a job that is asked to stop at its next checkpoint as soon as it has begun.
+/// A job that is asked to stop at its next checkpoint as soon as it has begun.
 fn asked_at_once() -> Run {
     Run { request: REQUEST, ..Run::new(1) }
 }
@@ -19,7 +19,7 @@ fn checkpoint(run_directory: &Run, period: Duration) -> Checkpoint {
     Checkpoint::new(run_directory.path("checkpoint"), "").every(period)
 }
 
-/// Runs a loop of 12 units, each of which takes 1 ms per rank, so that a pass takes 12 ms.
+/// Loop of 12 rows, each of which takes as many milliseconds as there are ranks, so that a pass over all rows takes 12 ms on any number of ranks.
 fn count(run_directory: &Run, ranks: usize, passes: u64, checkpoint: Option<Checkpoint>) -> Result<()> {
     struct Slow<'r>(&'r Run, u64);
     impl DoAll for Slow<'_> {
@@ -129,7 +129,7 @@ fn second_request_stops_a_loop_at_once() {
             while !run_directory.path("stop").exists() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Rank 0 takes the first request.
+            // Rank 0 removes the file when it takes the first request to stop.
             while run_directory.path("stop").exists() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -140,7 +140,7 @@ fn second_request_stops_a_loop_at_once() {
     run_directory.is_stopped(stopped, " of 1,000,000 passes are in ");
 }
 
-/// Replaces a directory by a file, so that nothing can be written to the directory, not even by root.
+/// Puts a file in the place of the directory, so that not even root can write to it.
 fn hide(dir: &Path) {
     std::fs::rename(dir, dir.with_extension("hidden")).unwrap();
     std::fs::write(dir, "").unwrap();
@@ -152,13 +152,13 @@ fn restore(dir: &Path) {
 }
 
 fn passes_kept(dir: &Path) -> Option<u64> {
-    // A manifest that is being replaced has its other name for a moment.
+    // While the description of the checkpoint is replaced, it is `manifest.old` for a moment.
     let manifests = ["manifest", "manifest.old"].map(|name| std::fs::read_to_string(dir.join(name)));
     let manifest = manifests.into_iter().find_map(Result::ok)?;
     manifest.split_once("\"pass\":")?.1.split(',').next()?.parse().ok()
 }
 
-/// Waits until the checkpoint in `dir` has more than `passes` passes, and returns its number of passes.
+/// Waits until the checkpoint has more than `passes` passes over all rows, and returns their number.
 fn wait_for_passes(dir: &Path, passes: u64) -> u64 {
     let begin = Instant::now();
     loop {
@@ -203,7 +203,7 @@ fn stop_names_the_older_checkpoint_if_the_last_one_cannot_be_written() {
         let kept = std::thread::scope(|scope| {
             let stopped = scope.spawn(start);
             wait_for_passes(&dir, 1);
-            // The checkpoint is complete when its manifest is synced, and the next one has not begun.
+            // After this time, the description of the checkpoint is synced to the disk, and the next checkpoint has not begun.
             std::thread::sleep(Duration::from_millis(200));
             hide(&dir);
             std::fs::write(run_directory.path("stop"), "").unwrap();
