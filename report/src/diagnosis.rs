@@ -50,7 +50,7 @@ struct Facts<'r> {
 struct Cause {
     /// Continuation of a sentence about waiting, such as "because …" or "mostly for rank 3, …".
     why: String,
-    /// What a user can try, as a sentence.
+    /// Advice to the user, as a sentence.
     advice: &'static str,
 }
 

@@ -60,7 +60,7 @@ pub struct Attempt {
 struct Page<'p> {
     title: &'p str,
     reload_s: Option<u32>,
-    /// What happened to the job, and what is omitted, as sentences.
+    /// Sentences on the end of the job, and on what the page omits.
     notes: Vec<String>,
     groups: Vec<RunGroup>,
     comparison: Option<Comparison>,

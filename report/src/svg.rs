@@ -192,7 +192,7 @@ pub(crate) enum Look {
     Plain,
     /// Filled with the colour of this number, such as that of a kind of task.
     Colour(u8),
-    /// As `Colour`, with a thick edge: a task on the critical path.
+    /// Filled with the colour of this number, with a thick edge: a task on the critical path.
     Critical(u8),
     /// Failed attempt of a task.
     Failed,

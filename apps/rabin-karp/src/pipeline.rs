@@ -148,7 +148,7 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // The same name of the file of patterns may refer to different files on different hosts.
+            // Files of the same path may differ between hosts.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),
