@@ -1,13 +1,15 @@
 //! Charts of a run over time. A chart is omitted if the log lacks its data.
 
 use crate::bins::{Bins, MIN_ROW_BINS, done_by};
-use crate::run::{Arrangement, Run, Skeleton};
+use crate::run::{Arrangement, Part, Run, Skeleton};
 use crate::svg::{Chart, Line, Strip, StripBox, StripRow};
 
 /// Maximum number of ranks drawn as separate curves; more curves could not be distinguished.
 pub(crate) const CURVES: usize = 8;
 /// Number of points in time at which a curve is evaluated.
 const MOMENTS: usize = 400;
+/// Maximum number of measured rates of a rank in a curve.
+const RATES: usize = 60;
 const TIME: &str = "seconds since the run began";
 
 /// Returns the chart of the number of ranks that compute over time, from the time lines of groups of ranks with the number of ranks in each.
@@ -16,7 +18,7 @@ pub(crate) fn busy(run: &Run, groups: &[(usize, Bins)]) -> Chart {
     let point = |bin: usize| {
         let busy: f64 =
             groups.iter().map(|(ranks, bins)| *ranks as f64 * bins.cells[bin].work / bins.width).sum();
-        ((bin as f64 + 0.5) * groups[0].1.width, busy)
+        ((bin as f64 + 0.5) * groups[0].1.width, busy.min(run.ranks.len() as f64))
     };
     let points = (0..count).map(point).collect();
     let lines = vec![Line { name: String::new(), points, is_stepped: false }];
@@ -53,17 +55,9 @@ pub(crate) fn progress(run: &Run) -> Vec<Chart> {
 pub(crate) fn rates(run: &Run) -> Option<Chart> {
     let mut lines = Vec::new();
     for rank in 0..run.ranks.len().min(CURVES) {
-        let raw: Vec<(f64, f64)> = run.ranks[rank]
-            .parts
-            .iter()
-            .filter(|part| part.activity.work_s > 0.0)
-            .map(|part| {
-                let done: u64 = part.activity.done.iter().sum();
-                (part.to, done as f64 / part.activity.work_s)
-            })
-            .collect();
+        let raw = raw_rates(run, rank);
         if raw.iter().any(|(_, rate)| *rate > 0.0) {
-            lines.push(Line { name: format!("rank {rank}"), points: smoothed(&raw), is_stepped: false });
+            lines.push(Line { name: format!("rank {rank}"), points: raw, is_stepped: false });
         }
         let filtered = run.filtered_of(rank);
         if filtered.len() > 1 {
@@ -74,14 +68,16 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
     (!lines.is_empty()).then(|| over_time(run, &title, "/s", lines))
 }
 
-/// Returns the means of groups of consecutive points, at most 120 groups, so that the curve is readable.
-fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let size = points.len().div_ceil(120).max(1);
-    let mean = |group: &[(f64, f64)]| {
-        let n = group.len() as f64;
-        (group.iter().map(|p| p.0).sum::<f64>() / n, group.iter().map(|p| p.1).sum::<f64>() / n)
+/// Returns the rates of a rank over time: completed items per second of computing, in at most [`RATES`] groups of consecutive records, because items
+/// are often recorded after the record of their computing time.
+fn raw_rates(run: &Run, rank: usize) -> Vec<(f64, f64)> {
+    let parts: Vec<_> = run.ranks[rank].parts.iter().filter(|part| part.activity.work_s > 0.0).collect();
+    let rate = |group: &[&Part]| {
+        let done: u64 = group.iter().flat_map(|part| &part.activity.done).sum();
+        let work: f64 = group.iter().map(|part| part.activity.work_s).sum();
+        (group[group.len() - 1].to, done as f64 / work)
     };
-    points.chunks(size).map(mean).collect()
+    parts.chunks(parts.len().div_ceil(RATES).max(1)).map(rate).collect()
 }
 
 /// Returns the chart of the distribution of work over time: the ranks of each stage, the number of

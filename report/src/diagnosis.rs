@@ -1,10 +1,13 @@
 //! Diagnosis of a run: a sentence on how the ranks spent their time, and the cause of waiting.
 
-use armature::observe::number_format::{percent, short};
+use std::collections::BTreeSet;
+
+use armature::observe::number_format::{count, percent, short};
 
 use crate::account::{Shares, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 use crate::units::time;
+use crate::workflow;
 
 /// Fraction of the ranks' time that is spent on computing, from which on a run is considered good.
 const GOOD_COMPUTING_SHARE: f64 = 0.85;
@@ -98,6 +101,7 @@ impl<'r> Facts<'r> {
         }
         self.memory()
             .or_else(|| self.loaded_core())
+            .or_else(|| self.critical_path())
             .or_else(|| self.short_calls())
             .or_else(|| self.master())
             .or_else(|| self.slow_rank())
@@ -124,9 +128,12 @@ impl<'r> Facts<'r> {
             percent((self.mean.idle + self.mean.parked) / time, 0)
         );
         if self.mean.unknown > MAX_UNKNOWN_SHARE * time {
+            let unmeasured = match self.run.skeleton {
+                Skeleton::Farm => "a farm's source and sink, decisions and checkpoints",
+                _ => "decisions, checkpoints and the framework itself",
+            };
             return format!(
-                "{waited}; another {} of the time was not measured, so no cause is named: a farm's source and sink, \
-                 decisions and checkpoints are not measured.",
+                "{waited}; another {} of the time was not measured, so no cause is named: {unmeasured} are not measured.",
                 percent(self.mean.unknown / time, 0)
             );
         }
@@ -166,6 +173,15 @@ impl<'r> Facts<'r> {
         };
         let others = self.mean.lost * self.ranks.len() as f64 - shares.lost;
         let alike = self.ranks.len() > 1 && others / (self.ranks.len() - 1) as f64 > 0.5 * shares.lost;
+        if let Some((ranks, threads, host)) = self.crowded_host(*rank).filter(|_| !is_stopped(rank)) {
+            let mean = 1.0 - self.mean.lost / self.mean.work;
+            return Some(Cause {
+                why: format!(
+                    "because {ranks} ranks share the {threads} cores of {host}: a computing rank had {mean:.2} of a core"
+                ),
+                advice: "Start at most as many ranks as the hosts have cores (-n, or slots= in the hostfile).",
+            });
+        }
         let advice = match is_stopped(rank) {
             true => "Raise the CPU quota of the job, or start only as many ranks as the quota has cores.",
             false => "End the other programs, or start fewer ranks on that host (slots= in the hostfile).",
@@ -188,6 +204,38 @@ impl<'r> Facts<'r> {
             format!("mostly for rank {rank}, which had {:.2} of a core, because {why}", 1.0 - share)
         };
         Some(Cause { why, advice })
+    }
+
+    /// Returns the number of ranks on the host of a rank, the number of hardware threads that they may use, and the name of the host, if there are
+    /// more ranks than threads.
+    fn crowded_host(&self, rank: usize) -> Option<(usize, usize, &str)> {
+        let host = self.run.ranks[rank].host.as_str();
+        let on_host = || self.run.ranks.iter().filter(|rank| rank.host == host);
+        let threads: BTreeSet<usize> = on_host().flat_map(|rank| rank.threads.iter().copied()).collect();
+        let (ranks, threads) = (on_host().count(), threads.len());
+        (threads > 0 && ranks > threads).then_some((ranks, threads, host))
+    }
+
+    /// Tests whether the tasks on the critical path of a workflow, one after another, took most of the time.
+    fn critical_path(&self) -> Option<Cause> {
+        if !self.is_whole || self.run.skeleton != Skeleton::Workflow {
+            return None;
+        }
+        let path = workflow::critical_path(&self.run.tasks);
+        let segments = workflow::segments(self.run, &path);
+        let tasks = || segments.iter().filter(|segment| segment.task.is_some());
+        let share = tasks().map(|segment| segment.end - segment.begin).sum::<f64>() / self.time;
+        let longest = tasks().max_by(|a, b| (a.end - a.begin).total_cmp(&(b.end - b.begin)))?;
+        (share >= BOTTLENECK_SHARE).then(|| Cause {
+            why: format!(
+                "because the {} of the critical path, one after another, took {} of the time; the longest is {} with {}",
+                count(path.len() as u64, "task"),
+                percent(share, 0),
+                armature_text::shown(&longest.text),
+                time(longest.end - longest.begin)
+            ),
+            advice: "Divide the longest tasks of the critical path, or start fewer ranks.",
+        })
     }
 
     /// Tests whether a call of user code takes so little time that messages cost too much in comparison.

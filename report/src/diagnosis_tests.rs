@@ -170,3 +170,35 @@ fn unknown_causes_are_reported_as_unknown() {
     let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();
     assert_diagnosis(&killed, "The run did not end normally");
 }
+
+#[test]
+fn more_ranks_than_cores_are_diagnosed() {
+    let run = Situation::new(10.0).rank(9.0, 4.5).rank(9.2, 4.6).rank(9.1, 4.5).rank(9.0, 4.5);
+    let run = run.with(|run| {
+        for rank in &mut run.ranks {
+            (rank.host, rank.threads) = ("node7".into(), vec![0, 1]);
+        }
+    });
+    let run = run.run();
+    assert_diagnosis(&run, "because 4 ranks share the 2 cores of node7: a computing rank had 0.50 of a core");
+    assert!(advice(&run).unwrap().contains("at most as many ranks"));
+}
+
+#[test]
+fn critical_path_is_diagnosed() {
+    let task = |name: &str, rank, begin, end| crate::run::TaskRun {
+        task: name.into(),
+        rank,
+        begin,
+        end: Some(end),
+        ..crate::run::TaskRun::default()
+    };
+    let run = Situation::new(10.0).of(Skeleton::Workflow).rank(9.9, 0.0).rank(3.0, 0.0);
+    let run = run.with(|run| {
+        run.tasks = vec![task("pull", 1, 0.0, 3.0), task("merge", 0, 0.0, 9.9)];
+    });
+    assert_diagnosis(
+        &run.run(),
+        "the 1 task of the critical path, one after another, took 99 % of the time; the longest is merge with 9.9 s",
+    );
+}

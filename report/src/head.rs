@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use armature::observe::number_format::{count, percent};
 
 use crate::efficiency::{Efficiencies, efficiencies, tree};
-use crate::run::Run;
+use crate::run::{Run, Skeleton};
 use crate::units::{short_count, time};
 
 /// Main facts about a run.
@@ -104,6 +104,12 @@ pub(crate) fn gain(run: &Run) -> String {
             (_, 1) => "Balancing made one decision, against a change.".to_string(),
             (_, decisions) => format!("Balancing made {decisions} decisions, all against a change."),
         };
+    }
+    if run.skeleton == Skeleton::Workflow {
+        return format!(
+            "The tasks were planned again {}.",
+            if changes == 1 { "once".to_string() } else { format!("{changes} times") }
+        );
     }
     let made = format!(
         "The distribution of work was changed {}",

@@ -141,7 +141,9 @@ impl Picture {
         self.about.push(shown_of(run.ranks.len(), charts::CURVES, "speeds of ranks"));
         if run.skeleton == Skeleton::Workflow {
             let (memory, omitted) = workflow::memories(run);
-            charts.extend(memory);
+            let has_values =
+                |chart: &Chart| chart.lines.iter().flat_map(|line| &line.points).any(|point| point.1 > 0.0);
+            charts.extend(memory.into_iter().filter(has_values));
             self.about.push(omitted);
         }
         lanes.extend(charts.into_iter().map(|chart| self.curves(chart)));

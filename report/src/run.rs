@@ -210,6 +210,8 @@ pub struct Rank {
     pub memory_peak: Option<u64>,
     /// Time in which a CPU quota stopped the processes of the rank's control group, in seconds.
     pub throttled_s: f64,
+    /// Hardware threads of the host on which the rank may run; empty if they are not known.
+    pub threads: Vec<usize>,
     /// Memory limit of the rank's process, in bytes.
     pub memory_limit: Option<u64>,
     /// Memory that the rank held for a workflow's tasks, as reported by the rank.
@@ -256,6 +258,9 @@ pub struct Kind {
     pub by_rank: BTreeMap<usize, (u64, f64)>,
 }
 
+/// Number of completed items from which on the rate of a rank counts as its speed. The rate of fewer items depends on their sizes.
+const ENOUGH: u64 = 30;
+
 impl Run {
     /// Returns true if the log contains the activity of any rank.
     pub fn has_activity(&self) -> bool {
@@ -292,7 +297,11 @@ impl Run {
             return Some(self.speeds.clone());
         }
         let [kind] = self.kinds.as_slice() else { return None };
-        let rate = |rank: usize| kind.by_rank.get(&rank).filter(|w| w.1 > 0.0).map(|w| w.0 as f64 / w.1);
+        if self.skeleton == Skeleton::Workflow {
+            return None;
+        }
+        let is_enough = |(done, seconds): &&(u64, f64)| *done >= ENOUGH && *seconds > 0.0;
+        let rate = |rank: usize| kind.by_rank.get(&rank).filter(is_enough).map(|w| w.0 as f64 / w.1);
         let rates: Vec<f64> = (0..self.ranks.len()).map(rate).collect::<Option<_>>()?;
         let most = rates.iter().copied().fold(0.0, f64::max);
         (most > 0.0).then(|| rates.iter().map(|rate| rate / most).collect())

@@ -15,6 +15,7 @@ pub(crate) fn start(ranks: usize) -> RankStart {
         clock_s: 0.0,
         kinds: vec!["task".into()],
         memory_limit: None,
+        threads: Vec::new(),
     }
 }
 

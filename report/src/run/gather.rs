@@ -82,6 +82,7 @@ impl Run {
         self.ensure_ranks(start.ranks);
         let its = self.rank(rank);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
+        its.threads.clone_from(&start.threads);
         if rank == 0 {
             // A simulated run has no start time, because the clock of a simulator begins with the simulation.
             self.began = (start.clock_s > YEAR_2000).then_some(start.clock_s);

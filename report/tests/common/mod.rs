@@ -25,6 +25,7 @@ pub(crate) fn rank(rank: usize, ranks: usize, parts: u32, seconds: f64, name: &s
         clock_s: 1.7e9,
         kinds: vec!["numbers".into(), name.into(), "sum".into()],
         memory_limit: Some(8 << 30),
+        threads: vec![2 * rank, 2 * rank + 1],
     };
     let mut records = vec![record(0.0, Event::RankStart(start))];
     for n in 1..=parts {

@@ -35,6 +35,9 @@ pub struct RankStart {
     /// Memory limit of the rank's process in bytes, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<u64>,
+    /// Hardware threads of the host on which the rank may run; empty if they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<usize>,
 }
 
 /// Account of one interval of a rank's time: computing, waiting, communicating. The event is written at the end of the interval. Time that no field

@@ -84,6 +84,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
             clock_s: 1.75e9,
             kinds: vec!["read".to_string(), "scale".to_string()],
             memory_limit: Some(1 << 30),
+            threads: vec![0, 1],
         }),
         Event::Activity(Activity {
             seconds: 0.5,

@@ -355,6 +355,7 @@ pub(super) mod tests {
                 clock_s,
                 kinds: Vec::new(),
                 memory_limit: None,
+                threads: Vec::new(),
             };
             let record = Record { at: 0.0, rank, run: 0, event: Event::RankStart(start) };
             let text = serde_json::to_string(&record).unwrap() + "\n";

@@ -116,6 +116,7 @@ mod tests {
                 clock_s,
                 kinds: vec!["task".into()],
                 memory_limit: None,
+                threads: Vec::new(),
             };
             let part = Activity { seconds: 1.0, ..Activity::default() };
             let events = [(0.0, Event::RankStart(start)), (1.0, Event::Activity(part))];

@@ -217,6 +217,7 @@ impl Open {
             clock_s,
             kinds,
             memory_limit: if simulated { None } else { this_process::memory_limit() },
+            threads: if simulated { Vec::new() } else { this_process::threads() },
         };
         log.record(begin, || Event::RankStart(start));
         Some(Open {

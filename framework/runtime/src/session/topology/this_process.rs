@@ -14,6 +14,10 @@ pub(crate) fn program() -> String {
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+pub(crate) fn threads() -> Vec<usize> {
+    armature_host::allowed_threads(&Here)
+}
+
 /// Returns the memory in bytes that this process and the other processes of its cgroup may use, if it is known.
 pub(crate) fn memory_limit() -> Option<u64> {
     Some(Memory::read(&Here).total).filter(|&total| total > 0)
