@@ -64,7 +64,8 @@ fn fails_under_mpirun(name: &str) {
         found += 1;
         let ranks = fault.ranks.max(3);
         let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(FAILURE_LIMIT * 2).run();
-        // Every rank checks its own items, and compares its program with that of rank 0, so that each may report the failure.
+        // In `odd-` programs every rank checks its own items; in `other-` programs every rank compares the skeleton (such as a farm) that it runs
+        // with that of rank 0. So each rank may report the failure.
         let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
         ended_by_failures(&outcome, most);
         fault.check(&outcome.errors().join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));

@@ -380,8 +380,8 @@ fn tasks_are_admitted_by_memory_and_cores() {
     failed(work_dir.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
 }
 
-/// Text that a task writes to a pipe (`-f`) and files that it forwards (`-F`) are appended when the task is done. The output of a failed try is
-/// dropped.
+/// When a task is done, the text that it wrote to a pipe (option `-f`) and the files that it wrote (option `-F`) are appended to the files that the
+/// options name. The output of a failed try is dropped.
 #[test]
 fn output_forwarded_by_a_task_is_appended_contiguously() {
     let line = |n: usize| {
@@ -412,7 +412,8 @@ fn output_forwarded_by_a_task_is_appended_contiguously() {
     }
 }
 
-/// The file of `-F` is removed after each try, as by pegasus-mpi-cluster, so that no output of another task or of a failed try is forwarded.
+/// After each try of a task, the source file of its option `-F` is removed, as by pegasus-mpi-cluster. Otherwise the output of another task or of a
+/// failed try could be appended to the destination file.
 #[test]
 fn task_forwards_only_files_that_it_has_written_itself() {
     for (dag, all) in [
@@ -556,8 +557,8 @@ fn failed_task_fails_the_job_with_every_option() {
     }
 }
 
-/// All processes of the job are killed. The next run must not repeat finished tasks, the text of each task on its pipe (`-f`) must be in the file
-/// once, and no command may be left behind.
+/// All processes of the job are killed while tasks run. The next run must not repeat finished tasks, and afterwards the file named by option `-f`
+/// must contain the text that each task writes to its pipe exactly once.
 #[test]
 fn killed_job_resumes_without_repeating_finished_tasks() {
     let task =
@@ -606,8 +607,8 @@ fn run_ends_at_its_wall_time_and_can_be_resumed() {
     assert!(succeeded(work_dir.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
 }
 
-/// Tasks that a dead rank has finished stay done, because their files exist. Only Open MPI's launcher (with `--enable-recovery`) keeps the other
-/// ranks.
+/// Tasks that a rank finished before its death must not run again, because their files exist. Only the launcher of Open MPI (with
+/// `--enable-recovery`) lets the other ranks continue.
 #[test]
 fn workflow_of_commands_completes_when_a_rank_dies() {
     if linked(TASKS.as_ref()) != Mpi::OpenMpi {

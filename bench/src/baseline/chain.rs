@@ -53,7 +53,7 @@ impl Chain {
     }
 }
 
-/// Computation on the first word of an item, one part of which each rank executes.
+/// Computation on the first 64-bit integer (`word`) of an item. Ranks 0 and 1 each execute one part.
 pub trait Work {
     /// Name of the rank program that executes the computation.
     const PROGRAM: &str;
@@ -61,7 +61,7 @@ pub trait Work {
     fn work_on_first(word: u64) -> u64;
     /// Second part of the computation, which rank 1 executes on the received item.
     fn work_on_second(word: u64) -> u64;
-    /// Returns the expected checksum: the results of the words 0 to `items` - 1, folded in order.
+    /// Returns the expected checksum: the results for items that begin with the integers 0 to `items` - 1, folded in this order.
     fn expected(items: usize) -> u64;
 }
 

@@ -71,9 +71,9 @@ pub struct Simulated {
 /// Results of a run, in simulated seconds.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Seconds of the measured passes.
+    /// Total simulated seconds of the measured passes, without the warm-up passes.
     pub seconds: f64,
-    /// Seconds of the warm-up and the measured passes.
+    /// Total simulated seconds of the warm-up passes and the measured passes.
     pub total: f64,
     /// Number of decisions by which rows or indices moved between ranks, in all passes.
     pub movements: f64,

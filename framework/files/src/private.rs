@@ -62,7 +62,7 @@ impl PrivateDir {
         }
     }
 
-    /// Returns the path of the directory.
+    /// Returns the path of the private directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -33,7 +33,8 @@ pub struct Task {
     pub inputs: Vec<File>,
     /// Files that the task writes.
     pub outputs: Vec<File>,
-    /// Data of the task that are appended to other files after it has run (options `-f` and `-F` of a `.dag` file).
+    /// Output of the task that is appended to files, which other tasks may share, after the task has run: output to a pipe (option `-f` of a
+    /// `.dag` file), and files that the task writes (`-F`).
     pub forwards: Vec<Forward>,
     /// Number of cores that the task occupies, at least 1.
     pub cores: u32,
@@ -45,7 +46,7 @@ pub struct Task {
     pub time_limit: Option<Duration>,
     /// Priority. Of the tasks that are ready, those with a larger number start first.
     pub priority: i64,
-    /// Amounts of shared resources (named limits of the workflow) that the task uses while it runs.
+    /// Amounts of shared resources, such as licences, that the task uses while it runs. The workflow limits the total amount of each resource.
     pub limits: BTreeMap<String, u64>,
     /// Environment variables that are set for the task.
     pub environment: BTreeMap<String, String>,
@@ -89,21 +90,22 @@ pub struct File {
     pub size: Option<u64>,
 }
 
-/// Data of a task that are appended to another file (options `-f` and `-F` of a `.dag` file).
+/// Output of a task that is appended to a file after the task has run (options `-f` and `-F` of a `.dag` file). Several tasks may append to
+/// the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// Data that the task writes to a pipe is appended to a file (`-f VARIABLE=FILE`).
+    /// Output that the task writes to a pipe (`-f VARIABLE=FILE`).
     Pipe {
         /// Environment variable that contains the number of the pipe's descriptor.
         variable: String,
-        /// File to which the data is appended.
+        /// File to which the output is appended.
         file: String,
     },
-    /// A file that the task wrote is appended to another one (`-F SOURCE=DESTINATION`).
+    /// A file that the task writes, and whose content is appended to another file (`-F SOURCE=DESTINATION`).
     File {
-        /// The file that the task wrote.
+        /// File that the task writes.
         source: String,
-        /// File to which the source file is appended.
+        /// File to which the content of the source file is appended.
         destination: String,
     },
 }
@@ -157,7 +159,7 @@ impl Description {
         &self.edges
     }
 
-    /// Returns the total amount of each shared resource (named limit).
+    /// Returns the total amount of each shared resource, such as licences, that concurrent tasks may use together.
     pub fn limits(&self) -> &BTreeMap<String, u64> {
         &self.limits
     }

@@ -30,9 +30,9 @@ pub(crate) struct Start {
     /// Host of the process `armature run` that started the attempt.
     pub(crate) host: String,
     pub(crate) process: u32,
-    /// Start time of the process `armature run`, in the kernel's clock ticks, which distinguishes it from a later process with the same number.
+    /// Start time of the process `armature run`, in the kernel's clock ticks, which distinguishes it from a later process with the same process ID.
     pub(crate) process_began: u64,
-    /// Host and PID namespace in which the number of the process `armature run` is valid.
+    /// Host and PID namespace in which the ID of the process `armature run` is unique.
     pub(crate) place: String,
     pub(crate) batch: Option<BatchJob>,
     /// Time at which the batch job reaches its time limit, in seconds since 1970.

@@ -114,7 +114,7 @@ impl RestartPolicy {
                 Next::Exit(job_status.code.max(1), text)
             }
             // MPI has failed to start, which happens if a rank dies during the start: a rank is missing or was killed by a signal, or rank 0 has
-            // written its process number to the status file but the job never ran.
+            // written its process ID to the status file but the job never ran.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
             {
@@ -311,7 +311,7 @@ mod tests {
                 panic!("{code}")
             };
         }
-        // Rank 0 has written its process number to the status file, and other ranks have failed in MPI_Init.
+        // Rank 0 has written its process ID to the status file, and other ranks have failed in MPI_Init.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
         assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
         // The failed rank has printed its own message, so that `armature run` must print none.

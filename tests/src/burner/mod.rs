@@ -112,7 +112,7 @@ pub struct Burner {
 }
 
 impl Burner {
-    /// Returns the process number of the running load.
+    /// Returns the process ID of the running load.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -60,8 +60,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the killed rank records (none if a task aborts it), and true if it is killed only later, while it waits for
-    /// another rank that is still in this phase.
+    /// Returns the last phase that the rank records before it is killed; `None` if a task aborts the rank. The boolean is true if the rank is killed
+    /// after it has left this phase, while it waits for another rank, which the test holds in this phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -146,7 +146,7 @@ impl Kill {
         self.restarts && !self.is_survived() && self.moment != Moment::Left
     }
 
-    /// A task that aborts its rank does so in each attempt, so that a restart of the job does not help.
+    /// Returns true if the job should succeed. A task that aborts its rank does so in each attempt, so that a restart of the job does not help.
     fn should_succeed(&self) -> bool {
         self.is_survived() || self.is_restarted() && self.moment != Moment::Task
     }

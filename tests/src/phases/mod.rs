@@ -5,7 +5,7 @@
 //! mpirun -n 3 armature-phases DIR SKELETON [PHASE:RANK:ACT]…
 //! ```
 //!
-//! A rank that enters a phase writes its process number to `DIR/PHASE.RANK`. The job runs its skeleton twice, and
+//! A rank that enters a phase writes its process ID to `DIR/PHASE.RANK`. The job runs its skeleton twice, and
 //! rank 0 prints `run 1 is right`, `run 2 is right`, `all is right`.
 
 mod dependent;
@@ -253,7 +253,7 @@ impl Rank {
     /// Records in a file that this rank has entered a phase, and performs the actions (such as an exit) requested for it.
     fn enter_phase(&self, phase: Phase) -> Result<(), BoxError> {
         let phase_file = phase_file(&self.dir, phase, self.rank);
-        // The file is written under another name and renamed, so that a reader never finds it without the process number.
+        // The file is written under another name and renamed, so that a reader never finds the file without the process ID.
         let new = phase_file.with_extension(format!("{}.new", self.rank));
         std::fs::write(&new, std::process::id().to_string())?;
         std::fs::rename(&new, &phase_file)?;

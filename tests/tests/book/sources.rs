@@ -97,8 +97,8 @@ impl Sources {
         }
     }
 
-    /// Finds members of types by indentation: the sources are formatted, so that a scope ends with a brace at the indentation of its first line, and
-    /// its members are one step further in.
+    /// Finds the members of types and traits by indentation: in formatted sources, a `struct`, `enum`, `trait` or `impl` block ends with a brace at
+    /// the indentation of its first line, and its members are indented by four more spaces.
     fn add_members(&mut self, code: &str, scopes: &mut Vec<(usize, String)>) {
         let depth = code.len() - code.trim_start().len();
         let code = code.trim();
@@ -120,7 +120,8 @@ impl Sources {
                 self.members.insert((name.clone(), member.into()));
             }
         }
-        // A brace alone on a line, as after a `where` clause, opens no new scope, because the first line of the item already has.
+        // A brace alone on a line, as after a `where` clause, begins no new block: the first line of the `struct`, `enum`, `trait` or `impl` has
+        // already been recorded.
         let is_head = code.ends_with('{') || !code.ends_with([';', '}', ',', ')']);
         if is_head && let Some(name) = scope(code) {
             scopes.push((depth, name.into()));
@@ -186,7 +187,8 @@ fn ends_in(path: &str, name: &str) -> bool {
     path.next() == name.next() && name.all(|part| path.any(|above| above == part))
 }
 
-/// Returns the type to which the members in a scope of Rust code belong.
+/// Returns the name of the type or trait whose members the block after this line of Rust code contains (`struct`, `enum`, `trait` or `impl`). `None`
+/// for other lines.
 fn scope(code: &str) -> Option<&str> {
     let code = code.trim_end_matches('{').trim();
     for word in ["struct ", "enum ", "trait "] {

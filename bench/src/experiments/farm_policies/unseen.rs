@@ -104,7 +104,8 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        // The seeds of the draws for a farm differ by multiples of a million, so that no two farms have the same seed.
+        // A farm has a number below a million, and the seed of its draw k (from 0) is this number plus k million. So no two draws have the same seed,
+        // whether of one farm or of two.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
         let rows = rows.collect::<Outcome<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();

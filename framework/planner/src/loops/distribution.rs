@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// Divides `units` (iterations of a loop) in proportion to the `rates` of the ranks, in whole units by the largest remainder (among equal remainders
 /// the lower rank is preferred). Each rank gets at least `least` units, so that its rate stays measurable; if there are too few units, `least` is
 /// ignored. Rates that are not positive and finite count as 0; if all do, the shares are equal. The paper of Siegell and Steenkiste does not describe
-/// rounding and minimum shares; they are reconstructions.
+/// rounding and minimum shares; both rules are guesses.
 ///
 /// ```
 /// use armature_planner::loops::distribute;
@@ -84,7 +84,8 @@ pub fn pass_time(units: &[u64], rates: &[f64]) -> f64 {
 /// t_new / t_cur` (`rfract` in the paper of Siegell and Steenkiste); negative if the target takes longer.
 ///
 /// If ranks with a rate of 0 must keep a unit, both times are infinite. Fewer units on such ranks then save all of the time (1), more units give
-/// −1, and for equal numbers the other ranks are compared. This rule is a reconstruction.
+/// −1, and for equal numbers the other ranks are compared. This rule is a guess, as the available copy of the paper of Siegell and Steenkiste gives
+/// none.
 ///
 /// ```
 /// use armature_planner::loops::{distribute, reduction};

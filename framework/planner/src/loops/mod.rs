@@ -5,8 +5,8 @@
 //! Because rates are in units per second, ranks of unequal speed need no special treatment.
 //!
 //! The methods are those of Siegell and Steenkiste, *Automatic selection of load balancing parameters using compile-time and run-time information*,
-//! Concurrency: Practice and Experience 9 (1997), unless a comment calls them a reconstruction. Numbers in parentheses are the equations of that
-//! paper. Times are in seconds, rates in units per second.
+//! Concurrency: Practice and Experience 9 (1997), unless a comment calls them a guess or a reconstruction, because the available copy of the paper
+//! does not give them. Numbers in parentheses are the equations of that paper. Times are in seconds, rates in units per second.
 //!
 //! | question | answer |
 //! |---|---|

@@ -46,7 +46,7 @@ impl Reach {
 /// messages for P ranks, and no more units than necessary, in O(P log P).
 ///
 /// The ranks with the largest surplus send to those with the largest deficit (among equal ranks the lower one is preferred). The paper of Siegell and
-/// Steenkiste gives the complexity only; the algorithm is a reconstruction.
+/// Steenkiste gives only the complexity of the algorithm; the algorithm itself is a guess.
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.

@@ -43,7 +43,7 @@ pub struct LoopOptions {
     /// and Steenkiste); at least 0 and less than 1.
     pub threshold: f64,
     /// Maximum ratio of the cost of moves to their expected saving; more than 0. Moves with a higher ratio are not made. The paper of Siegell and
-    /// Steenkiste says only that costs must *greatly exceed* benefits; 2 is a reconstruction. With `None`, costs are ignored.
+    /// Steenkiste says only that costs must *greatly exceed* benefits; the value 2 is a guess. With `None`, costs are ignored.
     pub margin: Option<f64>,
     /// True if the decision uses the measured savings of past movements of units (loop iterations) too. The paper of Siegell and Steenkiste weighs
     /// only predicted savings. If a load appears and disappears about as fast as the balancer reacts, predicted savings alone move units again and

@@ -126,8 +126,8 @@ impl Sweep {
         }
     }
 
-    /// Returns the optimal division into blocks of whole iterations (equation 10 of the paper of Siegell and Steenkiste). The rounding is a
-    /// reconstruction.
+    /// Returns the optimal division into blocks of whole iterations (equation 10 of the paper of Siegell and Steenkiste). Rounding to the nearest
+    /// block size is a guess, as the available copy of the paper gives no rule for it.
     pub fn grain(&self) -> Grain {
         let all = self.iterations.max(1);
         let block = if self.ranks <= 1 {

@@ -8,11 +8,11 @@ use crate::job_status::place;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    /// Machine and process namespace in which the process number is valid; empty if the machine is unknown.
+    /// Machine and PID namespace in which the process ID `number` is unique; empty if the machine is unknown.
     pub(crate) place: String,
     pub(crate) number: u32,
-    /// Start time of the process in clock ticks since the boot of the machine. The start time distinguishes processes, because process numbers
-    /// are reused.
+    /// Start time of the process in clock ticks since the boot of the machine. The start time distinguishes processes, because process IDs are
+    /// reused.
     pub(crate) started: u64,
 }
 
@@ -37,7 +37,7 @@ impl Process {
     /// Returns true if the operating-system process has ended. Valid only if the calling process can [observe](Process::sees) it.
     pub(crate) fn has_ended(&self) -> bool {
         match read_stat(self.number) {
-            // A process counts as ended if it is a zombie, or if its number belongs to a process with another start time.
+            // A process counts as ended if it is a zombie, or if its process ID belongs to a process with another start time.
             Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != self.started,
             Ok(None) => true,
             // A process counts as running if its state cannot be read.
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// Returns true unless the process with this number on this machine is known to have ended.
+/// Returns true unless the process with this ID on this machine is known to have ended.
 pub(crate) fn is_alive(number: u32) -> bool {
     match read_stat(number) {
         Ok(Some((state, _))) => !matches!(state, 'Z' | 'X'),

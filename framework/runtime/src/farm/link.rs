@@ -85,7 +85,7 @@ impl Link {
         self.superior = to;
         self.forget_announced();
         self.incumbent.repeat_round();
-        // Only rank 0 or an active sub-master sends chunks, so the rank `to` has joined the farm.
+        // Rank `to` sends chunks to this rank from now on, so it is rank 0 or a sub-master, which has joined the farm before.
         self.detector.expect(out.endpoint(), to, true);
         true
     }

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
 pub(super) struct WorkerRole {
-    /// Commands for this rank's computing thread, each with the rank that sent it: first to run the rest of a chunk, then to run new chunks.
+    /// Commands for this rank's computing thread, each with the rank that sent the chunk. Commands to run the remaining tasks of a chunk, whose first
+    /// results have already been sent, precede commands to run new chunks.
     inbox: VecDeque<(usize, Command)>,
     /// Ranks that sent the chunks which are queued for this rank's computing thread or run on it.
     senders: VecDeque<usize>,
@@ -45,7 +46,7 @@ impl WorkerRole {
         self.inbox.push_back((from, Command::Chunk { header, payload, away: true }));
     }
 
-    /// Drops chunks that have not begun, unless rank 0 or the rank `superior` sent them: other ranks run the dropped chunks.
+    /// Drops all queued tasks, unless rank 0 or the rank `superior` sent their chunk: other ranks run the dropped tasks.
     pub(super) fn keep_chunks_of(&mut self, superior: usize) {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
@@ -65,8 +66,8 @@ impl WorkerRole {
             Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
-                // Results are not sent to a sub-master that no longer supplies this rank with chunks: other ranks run its chunks,
-                // and the rest of the chunk is dropped.
+                // Results are not sent to a sub-master that no longer supplies this rank with chunks, and the remaining tasks of the chunk are
+                // dropped: other ranks run the chunks of this sub-master.
                 if !self.timed_out && (sender == link.superior || sender == 0) {
                     rest.into_iter().for_each(|rest| self.inbox.push_front((sender, Command::Rest(rest))));
                     out.send(sender, link.incumbent.add(sender, frame)?)?;
@@ -84,8 +85,8 @@ impl WorkerRole {
         self.activity.get().1.is_some()
     }
 
-    /// Returns the next command for the computing thread: the rest of a chunk before a new chunk. `None` if the current task has
-    /// exceeded the time limit.
+    /// Returns the next command for the computing thread: to run the remaining tasks of a begun chunk or, if there are none, to run a new chunk.
+    /// `None` if no command is queued, or if the current task has exceeded the time limit.
     pub(super) fn next(&mut self) -> Option<Command> {
         if self.timed_out {
             return None;

@@ -57,14 +57,14 @@ pub struct JobStatus {
     /// Number of completed tasks, items, loop units (rows or indices) or sweeps, in all farms, pipelines, loops and workflows of the session. Those
     /// that an earlier run has recorded in a journal, a rescue file or a checkpoint are included.
     pub done: u64,
-    /// Process number of rank 0.
+    /// Process ID of rank 0.
     pub process: u32,
-    /// Scope in which `process` is valid: a machine since its last boot, and a namespace of process numbers on it. Empty if unknown.
+    /// Scope in which the process ID `process` is unique: a machine since its last boot, and a PID namespace on the machine. Empty if unknown.
     pub place: String,
     /// Number of restarts of the job.
     pub restarts: u32,
-    /// Process number, in the scope `place`, of the process that started the job and will write the result of the job to this file; 0 if there is
-    /// none.
+    /// ID, in the scope `place`, of the process that started the job and will write the result of the job to this file; 0 if there is no such
+    /// process.
     pub starter: u32,
     /// Identity of the launcher that watches this file, as in `process 8170 on node03 (6f1d…)`; empty if there is none. A launcher ignores
     /// a job status with another identity, because it belongs to another job.
@@ -194,7 +194,8 @@ impl JobStatus {
     }
 }
 
-/// Returns the scope in which the numbers of processes on this machine are valid, see [`JobStatus::place`].
+/// Returns the scope in which the process IDs that this process sees are unique: this machine since its last boot, and the PID namespace of this
+/// process. Empty if unknown. See [`JobStatus::place`].
 pub fn place() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/pid");

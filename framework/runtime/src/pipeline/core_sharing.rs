@@ -97,7 +97,8 @@ impl CoreSharing {
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if reporting().count() > 0 && reporting().all(|&r| !hosts(r)) {
-                // If no rank of a group runs stages, each rank measured its fraction of the shared core while the others were idle.
+                // None of the ranks that have reported runs stages, so each rank measured its fraction of a core while the other ranks of the group
+                // were idle. The load of other programs is therefore estimated separately from each rank's fraction, and the mean is used.
                 let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
                 *load = alone.sum::<f64>() / shares.len() as f64;
             }

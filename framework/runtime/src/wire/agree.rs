@@ -37,7 +37,8 @@ pub(crate) struct Agreement {
     items: AtomicU64,
     /// Nanoseconds spent on examining items because of their number (the first 64, then powers of two), which [`MOST_TIME`] limits.
     spent: AtomicU64,
-    /// Structs, enum variants and omitted fields that have occurred in an item. An item that contains one that is not in this set is always examined.
+    /// Structs, enum variants and omitted fields that have occurred in an item. An item with one that is not in this set is always examined: decoded
+    /// and encoded again.
     shapes: Mutex<Arc<Shapes>>,
 }
 
@@ -58,8 +59,8 @@ impl Agreement {
         Batch { agreement: self, watch, number, due: self.due(number) }
     }
 
-    /// Examines a sample of `items`, which stay on this rank, because items of their type could be sent between ranks in a larger job. Returns true
-    /// if an item was examined.
+    /// Examines (encodes, decodes and encodes again) a sample of `items`, which stay on this rank, because items of their type could be sent between
+    /// ranks in a larger job. Returns true if an item was examined.
     ///
     /// # Errors
     /// The errors of [`Batch::encode_into`]; a panic of the type's own code.
@@ -81,8 +82,9 @@ impl Agreement {
         Ok(true)
     }
 
-    /// Returns the number, at least `number`, of the next item that is examined whatever its structure: one of the first items of the type, or an
-    /// item whose number is a power of two.
+    /// Returns the number, at least `number`, of the next item that is examined (decoded and encoded again) whatever its structure: one of the first
+    /// 64 items of the type, or an item whose number is a power of two. If [`MOST_TIME`] has been spent
+    /// on such items, only item 0 is still examined whatever its structure.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,
@@ -132,8 +134,8 @@ impl Batch<'_> {
         let begin = Instant::now();
         let new = self.watch.take_new();
         there_and_back(item, bytes).map_err(|why| {
-            // After an item has failed the check, items are counted from 0 again: if the process continues, the next 64 items of the type are
-            // examined.
+            // The item is not decoded as the same value. Items of its type are counted from 0 again, so that, if the process continues, the next item
+            // is checked in the same way, and up to 63 more within the time limit.
             self.agreement.items.store(0, Relaxed);
             let left_out = new.iter().find(|shape| shape.is_left_out());
             let left_out = left_out.map_or(String::new(), |shape| format!("it writes {shape}, and "));

@@ -28,7 +28,7 @@ pub(super) struct Graph {
     /// Names of the kinds of tasks. `kind_of` contains, for each task, the index of its kind in this list.
     pub(super) kinds: Vec<String>,
     pub(super) kind_of: Vec<usize>,
-    /// Total amount of each shared resource (named limit), which concurrent tasks must not exceed.
+    /// For each shared resource, such as licences, the total amount that concurrent tasks may use.
     pub(super) limits: Vec<u64>,
     pub(super) limit_names: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Graph {
 pub(super) struct Needs {
     pub(super) priority: i64,
     pub(super) tries: u32,
-    /// Shared resources (named limits) that the task occupies while it runs: number of the resource, and amount.
+    /// Shared resources (such as licences) that the task occupies while it runs: index of the resource in the list of limits, and amount.
     pub(super) limits: Vec<(usize, u64)>,
     /// Expected size of the task's value in bytes; 0 for a command, whose files are not in memory.
     output: u64,

@@ -1,4 +1,4 @@
-//! WfFormat 1.2 to 1.4: one object contains all fields of a task. Tasks refer to each other by name.
+//! Reads WfFormat 1.2 to 1.4, in which one JSON object contains all fields of a task. Tasks refer to each other by name.
 
 use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};

@@ -1,4 +1,4 @@
-//! WfCommons' WfFormat.
+//! Reads and writes workflows in WfFormat, the JSON format of WfCommons.
 
 mod flat;
 mod nested;

@@ -1,4 +1,4 @@
-//! WfFormat 1.5 and 1.6: the specification of the tasks and their measurements are separate objects.
+//! Reads WfFormat 1.5 and 1.6, in which the specification of the tasks and their measurements are separate JSON objects.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Fields of tasks that the flat layout (WfFormat up to 1.4) and the nested layout (from 1.5) share.
+//! Reads the fields of tasks that the flat layout (WfFormat up to 1.4) and the nested layout (from 1.5) have in common.
 
 use crate::description::{Action, Task};
 use crate::draft::{Draft, End, Link};

@@ -1,4 +1,4 @@
-//! Writing of WfFormat 1.6, including measurements.
+//! Writes workflows in WfFormat 1.6, including measured run times, memory and machines of tasks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;

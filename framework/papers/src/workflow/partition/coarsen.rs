@@ -9,10 +9,14 @@ use super::dag::Dag;
 /// Combines vertices to clusters of at most the weight `most`. Returns the number of each vertex's cluster, and the
 /// number of clusters.
 ///
-/// The level of a vertex is the length of the longest path from the first vertices, or to the last vertices. A
-/// cluster has vertices of one or two levels, and no edge between clusters of several vertices leads from one level
-/// to the next. A path from a cluster to another cluster, or back to the first one, therefore climbs at least two
-/// levels, while it loses at most one level within a cluster. So there is no cycle.
+/// The level of a vertex is the number of edges of the longest path that ends at the vertex or, if `reversed` is true,
+/// that begins there. Every edge thus raises (if `reversed` is true, lowers) the level by at least one. The vertices
+/// of a cluster have one level or two successive levels, and an edge from one cluster of several vertices to another
+/// changes the level by at least two.
+///
+/// The graph of the clusters therefore has no cycle: a path that leaves a cluster of several vertices changes the
+/// level by at least two until it enters the next such cluster, and the step between two vertices inside a cluster
+/// undoes at most one.
 pub(super) fn clusters(dag: &Dag, most: f64, reversed: bool, random: &mut Random) -> (Vec<usize>, usize) {
     let levels = dag.levels(reversed);
     let heaviest = |vertex| dag.inputs(vertex).iter().chain(dag.outputs(vertex)).map(|end| end.1).max();

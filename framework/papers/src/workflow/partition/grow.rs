@@ -24,9 +24,9 @@ impl Quality {
 /// Returns true for each vertex in the second half of a cut. `most` are the maximum weights of the halves. If the graph has at least two vertices,
 /// each half has at least one.
 ///
-/// Four cuts are compared and the best is returned. The first half grows from the first vertices of the graph in two orders: by the vertex that
+/// Four cuts are compared and the best is returned. The first half grows from the vertices without predecessors in two orders: by the vertex that
 /// reduces the weight of the cut edges most, and by completing begun parts of the graph first. The second half grows in the same two orders from the
-/// last vertices.
+/// vertices without successors.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     let mut best: Option<(Quality, Vec<bool>)> = None;
     for reversed in [false, true] {
@@ -43,7 +43,7 @@ pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     best.map_or(Vec::new(), |(_, second)| second)
 }
 
-/// End of a graph from which a half of the cut grows: the first vertices, or the last vertices if `reversed` is true.
+/// End of a graph from which a half of the cut grows: the vertices without predecessors, or those without successors if `reversed` is true.
 struct End<'a> {
     dag: &'a Dag,
     reversed: bool,

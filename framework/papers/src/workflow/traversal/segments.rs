@@ -17,7 +17,8 @@ pub(super) struct Sequence {
     reversed: bool,
 }
 
-/// Store of task starts, in sequences that can be joined and reversed in constant time.
+/// Store of task sequences, each in the order in which a traversal starts the tasks. Sequences can be joined and
+/// reversed in constant time.
 #[derive(Default)]
 pub(super) struct Events(Vec<Event>);
 
@@ -69,8 +70,8 @@ impl Sequence {
     }
 }
 
-/// Task starts between two minima of the memory (valleys), with the memory at the second minimum and at the maximum between them (the hill), relative
-/// to the memory at the first minimum.
+/// Part of a traversal between two minima of the memory (valleys): the memory at the maximum between the minima (the hill) and at the second minimum,
+/// relative to the memory at the first minimum, and the sequence of tasks that the traversal starts in this part (`events`).
 #[derive(Clone, Copy)]
 struct Segment {
     hill: i64,

@@ -26,7 +26,8 @@ pub(super) fn order(block: &Block) -> Vec<usize> {
     graph.finish()
 }
 
-/// Returns the tasks sorted by their distance in edges from the first tasks minus their distance from the last tasks. Parents come before children.
+/// Returns the tasks sorted by the difference of two lengths in edges: of the longest path that ends at the task, minus that of the longest path that
+/// begins there. Parents come before children.
 fn visits(block: &Block) -> Vec<usize> {
     let order = breadth_first(block);
     let mut top = vec![0_i64; block.len()];

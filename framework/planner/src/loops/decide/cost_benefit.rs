@@ -34,7 +34,7 @@ impl MovementCosts {
 ///
 /// The slope is the median of the slopes between any two movements, and the fixed part the median of the residuals (Theil and Sen), so that single
 /// outliers have no effect. Neither is less than 0. While all movements have the same size, costs are assumed to be in proportion to the size. The
-/// paper says that predictions are made from the amount and from past times; the form of the model is a reconstruction.
+/// paper says only that predictions are made from the amount and from past times; the form of the model is a guess.
 ///
 /// ```
 /// use armature_planner::loops::{MovementCosts, MovementFit};

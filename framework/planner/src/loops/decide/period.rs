@@ -91,7 +91,7 @@ impl PeriodLimits {
 
 /// Returns the number of phases (times between two hooks, at which ranks can report) until the next reports, `nexthook` in the paper of Siegell and
 /// Steenkiste: the number of phases of `phase` seconds in the `target` period, at least 1 and limited to 64 bits. Rounding to the nearest number is a
-/// reconstruction.
+/// guess, as the available copy of the paper gives no rule for it.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
@@ -165,7 +165,8 @@ impl PeriodChooser {
     }
 
     /// Returns the mean time between recent movements of units (loop iterations), in seconds. The time since the last movement counts if it makes the
-    /// mean longer; otherwise a single movement would lengthen the period for ever. This rule is a reconstruction.
+    /// mean longer; otherwise a single movement would lengthen the period for ever. This rule is a guess, as the available copy of the paper of
+    /// Siegell and Steenkiste gives none.
     fn mean_gap(&self, now: f64) -> f64 {
         let (Some(&(first, _)), Some(&(last, _))) = (self.movements.front(), self.movements.back()) else {
             return 0.0;

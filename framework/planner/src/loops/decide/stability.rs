@@ -13,7 +13,7 @@ use super::RECENT;
 /// at which the saving is still above the threshold is not a change. Otherwise, if no units (loop iterations) move, one change would count again and
 /// again, the estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes,
 /// or the time since the last change if that is longer. The paper of Siegell and Steenkiste mentions only the frequency of past changes; the rule is
-/// a reconstruction, and that moves in the same direction are not a change is an addition.
+/// a guess. The paper does not say either that moves in the same direction are not a change.
 ///
 /// ```
 /// use armature_planner::loops::Stability;

@@ -32,12 +32,12 @@ pub struct Prediction {
 /// Predicted performance of one block of stages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockPrediction {
-    /// Seconds between two items that leave this block if it never waits for another block, given the other load of its processors. The largest time
-    /// of all blocks is the production time.
+    /// Seconds between two items that leave this block of stages if it never waits for items of other blocks, while its processors also run the other
+    /// blocks that are mapped to them. The largest time of all blocks is the production time of the pipeline (seconds per item).
     pub time: f64,
-    /// Seconds that one item takes on each host of the block, including transfers, in the order of the mapping.
+    /// For each processor of this block of stages, in the order of the mapping: seconds that one item takes there, including transfers.
     pub item_times: Vec<f64>,
-    /// Fraction of the items that each host of the block receives, in the order of the mapping; the sum is 1.
+    /// For each processor of this block of stages, in the order of the mapping: fraction of the items that it receives. The sum is 1.
     pub shares: Vec<f64>,
 }
 

@@ -66,10 +66,11 @@ pub(super) struct MasterRank {
     tasks_end_by: Option<Duration>,
     /// Set if the run was stopped before all tasks were dispatched; the value is the total number of tasks, if that is known.
     cut: Option<Option<u64>>,
-    /// Rank whose answer to the last message that measures a link has arrived.
+    /// Rank whose reply to a link measurement has arrived since rank 0 sent its latest measurement message; `None` while rank 0 waits for the
+    /// reply.
     echo: Option<usize>,
-    /// Index, among the ranks other than 0, of the worker whose link was measured last; the next measurement begins its search after
-    /// this worker.
+    /// Index, among the ranks other than 0, of the rank whose link to rank 0 was measured last. The search for the next idle rank to measure
+    /// begins after this rank.
     probed: usize,
     pub(super) clock: Clock,
     start: Duration,

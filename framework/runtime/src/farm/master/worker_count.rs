@@ -93,8 +93,8 @@ impl MasterRank {
 }
 
 impl<'scope, 'w: 'scope, 'f: 'scope> MasterRun<'_, 'scope, '_, 'w, 'f> {
-    /// Measures the links between two iterations, while no message is in flight, and checks the number of workers. `took` is the time
-    /// in which the tasks of the next iteration were created.
+    /// Measures links between rank 0 and idle workers, and checks the number of workers. Called between two iterations, while no message is in
+    /// flight. `took` is the time in which the tasks of the next iteration were created.
     pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
         let (clock, start) = (self.master.clock, self.master.start);
         if self.master.state.groups.len() > 0 {

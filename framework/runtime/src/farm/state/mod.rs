@@ -39,7 +39,7 @@ pub(crate) struct PendingTasks {
     /// Number of the first task; the other tasks have consecutive numbers.
     pub(crate) first: u64,
     pub(crate) tasks: Items,
-    /// Failed attempts, which are the same for each of the tasks.
+    /// Number of failed attempts of each task, and of rank deaths that each task may have caused. The numbers are the same for all tasks here.
     pub(crate) attempts: Attempts,
     /// Rank that runs the tasks only if no other rank can: the rank on which they failed, or rank 0 after the loss of a rank.
     pub(crate) avoid: Option<usize>,
@@ -234,14 +234,15 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run tasks with these failed attempts, some of which may be deaths of ranks. If `idle` is true,
-    /// the chunks that `worker` holds do not count.
+    /// Returns true if `worker` may run a task with these `attempts`, in which a rank may have died: a rank other than 0, which holds no chunks (or
+    /// is a sub-master), while the task may still be retried. If `idle` is true, chunks that `worker` holds are ignored.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
     }
 
-    /// Returns true if no worker may run tasks with these failed attempts (errors of the tasks, or deaths of ranks), now or later.
+    /// Returns true if no worker may ever run a task with these `attempts`: the task has used all its tries, or too few ranks other than 0 are alive
+    /// for a task in which ranks may have died.
     fn is_hopeless(&self, attempts: Attempts) -> bool {
         attempts.is_hopeless(self.tries, self.workers.others())
     }

@@ -22,7 +22,7 @@ impl Shape {
         self.rows.saturating_sub(2)
     }
 
-    /// Returns the columns that a sweep computes.
+    /// Returns the range of columns that a sweep computes: all but the first and the last.
     pub fn inner(&self) -> Range<usize> {
         1..self.columns.saturating_sub(1).max(1)
     }
@@ -96,8 +96,8 @@ impl Edges {
         }
     }
 
-    /// Describes rows and columns for error messages. `rows` are numbers in the whole grid; `columns` are positions among the `width` columns that
-    /// ranks keep of their rows.
+    /// Describes rows and columns for error messages. `rows` are row numbers in the whole grid; `columns` are indices into a row as a rank stores it,
+    /// with `width` columns.
     pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
         match self {
             // In a table, column 0 of the stored columns is to the left of the panel that the sweep fills.

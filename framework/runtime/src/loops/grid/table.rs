@@ -12,9 +12,9 @@ use crate::error::BoxError;
 
 /// A table that is filled once. Each value depends on the values above, to the left, and above to the left: dynamic programming.
 ///
-/// The rows are the units of the loop. Columns are filled in *panels*, and a rank keeps only a panel of its rows, so a table may be far larger than
-/// the memory of all ranks. Rows move between two panels. Results derived from the table, such as its largest value, are gathered by
-/// [`fill`](Table::fill) in the loop's body, of which each rank has its own.
+/// The rows are the units of the loop. Columns are filled in blocks, the *panels*, and a rank stores only one panel of its rows, so a table may be
+/// far larger than the memory of all ranks. Between two panels, rows can move from one rank to another. Results derived from the table, such as its
+/// largest value, are gathered by [`fill`](Table::fill) in the loop's body, of which each rank has its own.
 pub trait Table: Send {
     /// Type of the values of the table: plain data.
     type Value: Pod + Send;
@@ -121,15 +121,15 @@ impl<T> fmt::Debug for Line<'_, T> {
     }
 }
 
-/// A table in the form of a DOACROSS loop. Each sweep fills a panel of columns; the stored column before the panel contains the values to the left
-/// of it.
+/// A table in the form of a DOACROSS loop. Each sweep fills a panel (block of columns). A rank also stores the column to the left of the panel, from
+/// which the panel's values are computed.
 pub(super) struct Panels<U> {
     pub(super) user: U,
     columns: u64,
     /// Number of the present panel of columns, from 0. `width` is the number of columns of a panel.
     panel: u64,
     width: usize,
-    /// Stored column at which the filled columns of the present panel end; 0 if no column of the panel has been filled.
+    /// End (exclusive) of the filled columns of the present panel, as an index into a stored row; 0 if no column of the panel has been filled.
     until: usize,
 }
 

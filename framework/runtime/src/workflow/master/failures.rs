@@ -27,8 +27,8 @@ impl Master {
         if failure.reason == Reason::Memory
             && let Some(larger) = self.larger_than(rank, task)
         {
-            // The rank refused the task for lack of memory and has not begun it, so no try is counted. The task becomes urgent, because dispatched
-            // tasks may wait for its value.
+            // The rank refused the task for lack of memory and has not begun it, so no try is counted. The task is dispatched before all others,
+            // because tasks that ranks already hold may wait for its value.
             self.tasks[task].is_urgent = true;
             if !self.order(task, larger) {
                 self.order_again(task);
@@ -132,7 +132,7 @@ impl Master {
         }
     }
 
-    /// Makes a task urgent: it is dispatched before all others, because dispatched tasks may wait for its value.
+    /// Makes a task urgent: it is dispatched before all others, because tasks that ranks already hold may wait for its value.
     pub(super) fn order_again(&mut self, task: usize) {
         self.tasks[task].is_urgent = true;
         self.consider(task);

@@ -95,10 +95,10 @@ impl Master {
         Ok(count)
     }
 
-    /// Withdraws dispatched tasks that occupy shared resources (named limits) but cannot run because inputs were lost: the tasks that recompute the
-    /// inputs may need the same resources. Returns the tasks whose orders had not been sent yet; they are withdrawn at once. A rank that has received
-    /// its order may have begun the task with copies of the inputs, so it is asked to return the task, and the resources stay occupied until it
-    /// replies.
+    /// Withdraws dispatched tasks that occupy shared resources (such as licences) but cannot run because inputs were lost: the tasks that recompute
+    /// the inputs may need the same resources. Returns the tasks whose orders had not been sent yet; they are withdrawn at once. A rank that has
+    /// received its order may have begun the task with copies of the inputs, so it is asked to return the task, and the resources stay occupied until
+    /// it replies.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));

@@ -60,7 +60,7 @@ struct Task {
     unplaced: u32,
     /// Number of the task's children that have not ended and therefore still need its value.
     readers: u32,
-    /// True if dispatched tasks may wait for this task, so that it is dispatched before all others.
+    /// True if the task is dispatched before all others, in most cases because tasks that ranks already hold may wait for its value.
     is_urgent: bool,
     failed_on: Option<usize>,
     /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for tasks that may have killed

@@ -27,8 +27,8 @@ impl Master {
             return;
         }
         let is_ready = undone == 0;
-        // A task that needs a shared resource (named limit) is dispatched only when all its parents are done, because it would occupy the resource
-        // while it waits for them.
+        // A task that needs a shared resource (such as licences) is dispatched only when all its parents are done, because it would occupy the
+        // resource while it waits for their values.
         if !is_ready && !self.graph.needs(task).limits.is_empty() {
             return;
         }
@@ -148,7 +148,7 @@ impl Master {
         has_ordered
     }
 
-    /// Releases the shared resources (named limits) of a task, and makes tasks available for dispatch that have waited for them.
+    /// Releases the shared resources (such as licences) of a task, and makes tasks available for dispatch that have waited for these resources.
     pub(super) fn release(&mut self, task: usize) {
         let graph = self.graph.clone();
         for woken in self.supply.release_limits(&graph.needs(task).limits) {
@@ -167,8 +167,8 @@ impl Master {
         self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
     }
 
-    /// Dispatches a task to a rank, unless the task needs more of a shared resource (named limit) than is available. Returns true if the task was
-    /// dispatched.
+    /// Dispatches a task to a rank, unless the task needs more of a shared resource (such as licences) than is available. Returns true if the task
+    /// was dispatched.
     pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
         if !self.supply.take_limits(&graph.needs(task).limits) {

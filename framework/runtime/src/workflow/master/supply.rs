@@ -1,5 +1,5 @@
 //! Tasks that the master of a workflow can dispatch: one pool for each rank, one for tasks that any rank may run, urgent tasks, and tasks that wait
-//! for a shared resource (named limit), of which concurrent tasks use at most the total amount.
+//! for a shared resource. The workflow sets a limit for each shared resource, such as licences, and concurrent tasks use no more in total.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -30,7 +30,7 @@ struct Planned {
     unannounced: Vec<VecDeque<usize>>,
 }
 
-/// Tasks that can be dispatched, and the state of shared resources (named limits), such as a number of database connections.
+/// Tasks that can be dispatched, and the available amounts of shared resources, such as licences or database connections.
 #[derive(Debug)]
 pub(in crate::workflow) struct Supply {
     keys: Vec<Key>,
@@ -41,13 +41,13 @@ pub(in crate::workflow) struct Supply {
     pools: Vec<Pool>,
     /// Tasks that any rank may run, because none of their inputs is on a rank.
     anywhere: BTreeSet<Key>,
-    /// Tasks that are dispatched before all others, because dispatched tasks wait for their values. A task stays in this list while it waits for a
-    /// shared resource (named limit).
+    /// Tasks that are dispatched before all others, because tasks that ranks already hold may wait for their values, for example after a dead rank
+    /// has lost a value. A task stays in this list while too little of a shared resource, such as licences, is available for it.
     pub(super) urgent: Vec<usize>,
-    /// By named limit: amount of the resource that is not in use, and tasks that wait for more.
+    /// By shared resource (such as licences): amount that is not in use, and tasks that wait for more.
     limits: Vec<(u64, BTreeSet<Key>)>,
-    /// Tasks that have begun to wait for a shared resource since the last call of `take_held`, each with the number of its named limit; `None`
-    /// without an event log.
+    /// Tasks that have begun to wait for a shared resource (such as licences) since the last call of `take_held`, each with the index of the resource
+    /// in `limits`; `None` without an event log.
     held: Option<Vec<(usize, usize)>>,
 }
 
@@ -128,7 +128,7 @@ impl Supply {
         self.limits.iter_mut().for_each(|(_, waiting)| waiting.clear());
     }
 
-    /// Occupies the shared resources (named limits) that a task needs: all `amounts` or, if one is not available, none. Returns true if they were
+    /// Occupies the shared resources (such as licences) that a task needs: all `amounts` or, if one is not available, none. Returns true if all were
     /// available.
     pub(super) fn take_limits(&mut self, amounts: &[(usize, u64)]) -> bool {
         let fits = self.short_of(amounts).is_none();
@@ -138,12 +138,14 @@ impl Supply {
         fits
     }
 
-    /// Returns the first shared resource (named limit) of which less is available than a task needs; `amounts` is what the task needs of each.
+    /// Returns the index of the first shared resource (such as licences) of which less is available than a task needs. `amounts` contains the index
+    /// of each resource that the task needs, and the needed amount.
     fn short_of(&self, amounts: &[(usize, u64)]) -> Option<usize> {
         amounts.iter().find(|&&(limit, amount)| self.limits[limit].0 < amount).map(|&(limit, _)| limit)
     }
 
-    /// Adds a task to those that wait for a shared resource (named limit): the first one whose available amount is smaller than the task needs.
+    /// Adds a task to those that wait for a shared resource (such as licences). The resource is the first one of which less is available than the
+    /// task needs.
     pub(super) fn wait(&mut self, task: usize, amounts: &[(usize, u64)]) {
         let Some(limit) = self.short_of(amounts) else { return };
         self.limits[limit].1.insert(self.keys[task]);
@@ -152,8 +154,8 @@ impl Supply {
         }
     }
 
-    /// Releases the shared resources (named limits) of a task. Returns tasks that have waited for them, at most as many as can run with the released
-    /// amounts.
+    /// Releases the shared resources (such as licences) of a task. Returns tasks that have waited for these resources, at most as many as can run
+    /// with the released amounts.
     pub(super) fn release_limits(&mut self, amounts: &[(usize, u64)]) -> Vec<usize> {
         let mut woken = Vec::new();
         for &(limit, amount) in amounts {
@@ -171,7 +173,8 @@ impl Supply {
         self.held = Some(Vec::new());
     }
 
-    /// Returns the tasks that have begun to wait for a shared resource since the last call, each with the number of the named limit.
+    /// Returns the tasks that have begun to wait for a shared resource (such as licences) since the last call, each with the index of the resource in
+    /// `limits`.
     pub(in crate::workflow) fn take_held(&mut self) -> Vec<(usize, usize)> {
         self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }

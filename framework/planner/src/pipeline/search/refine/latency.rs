@@ -86,8 +86,8 @@ mod tests {
         let planned = plan(&platform, &spec, &PlanOptions::default()).unwrap();
         let out = planned.mapping.blocks.last().unwrap();
         let rank = planned.mapping.block_of(1).unwrap();
-        // An item of stage `rank` takes 90 s on the slow host 4 and 4.5 s on the other hosts. The stage uses all hosts, so an item of the last stage
-        // could wait for 90 s on host 4.
+        // The stage named `rank` uses all hosts, and takes 90 s for an item on the slow host 4, but 4.5 s on the others. If the last stage `out` ran
+        // on host 4, its items could wait there for up to 90 s until host 4 has finished an item of stage `rank`.
         assert_eq!(planned.mapping.blocks[rank].hosts, [0, 1, 2, 3, 4], "{:?}", planned.mapping);
         assert_ne!(out.hosts, [4]);
         let slow = Mapping::parse("load@0 | rank@0,1,2,3,4 | out@4", &spec).unwrap();

@@ -239,8 +239,8 @@ impl LoopState {
         }
     }
 
-    /// Returns the number of columns that ranks keep of their rows. For a table these are a panel and the column to the left of the
-    /// panel.
+    /// Returns the number of columns that a rank stores of each of its rows: all columns of a grid, but of a table only one panel (the block of
+    /// columns that one sweep fills) and the column to the left of the panel.
     pub(in crate::loops::grid) fn width(&self) -> usize {
         match self.kind {
             LoopKind::Table => 1 + self.settings.panel(self.shape.columns),
@@ -248,7 +248,8 @@ impl LoopState {
         }
     }
 
-    /// Returns the columns that a sweep computes, as positions among the columns that ranks keep of their rows.
+    /// Returns the range of columns that a sweep computes, as indices into a stored row. Stored rows of a table contain only one panel of
+    /// columns and the column to its left.
     pub(in crate::loops::grid) fn inner(&self) -> Range<usize> {
         match self.kind {
             LoopKind::Table => 1..self.width(),
