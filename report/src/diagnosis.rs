@@ -59,6 +59,9 @@ struct Cause {
 
 /// Returns one or two sentences on how the ranks spent their time, and on the cause of waiting.
 pub fn diagnosis(run: &Run) -> String {
+    if run.skeleton == Skeleton::Workflow && run.total == Some(0) {
+        return "All tasks were completed before this run, so that it had nothing to do.".to_string();
+    }
     let Some(facts) = Facts::of(run, (0.0, run.seconds)) else {
         let why =
             if run.ranks.is_empty() { "the log has no ranks" } else { "no rank has recorded its activity" };
@@ -71,6 +74,9 @@ pub fn diagnosis(run: &Run) -> String {
 
 /// Returns what a user can try against the main cause of lost time, or `None` if no cause is known.
 pub(crate) fn advice(run: &Run) -> Option<String> {
+    if run.total == Some(0) {
+        return None;
+    }
     let facts = Facts::of(run, (0.0, run.seconds))?;
     facts.cause().map(|cause| cause.advice.to_string())
 }

@@ -202,3 +202,11 @@ fn critical_path_is_diagnosed() {
         "the 1 task of the critical path, one after another, took 99 % of the time; the longest is merge with 9.9 s",
     );
 }
+
+#[test]
+fn workflow_without_open_tasks_had_nothing_to_do() {
+    let run =
+        Situation::new(0.001).of(Skeleton::Workflow).rank(0.0, 0.0).with(|run| run.total = Some(0)).run();
+    assert_diagnosis(&run, "All tasks were completed before this run");
+    assert_eq!(advice(&run), None);
+}

@@ -6,7 +6,7 @@ use armature::observe::number_format::{count, percent};
 
 use crate::efficiency::{Efficiencies, efficiencies, tree};
 use crate::run::{Run, Skeleton};
-use crate::units::{short_count, time};
+use crate::units::{ranges, short_count, time};
 
 /// Main facts about a run.
 pub(crate) struct Head {
@@ -76,8 +76,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     }
     add("changes", run.changes.len().to_string());
     if !run.lost.is_empty() {
-        let lost: Vec<String> = run.lost.iter().map(usize::to_string).collect();
-        add("ranks lost", lost.join(", "));
+        add("ranks lost", ranges(&run.lost));
     }
     add(
         "end",
@@ -94,9 +93,20 @@ fn date(at: f64) -> String {
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
-/// Returns a sentence on what balancing changed, and on the measured difference between the time before the first and after the last change.
+/// Returns sentences on what balancing changed, on the measured difference between the time before the first and after the last change, and on
+/// lost ranks.
 pub(crate) fn gain(run: &Run) -> String {
-    let changes = run.changes.len() as u64;
+    let lost = match run.lost.as_slice() {
+        [] => String::new(),
+        [rank] => format!("Rank {rank} was lost. "),
+        ranks => format!("Ranks {} were lost. ", ranges(ranks)),
+    };
+    lost + &balancing(run)
+}
+
+fn balancing(run: &Run) -> String {
+    // A lost rank is listed as a change, but balancing did not make it.
+    let changes = run.changes.len().saturating_sub(run.lost.len()) as u64;
     if changes == 0 {
         return match (run.balance.as_str(), run.decisions.len() as u64) {
             ("off", _) => "Balancing was off.".to_string(),
@@ -131,7 +141,7 @@ pub(crate) fn gain(run: &Run) -> String {
     }
     let (phases, _) = tree(run, usize::MAX);
     match phases.as_slice() {
-        [_, first, .., last] => format!(
+        [_, first, .., last] if run.lost.is_empty() => format!(
             "{made}: the efficiency was {} before the first change and {} after the last.",
             percent(first.parallel_efficiency, 0),
             percent(last.parallel_efficiency, 0)
@@ -225,6 +235,9 @@ mod tests {
             gain(&changed),
             "The distribution of work was changed 2 times: the efficiency was 50 % before the first change and 50 % after the last."
         );
+        let mut without = run.clone();
+        (without.changes, without.lost) = (vec![(2.0, "rank 1 lost".into())], vec![1]);
+        assert_eq!(gain(&without), "Rank 1 was lost. Balancing made no decision.");
         let outcome = |before_s, after_s| Outcome { at: 1.0, before_s, predicted_s: f64::NAN, after_s };
         changed.outcomes = vec![outcome(0.03, 0.02), outcome(f64::NAN, 1.0), outcome(0.02, 0.012)];
         assert!(gain(&changed).ends_with(

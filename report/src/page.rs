@@ -149,7 +149,12 @@ pub fn page(log: &Log, job: &Job) -> String {
         section(run, count, format!("{of_attempt}{}{like}", head::heading(run)), Some(picture))
     };
     let runs = order.iter().map(section).collect();
-    let groups = if all.len() > 1 { groups } else { Vec::new() };
+    let mut groups = if all.len() > 1 { groups } else { Vec::new() };
+    if !job.earlier.is_empty() {
+        groups
+            .iter_mut()
+            .for_each(|group| group.heading.insert_str(0, &format!("Attempt {}: ", all[group.longest].0)));
+    }
     rendered(&Page {
         title: &job.title,
         reload_s: job.reload_s,
@@ -227,7 +232,11 @@ fn outcomes(job: &Job) -> Vec<String> {
     if let Some(outcome) = &job.outcome {
         let what =
             if job.earlier.is_empty() { "Job".to_string() } else { format!("Attempt {}", job.attempt) };
-        let restarts = job.restarts.map_or(String::new(), |restarts| format!(", restarted {restarts} times"));
+        let restarts = match job.restarts {
+            None => String::new(),
+            Some(1) => ", restarted once".to_string(),
+            Some(restarts) => format!(", restarted {restarts} times"),
+        };
         notes.push(format!("{what}: {outcome}{restarts}."));
     }
     notes

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use armature::observe::Log;
 use armature_report::{Job, page};
 use serde_json::{Value, json};
 
@@ -300,6 +301,48 @@ fn page_works_in_a_browser() {
         );
         assert_eq!(browser.complaints(), Vec::<Value>::new());
     }
+}
+
+/// The time axis must have units and numbers that a person would choose, for runs from a millisecond to a day and for up to 1,000 ranks.
+#[test]
+#[ignore = "needs chromium and chromedriver"]
+fn axis_and_ranks_are_readable_at_every_scale() {
+    let dir = tempfile::tempdir().unwrap();
+    let browser = Browser::start(1300, false);
+    let runs = [
+        (1, 1e-5, "ms", vec!["0.1", "0.5", "1.0"]),
+        (4, 0.5, "s", vec!["5", "25", "50"]),
+        (1000, 12.0, "min:s", vec!["2:00", "20:00"]),
+        (4, 864.0, "h:min", vec!["2:00", "12:00", "24:00"]),
+    ];
+    for (ranks, seconds, unit, ticks) in runs {
+        let records = (0..ranks).flat_map(|n| common::rank(n, ranks, 100, seconds, "square")).collect();
+        let file = written(dir.path(), "scale.html", &page(&Log::new(records), &Job::default()));
+        browser.open(&file);
+        check_picture(&browser);
+        let shown = browser.run(
+            "const c = document.querySelector('canvas.time-line'); return [c.labels.map((l) => l.text), c.rows.filter((r) => r[0] === 'activity').length]",
+        );
+        let labels: Vec<&str> =
+            shown[0].as_array().unwrap().iter().map(|label| label.as_str().unwrap()).collect();
+        assert_eq!(labels[0], unit, "{labels:?}");
+        for tick in ticks {
+            assert!(labels.contains(&tick), "{ranks} ranks, {seconds} s: no {tick} in {labels:?}");
+        }
+        assert!(shown[1].as_u64().unwrap() <= 16, "{shown}");
+        assert_eq!(browser.complaints(), Vec::<Value>::new());
+    }
+    // Opening the groups shows all ranks for which the page has room.
+    let records = (0..100).flat_map(|n| common::rank(n, 100, 100, 1.0, "square")).collect();
+    let file = written(dir.path(), "scale.html", &page(&Log::new(records), &Job::default()));
+    browser.open(&file);
+    let rows = || {
+        browser.run("return document.querySelector('canvas.time-line').rows.filter((r) => r[0] === 'activity').length").as_u64().unwrap()
+    };
+    let closed = rows();
+    browser.run("document.querySelector('button.open').click()");
+    assert!(closed <= 16 && rows() >= 100, "{closed} and {} rows", rows());
+    check_picture(&browser);
 }
 
 #[test]
