@@ -75,7 +75,12 @@ impl Column {
     }
 }
 
-fn drawn(columns: Vec<Column>, width: usize) -> Vec<String> {
+/// Returns the lines of the columns. The last columns are left out if they are wider than the terminal after all measures.
+fn drawn(mut columns: Vec<Column>, width: usize) -> Vec<String> {
+    let full = |columns: &[Column]| columns.iter().map(|column| column.width() + GAP.len()).sum::<usize>();
+    while columns.len() > 1 && full(&columns) - GAP.len() > width {
+        columns.pop();
+    }
     if columns.len() < 2 {
         return Vec::new();
     }
@@ -87,7 +92,7 @@ fn drawn(columns: Vec<Column>, width: usize) -> Vec<String> {
                 (text, width) => format!("{text:<width$}"),
             })
             .collect();
-        cut(cells.join(GAP).trim_end(), width)
+        cells.join(GAP).trim_end().to_string()
     };
     let rows = (0..columns[0].cells.len()).map(|place| line(|column, place| &column.cells[place], place));
     let lines = [line(|column, _| &column.head, 0)].into_iter().chain(rows);

@@ -7,7 +7,7 @@ use super::*;
 use crate::account::KINDS;
 use crate::situation::start;
 
-const WIDTHS: [usize; 6] = [usize::MAX, 200, 120, 80, 60, 40];
+const WIDTHS: [usize; 7] = [usize::MAX, 200, 120, 80, 60, 40, 30];
 const HEIGHTS: [usize; 4] = [80, 50, 24, 10];
 
 fn live(events: Vec<(f64, usize, Event)>) -> Live {
@@ -162,6 +162,7 @@ fn narrow_terminals_leave_out_the_least_important_columns_first() {
     assert_eq!(head(&farm, 60), "rank|does|computes|no core|other|waits|tasks");
     assert_eq!(head(&farm, 40), "rank|does|computes|other|waits");
     assert_eq!(head(&farm, 30), "rank|computes|other|waits");
+    assert_eq!(head(&farm, 20), "rank|computes");
     assert_eq!(head(&pixels, 60), "rank|does|computes|no core|other|waits|units");
     assert_eq!(head(&workflow, 80), "rank|does|computes|no core|other|waits|tasks|runs");
     assert_eq!(head(&workflow, 40), "rank|does|computes|other|waits");

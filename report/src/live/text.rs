@@ -20,10 +20,10 @@ pub(super) fn head(run: &Run, to: f64, view: &View) -> Vec<Part> {
     if !run.name.is_empty() {
         title += &format!(" {}", shown(&run.name));
     }
-    if !run.program.is_empty() {
-        title += &format!(" of {}", shown(&run.program));
-    }
     let mut parts = vec![(0, title)];
+    if !run.program.is_empty() {
+        parts.push((3, shown(&run.program)));
+    }
     if run.number > 0 {
         parts.push((6, format!("run {}", run.number + 1)));
     }
