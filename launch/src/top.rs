@@ -41,7 +41,7 @@ const LINES: usize = 80;
 /// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
 ///
 /// RUN is the directory of the event log, as with `armature report`; another host may write it. Only its files are read. On a terminal, the picture
-/// is updated every second until the job has ended or Ctrl-C; otherwise a line is printed every second.
+/// has the size of the terminal and is updated every second until the job has ended or Ctrl-C; otherwise a line is printed every second.
 ///
 /// Exit code: 0 if the job has finished; that of the job if it has failed, or 1 if it was killed; 2 if there is no run in RUN; 130 after Ctrl-C. With
 /// --once, 0 or 2.

@@ -74,6 +74,9 @@ impl Live {
             // Events of an earlier run that arrive late are ignored.
             if let Some(run) = self.run.as_mut().filter(|run| run.number == record.run) {
                 run.take(record);
+                if let Event::Heard { rank } = &record.event {
+                    run.lost.retain(|lost| lost != rank);
+                }
                 self.add_event(record);
             }
         }
@@ -188,7 +191,7 @@ fn table(run: &Run, span: (f64, f64), width: usize, height: usize) -> Vec<String
     if left_out > 0 && !lines.is_empty() {
         let mut parts = vec![(0, format!("{left_out} of {} ranks are not shown", rows.len()))];
         if run.has_activity() {
-            parts.push((1, "they have smaller losses".to_string()));
+            parts.push((1, "none has a larger loss".to_string()));
         }
         lines.extend(fitted(&parts, width, 1));
     }

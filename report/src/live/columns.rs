@@ -3,9 +3,9 @@
 use armature::observe::number_format::short;
 
 use super::lines::{cut, length};
-use super::rows::{Current, Does, Row, ranges};
+use super::rows::{Current, Does, Row, held_units, ranges};
 use crate::account::KINDS;
-use crate::run::{Arrangement, Run, Skeleton};
+use crate::run::{Run, Skeleton};
 use crate::tables::short_count;
 
 /// Text between two columns.
@@ -123,10 +123,10 @@ fn columns(run: &Run, rows: &[Row], all: Option<&Row>, measures: &[Measure]) -> 
         columns.extend(shares(rows, all, merged.unwrap_or(0)));
     }
     if !is_dropped(Measure::DropDone) {
-        if let Some((_, Arrangement::Units(held))) = run.arrangements.last() {
+        if let Some(held) = held_units(run) {
             let total: u64 = held.iter().sum();
             let cell = |row: &Row| row.held.map_or("–".to_string(), |held| format!("{held} of {total}"));
-            columns.push(Column::new("units", true, every().map(cell)));
+            columns.push(Column::new("holds", true, every().map(cell)));
         } else if is_known {
             let head = if run.skeleton == Skeleton::Pipeline { "stage items" } else { run.things() };
             columns.push(Column::new(head, true, every().map(|row| short_count(row.done))));

@@ -14,14 +14,14 @@ const MIN_WHOLE_SECONDS: f64 = 10.0;
 /// the rate is measured.
 pub(super) fn progress(run: &Run, span: (f64, f64)) -> Vec<Part> {
     let ended = run.has_ended.then(|| (1, "the run has ended".to_string()));
-    if let (Some(done), true) = (run.done, run.has_ended || !run.has_activity()) {
-        let time = if run.has_ended { format!(" in {}", seconds(run.seconds)) } else { String::new() };
-        let done = format!("{} {} done{time}", short_count(done), run.done_things());
+    if let (Some(done), true) = (run.done, run.has_ended) {
+        let done = format!("{} {} done in {}", short_count(done), run.done_things(), seconds(run.seconds));
         return [(0, done)].into_iter().chain(ended).collect();
     }
-    if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended || !run.plans.is_empty()) {
+    let planned = run.plans.last().map(|(_, ends)| ends - run.seconds);
+    if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended) {
         let pace = pace::pace(&run.reached, run.seconds, span.1 - span.0);
-        return parts(reached.done, Some(reached.total), &reached.what, pace, None);
+        return parts(reached.done, Some(reached.total), &reached.what, pace, planned);
     }
     if !run.has_activity() {
         return [(0, "progress unknown".to_string())].into_iter().chain(ended).collect();
@@ -32,7 +32,6 @@ pub(super) fn progress(run: &Run, span: (f64, f64)) -> Vec<Part> {
     let length = span.1 - span.0;
     let recent = run.ranks.iter().fold(0.0, |sum, rank| sum + completed_in(rank, span, Some(last)));
     let pace = (length > 0.0).then(|| Pace { per_second: recent / length, span: length });
-    let planned = run.plans.last().map(|(_, ends)| ends - run.seconds);
     let mut parts = parts(done, total, run.things(), pace, planned);
     if let Some(ended) = ended {
         parts.pop();

@@ -45,7 +45,7 @@ impl std::fmt::Display for Does {
 }
 
 /// Running task of a rank, or its longest call of user code.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Current {
     pub(super) name: String,
     /// Text that must follow the name, such as the duration of the call.
@@ -84,10 +84,6 @@ impl Row {
             _ => Does::Unknown,
         };
         let is_known = shares.total() > 0.0;
-        let held = run.arrangements.last().and_then(|(_, arrangement)| match arrangement {
-            Arrangement::Units(held) => held.get(rank).copied(),
-            _ => None,
-        });
         Row {
             ranks: vec![rank],
             hosts: vec![shown(&its.host)],
@@ -95,7 +91,7 @@ impl Row {
             shares,
             done: completed(its, None),
             per_second: is_known.then(|| completed_in(its, span, None) / (span.1 - span.0)),
-            held,
+            held: held_units(run).and_then(|held| held.get(rank).copied()),
             current: current(run, rank, span),
         }
     }
@@ -113,10 +109,12 @@ impl Row {
         self.hosts.extend(other.hosts.iter().cloned());
         self.hosts.sort_unstable();
         self.hosts.dedup();
-        if let (Does::Silent(a), Does::Silent(b)) = (self.does, other.does) {
-            self.does = Does::Silent(a.min(b));
-        }
         self.shares = self.shares.plus(other.shares);
+        self.does = match (self.does, other.does) {
+            (Does::Silent(a), Does::Silent(b)) => Does::Silent(a.min(b)),
+            (Does::Kind(a), Does::Kind(b)) if a != b => self.shares.largest().map_or(self.does, Does::Kind),
+            (does, _) => does,
+        };
         self.done += other.done;
         self.per_second = match (self.per_second, other.per_second) {
             (Some(a), Some(b)) => Some(a + b),
@@ -203,6 +201,20 @@ fn alike(rows: &[Row], limit: f64) -> Vec<Row> {
     groups.iter_mut().for_each(|group| group.ranks.sort_unstable());
     groups.sort_by(|a, b| b.loss().total_cmp(&a.loss()));
     groups
+}
+
+/// Returns the number of units (rows or indices) of a loop that each rank holds. `None` if the last decision was about the units that were left at its
+/// time, as in the middle of a pass of a DOALL loop.
+pub(super) fn held_units(run: &Run) -> Option<&[u64]> {
+    let units = |arrangement: &'_ (f64, Arrangement)| match &arrangement.1 {
+        Arrangement::Units(held) => Some(held.iter().sum::<u64>()),
+        _ => None,
+    };
+    match run.arrangements.as_slice() {
+        [first, .., last] if units(first) != units(last) => None,
+        [.., (_, Arrangement::Units(held))] => Some(held),
+        _ => None,
+    }
 }
 
 /// Returns the running tasks of a rank and the memory that it holds, or the longest call of user code in a part of the run.

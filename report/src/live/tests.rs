@@ -163,9 +163,25 @@ fn narrow_terminals_leave_out_the_least_important_columns_first() {
     assert_eq!(head(&farm, 40), "rank|does|computes|other|waits");
     assert_eq!(head(&farm, 30), "rank|computes|other|waits");
     assert_eq!(head(&farm, 20), "rank|computes");
-    assert_eq!(head(&pixels, 60), "rank|does|computes|no core|other|waits|units");
+    assert_eq!(head(&pixels, 60), "rank|does|computes|no core|other|waits|holds");
     assert_eq!(head(&workflow, 80), "rank|does|computes|no core|other|waits|tasks|runs");
     assert_eq!(head(&workflow, 40), "rank|does|computes|other|waits");
+}
+
+/// A decision in the middle of a pass of a DOALL loop is about the units that are left at its time. They are not all units of the loop.
+#[test]
+fn units_left_in_a_pass_are_not_shown_as_all_units() {
+    let units =
+        Event::LoopStart { name: "rows".into(), units: 800, held: vec![400; 2], balance: "live".into() };
+    let mut live = live(events(2, units, Vec::new()));
+    assert!(picture(&live, 120, 24).contains("400 of 800"));
+    let decision = serde_json::json!({"kind": "decision", "of": "units", "current": "100 50", "candidate": "75 75", "current_s": 2.0,
+        "candidate_s": 1.0, "gain": 0.5, "threshold": 0.1, "benefit_s": 1.0, "cost_s": 0.0, "acted": true, "reason": "it pays"});
+    let event = serde_json::from_value(decision).unwrap();
+    live.take(&[Record { at: 30.0, rank: 0, run: 0, event }]);
+    let text = picture(&live, 120, 24);
+    assert!(text.contains("Units left at 30.000 s: 75 to 75 a rank, 150 in total"), "{text}");
+    assert!(!text.contains("of 150") && text.contains(" units  a second"), "{text}");
 }
 
 #[test]
@@ -184,7 +200,7 @@ fn ranks_that_do_alike_share_a_row_if_there_are_too_many() {
     ];
     assert_eq!(rows, expected, "{text}");
     let text = picture(live, 120, 6);
-    assert!(text.contains("63 of 64 ranks are not shown · they have smaller losses"), "{text}");
+    assert!(text.contains("63 of 64 ranks are not shown · none has a larger loss"), "{text}");
     assert_eq!(table_rows(&picture(live, 120, 80)).len(), 65);
 }
 

@@ -6,6 +6,7 @@ use armature_text::shown;
 use super::View;
 use super::lines::{Part, wrapped};
 use super::progress::rough;
+use super::rows::held_units;
 use crate::account::{Shares, shares};
 use crate::diagnosis::{diagnosis, diagnosis_of_part};
 use crate::efficiency::efficiencies;
@@ -85,7 +86,7 @@ pub(super) fn why(run: &Run, span: (f64, f64)) -> Vec<String> {
         1 => format!("Rank {rank} has written nothing for {silence}."),
         count => format!("{count} ranks have written nothing, rank {rank} for {silence}."),
     }];
-    let others = (0..run.ranks.len()).filter(|rank| silent.iter().all(|silent| silent.0 != *rank));
+    let others = (0..run.ranks.len()).filter(|rank| self::silence(run, *rank).is_none());
     let sum = others.fold(Shares::default(), |sum, rank| sum.plus(shares(run, rank, span)));
     if sum.total() > 0.0 {
         sentences.push(format!(
@@ -124,10 +125,13 @@ pub(super) fn silence(run: &Run, rank: usize) -> Option<f64> {
 /// Returns the distribution of work, the number of decisions and the last change, as parts of a line.
 pub(super) fn distribution(run: &Run) -> Vec<Part> {
     let mut parts = Vec::new();
-    parts.extend(run.arrangements.last().map(|(_, arrangement)| match arrangement {
-        Arrangement::Units(held) if held.len() > 1 => {
+    parts.extend(run.arrangements.last().map(|(at, arrangement)| match arrangement {
+        Arrangement::Units(held) => {
             let (least, most) = (held.iter().min().unwrap_or(&0), held.iter().max().unwrap_or(&0));
-            (0, format!("Units: {least} to {most} a rank, {} in total", held.iter().sum::<u64>()))
+            let total = held.iter().sum::<u64>();
+            let left =
+                if held_units(run).is_some() { String::new() } else { format!(" left at {}", seconds(*at)) };
+            (0, format!("Units{left}: {least} to {most} a rank, {total} in total"))
         }
         other => (0, arrangement_text(other)),
     }));
