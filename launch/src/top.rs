@@ -1,6 +1,6 @@
 //! `armature top`: shows a running job from the files that its ranks write.
 
-use std::fmt::Write as _;
+use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use armature::job_status::JobStatus;
 use armature::observe::Follower;
 use armature::observe::number_format::count;
-use armature_report::Live;
+use armature_report::{Live, View};
 use clap::Args;
 use rustix::termios::tcgetwinsize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -32,12 +32,13 @@ const SILENT: Duration = Duration::from_secs(60);
 const SILENT_PART: f64 = 0.02;
 /// Assumed columns and lines of a terminal that does not report its size.
 const SCREEN: (usize, usize) = (120, 40);
+/// Maximum number of lines of a picture that scrolls, instead of filling a terminal.
 const LINES: usize = 80;
 
 /// Show a run while it is in progress: the activity and rate of each rank, decisions, the ranks that others wait for, and the predicted end.
 ///
 /// RUN is the directory of the event log, as with `armature report`; another host may write it. Only its files are read. On a terminal, the picture
-/// is updated every second until the job has ended or Ctrl-C; otherwise a line is printed every second.
+/// has the size of the terminal and is updated every second until the job has ended or Ctrl-C; otherwise a line is printed every second.
 ///
 /// Exit code: 0 if the job has finished; that of the job if it has failed, or 1 if it was killed; 2 if there is no run in RUN; 130 after Ctrl-C. With
 /// --once, 0 or 2.
@@ -143,21 +144,22 @@ impl Watched {
         })
     }
 
-    fn picture(&self, height: usize) -> String {
-        let mut text = armature_text::line(format_args!("{}: {}", self.directory.display(), self.state));
+    /// Returns the display for a number of columns and lines.
+    fn picture(&self, (width, height): (usize, usize)) -> String {
+        let mut state = vec![self.state.to_string()];
         if let Some(status) = &self.status {
             if status.restarts > 0 {
-                let _ = write!(text, ", restarted {}", count(status.restarts.into(), "time"));
+                state.push(format!("restarted {}", count(status.restarts.into(), "time")));
             }
             if !status.lost.is_empty() {
                 let lost: Vec<String> = status.lost.iter().map(usize::to_string).collect();
-                let _ = write!(text, ", without rank {}", lost.join(", "));
+                state.push(format!("without rank {}", lost.join(", ")));
             }
         }
-        if let Some(complaint) = &self.complaint {
-            let _ = write!(text, " ({complaint})");
-        }
-        text + "\n" + &self.live.picture(height.saturating_sub(1))
+        state.extend(self.complaint.clone());
+        let job = self.directory.display().to_string();
+        let quiet_s = self.state.code().is_none().then(|| self.last_change.elapsed().as_secs_f64());
+        self.live.picture(&View { job: &job, state, quiet_s, width, height })
     }
 }
 
@@ -171,7 +173,7 @@ pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
         return Err(no_run(&watched.directory));
     }
     if args.once {
-        return print(&watched.picture(LINES)).map(|_| 0);
+        return print(&watched.picture(scrolling())).map(|_| 0);
     }
     let is_interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -183,7 +185,7 @@ pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     let is_screen = screen.is_some();
     drop(screen);
     if is_screen {
-        print(&watched.picture(LINES))?;
+        print(&watched.picture(scrolling()))?;
     }
     print(&last)?;
     Ok(code)
@@ -209,15 +211,18 @@ fn follow(
             return Ok((code, format!("The job has ended: {}\n", armature_text::line(how))));
         }
         let next = Instant::now() + wait;
-        while Instant::now() < next {
+        while Instant::now() < next && screen.is_none_or(Screen::is_filled) {
             if is_interrupted.load(Ordering::Relaxed) {
                 return Ok((128 + SIGINT as u8, String::new()));
             }
             std::thread::sleep(TICK);
         }
-        let began = Instant::now();
-        is_new = watched.poll()?;
-        wait = EVERY.max(PART * began.elapsed());
+        // After a change of the terminal's size, the display is updated without waiting for new data.
+        if Instant::now() >= next {
+            let began = Instant::now();
+            is_new = watched.poll()?;
+            wait = EVERY.max(PART * began.elapsed());
+        }
     }
 }
 
@@ -233,20 +238,35 @@ fn print(text: &str) -> Result<bool, LaunchError> {
     }
 }
 
-/// Alternate screen of the terminal. When it is dropped, the terminal shows its earlier content.
-struct Screen;
+/// Returns the number of columns and lines of the terminal, or `None` if the standard output is none or does not report a size.
+fn terminal_size() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(std::io::stdout()).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into())).filter(|size| size.0 > 0 && size.1 > 0)
+}
+
+/// Returns the size of a picture that is printed once: as wide as the terminal, and of any width in a pipe or file.
+fn scrolling() -> (usize, usize) {
+    (terminal_size().map_or(usize::MAX, |size| size.0), LINES)
+}
+
+/// Terminal in alternate-screen mode, with the size of the last picture. Dropping it restores the earlier content.
+struct Screen(Cell<(usize, usize)>);
 
 impl Screen {
     fn open() -> Result<Self, LaunchError> {
         print("\x1b[?1049h\x1b[?25l")?;
-        Ok(Screen)
+        Ok(Screen(Cell::new(SCREEN)))
     }
 
     fn show(&self, watched: &Watched) -> Result<bool, LaunchError> {
-        let size = tcgetwinsize(std::io::stdout()).ok();
-        let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
-        let (wide, high) = size.filter(|size| size.0 > 0 && size.1 > 0).unwrap_or(SCREEN);
-        print(&frame(&watched.picture(high), wide, high))
+        let size = terminal_size().unwrap_or(SCREEN);
+        self.0.set(size);
+        print(&frame(&watched.picture(size), size))
+    }
+
+    /// Returns true if the terminal still has the size of the last picture.
+    fn is_filled(&self) -> bool {
+        self.0.get() == terminal_size().unwrap_or(SCREEN)
     }
 }
 
@@ -256,17 +276,22 @@ impl Drop for Screen {
     }
 }
 
-/// Returns the display with escape sequences that overwrite the previous one. Lines are cut to the width of the terminal.
-fn frame(picture: &str, wide: usize, high: usize) -> String {
+/// Returns the text and escape sequences that overwrite the previous display. Lines are cut to the width, and remaining old text is erased.
+fn frame(picture: &str, (wide, high): (usize, usize)) -> String {
     let mut frame = String::from("\x1b[H");
-    for (n, line) in picture.lines().take(high).enumerate() {
+    let lines: Vec<&str> = picture.lines().take(high).collect();
+    for (n, line) in lines.iter().enumerate() {
         if n > 0 {
             frame.push_str("\r\n");
         }
-        frame.extend(line.chars().take(wide));
+        // The rest of a line is erased before the text, because the cursor stays on the last column of a full line.
         frame.push_str("\x1b[K");
+        frame.extend(line.chars().take(wide));
     }
-    frame + "\x1b[J"
+    if lines.len() < high {
+        frame.push_str(if lines.is_empty() { "\x1b[J" } else { "\r\n\x1b[J" });
+    }
+    frame
 }
 
 #[cfg(test)]
@@ -275,7 +300,8 @@ mod tests {
 
     #[test]
     fn frame_is_cropped_to_the_screen_and_clears_the_previous_one() {
-        assert_eq!(frame("äbcd\ne\nf\n", 3, 2), "\x1b[Häbc\x1b[K\r\ne\x1b[K\x1b[J");
-        assert_eq!(frame("", 3, 2), "\x1b[H\x1b[J");
+        assert_eq!(frame("äbcd\ne\nf\n", (3, 2)), "\x1b[H\x1b[Käbc\r\n\x1b[Ke");
+        assert_eq!(frame("äbcd\n", (3, 2)), "\x1b[H\x1b[Käbc\r\n\x1b[J");
+        assert_eq!(frame("", (3, 2)), "\x1b[H\x1b[J");
     }
 }

@@ -93,7 +93,7 @@ fn top_shows_the_state_of_each_rank() {
     let text = once(dir.path());
     is_as_kept("live", &text);
     assert!(!text.contains('\u{1b}'), "a name moves the cursor: {text}");
-    assert!(text.contains("silent 12 s") && text.contains("20.00 a second"), "{text}");
+    assert!(text.contains("silent 12 s") && text.contains("20.00 tasks/s in the last 10 s"), "{text}");
 }
 
 /// The end can be predicted once rank 0 has logged the progress and the total of a pipeline, farm or loop.
@@ -122,9 +122,8 @@ fn top_predicts_the_end_of_a_run_with_a_known_total() {
             append(&dir.path().join("activity-0.jsonl"), &line);
         }
         let text = once(dir.path());
-        let told = format!(
-            "202 of 1202 {what} done, 20.00 a second in the last 10.000 s; at this rate it ends in 50.000 s"
-        );
+        let told =
+            format!("202 of 1202 {what} done · 16 % · 20.00 {what}/s in the last 10 s · about 50 s left");
         assert!(text.contains(&told), "{text}");
     }
 }
@@ -151,7 +150,7 @@ fn top_prints_lines_until_the_run_ends() {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(7), "{text}");
-    assert!(text.contains("20 tasks done in 2.000 s; the run has ended"), "{text}");
+    assert!(text.contains("20 tasks done in 2.000 s, the run has ended"), "{text}");
     assert!(text.ends_with("The job has ended: failed, exit code 7: no fuel on rank 1\n"), "{text}");
 }
 
@@ -188,4 +187,38 @@ fn top_without_a_run_is_an_error() {
     let output = top(&["--once"], dir.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("rank-0.jsonl, line 1: expected an event"));
+}
+
+/// On a terminal, the display has the size of the terminal, also after a change of the size.
+#[test]
+fn top_fills_the_terminal_and_follows_its_size() {
+    let dir = tempfile::tempdir().unwrap();
+    farm(dir.path(), 30);
+    let write_status = |status: &str| fs::write(dir.path().join("job-status.json"), status).unwrap();
+    write_status(r#"{"state":"running","ranks":2}"#);
+    let command = format!(
+        "stty cols 100 rows 30; (sleep 1.2; stty cols 40 rows 10 </dev/tty) & {} top {}",
+        env!("CARGO_BIN_EXE_armature"),
+        dir.path().display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = script.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    write_status(r#"{"state":"finished","ranks":2}"#);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (frames, last) = text.split_once("\x1b[?25h").unwrap();
+    let frames: Vec<&str> = frames.split("\x1b[H").skip(1).collect();
+    let size = |frame: &str| {
+        let plain = frame.replace("\x1b[K", "").replace("\x1b[J", "");
+        let lines: Vec<&str> = plain.trim_end().lines().collect();
+        (lines.iter().map(|line| line.trim_end().chars().count()).max().unwrap(), lines.len())
+    };
+    let sizes: Vec<(usize, usize)> = frames.iter().map(|frame| size(frame)).collect();
+    let is_wide = |size: &&(usize, usize)| size.0 > 40;
+    assert!(is_wide(&sizes.first().unwrap()) && !is_wide(&sizes.last().unwrap()), "{sizes:?}\n{text}");
+    assert!(sizes.iter().all(|size| size.0 <= 100 && size.1 <= 30), "{sizes:?}\n{text}");
+    assert!(sizes.iter().skip_while(is_wide).all(|size| size.0 <= 40 && size.1 <= 10), "{sizes:?}\n{text}");
+    assert!(last.trim_end().ends_with("The job has ended: finished, exit code 0"), "{text}");
 }

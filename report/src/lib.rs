@@ -49,7 +49,7 @@ mod workflow;
 pub use diagnosis::diagnosis;
 pub use efficiency::{Efficiencies, Extent, csv, efficiencies, tree};
 pub use figure::{Figure, figure};
-pub use live::Live;
+pub use live::{Live, View};
 pub use mapping::Mapping;
 pub use moment::moment;
 pub use page::{Attempt, Job, compare, page};

@@ -285,7 +285,8 @@ fn top_follows_a_job_until_it_ends() {
         let code = outcome.status.code().expect("a code");
         let end =
             format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
-        // In the output of `armature top`, the line of a finished run continues with its duration, and that of a killed run with its rate.
+        // `armature top` prints the number of finished items. After it, the line shows the duration
+        // of a run that has finished, and the share or the rate of a run that was killed.
         let items = if is_killed { " items done, " } else { " items done" };
         assert!(text.contains(items) && text.contains(&end), "{text}{outcome}");
         assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");

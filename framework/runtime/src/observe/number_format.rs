@@ -47,7 +47,7 @@ pub fn percent(part: f64, decimals: usize) -> String {
 
 /// Returns the finished part of the work as text in per cent, rounded down, so that 100 % means that all work is finished. If `total` is 0, returns
 /// 100 %.
-pub(crate) fn whole_percent(done: u64, total: u64) -> String {
+pub fn whole_percent(done: u64, total: u64) -> String {
     let percent = u128::from(done) * u128::from(WHOLE);
     format!("{} %", percent.checked_div(total.into()).unwrap_or(WHOLE.into()))
 }
@@ -55,7 +55,7 @@ pub(crate) fn whole_percent(done: u64, total: u64) -> String {
 const SIXTY: u64 = 60;
 
 /// Returns a long time in the style of a clock: `17 s`, `2:05 min`, `1:00:00 h`.
-pub(crate) fn hours(seconds: f64) -> String {
+pub fn hours(seconds: f64) -> String {
     // The conversion of a large or negative number of seconds to an integer saturates.
     let seconds = seconds.ceil() as u64;
     let (minutes, s) = (seconds / SIXTY, seconds % SIXTY);
