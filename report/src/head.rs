@@ -51,6 +51,8 @@ fn summary(run: &Run) -> String {
     let mut parts = vec![count(run.ranks.len() as u64, "rank")];
     match hosts.as_slice() {
         [] => {}
+        // Simulated ranks have this name instead of that of a host.
+        ["simulated"] => parts[0] = count(run.ranks.len() as u64, "simulated rank"),
         [host] => parts[0] += &format!(" on {host}"),
         hosts => parts[0] += &format!(" on {} hosts", hosts.len()),
     }

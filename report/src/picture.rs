@@ -137,8 +137,12 @@ impl Picture {
             lanes.push(self.boxes(tasks.strip, tasks.kinds));
             self.about.push(tasks.about);
         }
-        charts.extend(charts::rates(run));
-        self.about.push(shown_of(run.ranks.len(), charts::CURVES, "speeds of ranks"));
+        // A workflow's tasks differ too much for a number of tasks per second to be a speed.
+        if run.ranks.len() > charts::CURVES {
+            self.about.push(format!("Speeds of ranks are drawn for up to {} ranks.", charts::CURVES));
+        } else if run.skeleton != Skeleton::Workflow {
+            charts.extend(charts::rates(run));
+        }
         if run.skeleton == Skeleton::Workflow {
             let (memory, omitted) = workflow::memories(run);
             let has_values =
