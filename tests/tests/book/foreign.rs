@@ -51,4 +51,16 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
             "ThreadPoolBuilder::num_threads",
         ],
     ),
+    (
+        "rsmpi",
+        &[
+            "matched_probe",
+            "immediate_send",
+            "gather_into_root",
+            "all_gather_into",
+            "reduce_into_root",
+            "send_receive",
+            "Threading::Funneled",
+        ],
+    ),
 ];
