@@ -1,14 +1,13 @@
 //! State of a run at one time, as sentences.
 
 use armature::observe::WaitedFor;
-use armature::observe::number_format::seconds;
 use armature_text::quoted;
 
 use crate::diagnosis::diagnosis_of_part;
 use crate::live::arrangement_text;
 use crate::run::{Run, TaskRun};
 use crate::tables::shown_of;
-use crate::units::bytes_text;
+use crate::units::{self, bytes_text};
 
 /// The ranks' activities are summed over this fraction of the run before the described moment, and
 /// over the same time after it.
@@ -52,13 +51,14 @@ pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
     let half_width = MIN_SPAN.max(SPAN_FRACTION * run.seconds);
     let span = ((at - half_width).max(0.0), (at + half_width).min(run.seconds));
     if let Some(why) = diagnosis_of_part(run, span).filter(|_| span.1 > span.0) {
-        sentences.push(format!("From {} to {}: {why}", seconds(span.0), seconds(span.1)));
+        sentences.push(format!("From {} to {}: {why}", units::time(span.0), units::time(span.1)));
     }
     let before = run.decisions.iter().take_while(|decision| decision.at <= at).last();
     let after = run.decisions.iter().find(|decision| decision.at > at);
     for (word, decision) in [("Before, at", before), ("Next, at", after)] {
-        sentences
-            .extend(decision.map(|decision| format!("{word} {}: {}", seconds(decision.at), decision.text)));
+        sentences.extend(
+            decision.map(|decision| format!("{word} {}: {}", units::time(decision.at), decision.text)),
+        );
     }
     Some(sentences)
 }
@@ -71,7 +71,7 @@ fn running(run: &Run, at: f64) -> Vec<String> {
             "Rank {} ran {}, which began {} before.",
             task.rank,
             quoted(&task.task),
-            seconds(at - task.begin)
+            units::time(at - task.begin)
         )
     });
     sentences.chain(omitted_text(all.len(), "tasks that ran")).collect()
@@ -88,7 +88,7 @@ fn waiting(run: &Run, at: f64) -> Vec<String> {
             (WaitedFor::Memory, _) => "memory".to_string(),
             _ => "other tasks of the rank".to_string(),
         };
-        let (name, time) = (quoted(&task.task), seconds(wait.seconds));
+        let (name, time) = (quoted(&task.task), units::time(wait.seconds));
         format!("{name} waited on rank {} for {what}, {time} in total.", task.rank)
     });
     sentences.chain(omitted_text(all.len(), "tasks that waited")).collect()
@@ -145,11 +145,11 @@ mod tests {
         assert_eq!(
             sentences,
             [
-                "Rank 0 ran \"sort\", which began 500.000 ms before.",
+                "Rank 0 ran \"sort\", which began 500 ms before.",
                 "Rank 0 held 7 B for tasks (limit 100 B).",
-                "From 4.500 s to 5.500 s: Nothing is wrong: the ranks computed for 95 % of the time, and waited for 5 %.",
-                "Before, at 4.000 s: second",
-                "Next, at 6.000 s: third",
+                "From 4.5 s to 5.5 s: Nothing is wrong: the ranks computed for 95 % of the time, and waited for 5 %.",
+                "Before, at 4 s: second",
+                "Next, at 6 s: third",
             ]
         );
     }

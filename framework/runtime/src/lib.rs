@@ -127,6 +127,9 @@ mod book {
     struct Workflows;
     #[doc = include_str!("../../../docs/from-mpi4py.md")]
     struct FromMpi4py;
+    #[cfg(feature = "mpi")]
+    #[doc = include_str!("../../../docs/from-rsmpi.md")]
+    struct FromRsmpi;
     #[doc = include_str!("../../../docs/from-c.md")]
     struct FromC;
     #[doc = include_str!("../../../docs/from-dask.md")]

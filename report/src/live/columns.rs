@@ -3,10 +3,10 @@
 use armature::observe::number_format::short;
 
 use super::lines::{cut, length};
-use super::rows::{Current, Does, Row, held_units, ranges};
+use super::rows::{Current, Does, Row, held_units};
 use crate::account::KINDS;
 use crate::run::{Run, Skeleton};
-use crate::units::short_count;
+use crate::units::{ranges, short_count};
 
 /// Text between two columns.
 const GAP: &str = "  ";

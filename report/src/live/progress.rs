@@ -1,11 +1,11 @@
 //! Progress of a run: finished work of the total, rate, and predicted end.
 
-use armature::observe::number_format::{hours, seconds, short, whole_percent};
+use armature::observe::number_format::{hours, short, whole_percent};
 
 use super::lines::Part;
 use crate::pace::{self, Pace};
 use crate::run::{Rank, Run};
-use crate::units::short_count;
+use crate::units::{self, short_count};
 
 /// Time in seconds from which on a duration is shown without decimals.
 const MIN_WHOLE_SECONDS: f64 = 10.0;
@@ -15,7 +15,8 @@ const MIN_WHOLE_SECONDS: f64 = 10.0;
 pub(super) fn progress(run: &Run, span: (f64, f64)) -> Vec<Part> {
     let ended = run.has_ended.then(|| (1, "the run has ended".to_string()));
     if let (Some(done), true) = (run.done, run.has_ended) {
-        let done = format!("{} {} done in {}", short_count(done), run.done_things(), seconds(run.seconds));
+        let done =
+            format!("{} {} done in {}", short_count(done), run.done_things(), units::time(run.seconds));
         return [(0, done)].into_iter().chain(ended).collect();
     }
     let planned = run.plans.last().map(|(_, ends)| ends - run.seconds);
@@ -71,7 +72,7 @@ fn parts(
 
 /// Returns a duration without decimals if it is long.
 pub(super) fn rough(time: f64) -> String {
-    if time < MIN_WHOLE_SECONDS { seconds(time) } else { hours(time.round()) }
+    if time < MIN_WHOLE_SECONDS { units::time(time) } else { hours(time.round()) }
 }
 
 /// Returns the number of items that a rank has completed in the run, of one kind of user code or of all kinds.
@@ -123,9 +124,6 @@ mod tests {
 
     #[test]
     fn long_durations_have_no_decimals() {
-        assert_eq!(
-            [0.25, 9.5, 10.0, 12.4, 83.1].map(rough),
-            ["250.000 ms", "9.500 s", "10 s", "12 s", "1:23 min"]
-        );
+        assert_eq!([0.25, 9.5, 10.0, 12.4, 83.1].map(rough), ["250 ms", "9.5 s", "10 s", "12 s", "1:23 min"]);
     }
 }

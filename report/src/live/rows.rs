@@ -1,13 +1,13 @@
 //! Rows of the table of ranks: single ranks, and groups of ranks whose time is divided alike.
 
-use armature::observe::number_format::{count, seconds};
+use armature::observe::number_format::count;
 use armature_text::shown;
 
 use super::progress::{completed, completed_in, rough};
 use super::text::silence;
 use crate::account::{self, KINDS, Shares};
 use crate::run::{Arrangement, Run, Skeleton, call_text};
-use crate::units::bytes_text;
+use crate::units::{self, bytes_text};
 
 /// Differences in per cent of the time up to which ranks are alike, in the order in which they are tried until the rows fit. Larger differences would
 /// hide the rank that causes a loss.
@@ -237,7 +237,7 @@ fn current(run: &Run, rank: usize, span: (f64, f64)) -> Current {
         let calls = recent.filter_map(|part| part.activity.longest.as_ref());
         if let Some(longest) = calls.max_by(|a, b| a.seconds.total_cmp(&b.seconds)) {
             current.name = call_text(longest, &run.kinds);
-            current.time = format!(": {}", seconds(longest.seconds));
+            current.time = format!(": {}", units::time(longest.seconds));
         }
     }
     if let Some(held) = its.held.last() {
@@ -246,14 +246,4 @@ fn current(run: &Run, rank: usize, span: (f64, f64)) -> Current {
     }
     current.more = more.join(", ");
     current
-}
-
-/// Returns numbers of ranks as text, with a range for successive ones: `0-3, 7`.
-pub(super) fn ranges(ranks: &[usize]) -> String {
-    let runs = ranks.chunk_by(|a, b| a + 1 == *b);
-    let texts = runs.map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run[0].to_string(),
-    });
-    texts.collect::<Vec<_>>().join(", ")
 }

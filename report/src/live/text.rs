@@ -1,6 +1,6 @@
 //! Lines above the table of ranks: the run and its state, the cause of the largest loss, and the distribution of work.
 
-use armature::observe::number_format::{count, percent, seconds};
+use armature::observe::number_format::{count, percent};
 use armature_text::shown;
 
 use super::View;
@@ -11,6 +11,7 @@ use crate::account::{Shares, shares};
 use crate::diagnosis::{diagnosis, diagnosis_of_part};
 use crate::efficiency::efficiencies;
 use crate::run::{Arrangement, Rank, Run, TaskRun};
+use crate::units;
 
 /// Time in seconds without a report of a rank, from which on the display calls the rank silent.
 pub(super) const MIN_SILENCE: f64 = 5.0;
@@ -30,7 +31,7 @@ pub(super) fn head(run: &Run, to: f64, view: &View) -> Vec<Part> {
     }
     parts.push((3, format!("{}{}", count(run.ranks.len() as u64, "rank"), on_hosts(&run.ranks))));
     parts.extend(state(view));
-    parts.push((2, seconds(run.seconds)));
+    parts.push((2, units::time(run.seconds)));
     parts.extend(
         view.quiet_s
             .filter(|quiet| *quiet > MIN_SILENCE && !run.has_ended)
@@ -129,8 +130,11 @@ pub(super) fn distribution(run: &Run) -> Vec<Part> {
         Arrangement::Units(held) => {
             let (least, most) = (held.iter().min().unwrap_or(&0), held.iter().max().unwrap_or(&0));
             let total = held.iter().sum::<u64>();
-            let left =
-                if held_units(run).is_some() { String::new() } else { format!(" left at {}", seconds(*at)) };
+            let left = if held_units(run).is_some() {
+                String::new()
+            } else {
+                format!(" left at {}", units::time(*at))
+            };
             (0, format!("Units{left}: {least} to {most} a rank, {total} in total"))
         }
         other => (0, arrangement_text(other)),
@@ -153,8 +157,9 @@ pub(super) fn distribution(run: &Run) -> Vec<Part> {
             parts.push((4, format!("of {count} decisions {acted} made a change")));
         }
     }
-    parts
-        .extend(run.changes.last().map(|(at, name)| (3, format!("last change: {name} at {}", seconds(*at)))));
+    parts.extend(
+        run.changes.last().map(|(at, name)| (3, format!("last change: {name} at {}", units::time(*at)))),
+    );
     parts
 }
 
