@@ -209,7 +209,7 @@ impl FromStr for RankAction {
     }
 }
 
-/// Runs a rank of the program `armature-phases`, whose arguments are DIR SKELETON [PHASE:RANK:ACT]….
+/// Runs a rank of the program `armature-phases`, whose arguments are `DIR SKELETON [PHASE:RANK:ACT]…`.
 ///
 /// # Errors
 /// Returns an error if the arguments or the results are wrong, or if the rank is requested to return an error in a
