@@ -24,9 +24,9 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
-# Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes a few hundred items between two kills.
+# Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes up to a thousand items between two kills, and must not end before the last one.
 kills=${ARMATURE_TEST_KILLS:-3}
-items_of() { if [ "$1" = stream-kill ]; then echo $((3000 + 400 * (kills - 3))); else echo 3000; fi; }
+items_of() { if [ "$1" = stream-kill ]; then echo $((3000 + 1200 * (kills - 3))); else echo 3000; fi; }
 # submit_stream NAME OPTION...: submits a pipeline that appends a line to NAME.data/log for each of its starts and each item, and writes its
 # results to NAME.data/out.
 submit_stream() { mkdir "$1.data" && armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-stream "$1.data" "$(items_of "$1")" 5000; }
