@@ -27,7 +27,7 @@ pub(crate) struct Group {
 pub(crate) fn groups(run: &Run) -> Vec<Group> {
     let mut order: Vec<(usize, Shares)> =
         (0..run.ranks.len()).map(|rank| (rank, shares(run, rank, (0.0, run.seconds)))).collect();
-    order.sort_by(|a, b| useful(&a.1).total_cmp(&useful(&b.1)).then(a.0.cmp(&b.0)));
+    order.sort_by(|a, b| loss(&b.1).total_cmp(&loss(&a.1)).then(a.0.cmp(&b.0)));
     let mut tolerance = if order.len() <= SINGLE { 0.0 } else { ALIKE };
     loop {
         let groups = grouped(&order, tolerance);
@@ -38,18 +38,22 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     }
 }
 
-/// Combines ranks, sorted by their share of computing, whose shares differ by at most `tolerance`; with a tolerance of 0 each rank is a group.
+/// Combines ranks, sorted by their loss, whose shares of loss and of computing differ by at most `tolerance`; with a tolerance of 0 each rank is a
+/// group.
 fn grouped(order: &[(usize, Shares)], tolerance: f64) -> Vec<Group> {
-    let mut groups: Vec<(f64, Vec<(usize, Shares)>)> = Vec::new();
+    let mut groups: Vec<(Shares, Vec<(usize, Shares)>)> = Vec::new();
     for &(rank, shares) in order {
+        let is_alike = |first: &Shares| {
+            tolerance > 0.0
+                && loss(first) - loss(&shares) <= tolerance
+                && (useful(first) - useful(&shares)).abs() <= tolerance
+        };
         match groups.last_mut() {
-            Some((first, its)) if tolerance > 0.0 && useful(&shares) - *first <= tolerance => {
-                its.push((rank, shares))
-            }
-            _ => groups.push((useful(&shares), vec![(rank, shares)])),
+            Some((first, its)) if is_alike(first) => its.push((rank, shares)),
+            _ => groups.push((shares, vec![(rank, shares)])),
         }
     }
-    let group = |(_, its): (f64, Vec<(usize, Shares)>)| {
+    let group = |(_, its): (Shares, Vec<(usize, Shares)>)| {
         let sum = its.iter().fold(Shares::default(), |sum, (_, shares)| sum.plus(*shares));
         let mean = sum.divided_by(its.len() as f64);
         let mut ranks: Vec<usize> = its.into_iter().map(|(rank, _)| rank).collect();
@@ -63,6 +67,12 @@ fn grouped(order: &[(usize, Shares)], tolerance: f64) -> Vec<Group> {
 fn useful(shares: &Shares) -> f64 {
     let total = shares.total();
     if total > 0.0 { shares.useful() / total } else { 0.0 }
+}
+
+/// Returns the share of the time without useful work; a parked rank has no work to lose.
+fn loss(shares: &Shares) -> f64 {
+    let total = shares.total();
+    if total > 0.0 { (total - shares.useful() - shares.parked) / total } else { 1.0 }
 }
 
 /// Returns the lane of the ranks' time lines for one of `runs` runs on a page, and sentences on what is omitted.
@@ -157,6 +167,10 @@ mod tests {
         let few = Situation::new(10.0).rank(9.0, 0.0).rank(2.0, 0.0).rank(9.0, 0.0).run();
         let ranks: Vec<Vec<usize>> = groups(&few).into_iter().map(|group| group.ranks).collect();
         assert_eq!(ranks, [vec![1], vec![0], vec![2]]);
+
+        let parked = Situation::new(10.0).parked().rank(9.9, 0.0).rank(2.0, 0.0).run();
+        let ranks: Vec<Vec<usize>> = groups(&parked).into_iter().map(|group| group.ranks).collect();
+        assert_eq!(ranks, [vec![2], vec![1], vec![0]]);
 
         let many = (0..1000).fold(Situation::new(10.0), |run, n| match n {
             7 => run.rank(1.0, 0.0),
