@@ -18,6 +18,14 @@ mod plate;
 mod stations;
 #[path = "../../examples/tree_search.rs"]
 mod tree_search;
+#[path = "../../examples/tutorial_farm.rs"]
+mod tutorial_farm;
+#[path = "../../examples/tutorial_pipeline.rs"]
+mod tutorial_pipeline;
+#[path = "../../examples/tutorial_stencil.rs"]
+mod tutorial_stencil;
+#[path = "../../examples/tutorial_workflow.rs"]
+mod tutorial_workflow;
 #[path = "../../examples/word_count.rs"]
 mod word_count;
 
