@@ -1,4 +1,4 @@
-//! Tests of the programs in `examples`: on threads against serial versions, and two of them as a user runs them.
+//! Tests of the programs in `examples`: on threads against serial versions, and some of them as a user runs them.
 
 #![allow(dead_code, reason = "nobody calls their `main` here")]
 
@@ -18,6 +18,14 @@ mod plate;
 mod stations;
 #[path = "../../examples/tree_search.rs"]
 mod tree_search;
+#[path = "../../examples/tutorial_farm.rs"]
+mod tutorial_farm;
+#[path = "../../examples/tutorial_pipeline.rs"]
+mod tutorial_pipeline;
+#[path = "../../examples/tutorial_stencil.rs"]
+mod tutorial_stencil;
+#[path = "../../examples/tutorial_workflow.rs"]
+mod tutorial_workflow;
 #[path = "../../examples/word_count.rs"]
 mod word_count;
 
@@ -32,6 +40,34 @@ use armature_tests::program::succeeds;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_example-parameter-sweep");
 const PI: &str = env!("CARGO_BIN_EXE_example-pi");
+
+/// Page about the programs of the tutorial.
+const TUTORIAL_PAGE: &str = include_str!("../../docs/tutorial.md");
+
+/// Programs of the tutorial with their sources, in the order of the page. The page shows a source from its first `use` to the text in the third
+/// place.
+const TUTORIAL: [(&str, &str, &str); 4] = [
+    (
+        env!("CARGO_BIN_EXE_example-tutorial-farm"),
+        include_str!("../../examples/tutorial_farm.rs"),
+        "#[cfg(test)]",
+    ),
+    (
+        env!("CARGO_BIN_EXE_example-tutorial-pipeline"),
+        include_str!("../../examples/tutorial_pipeline.rs"),
+        "/// Returns the picture of a torch",
+    ),
+    (
+        env!("CARGO_BIN_EXE_example-tutorial-stencil"),
+        include_str!("../../examples/tutorial_stencil.rs"),
+        "fn main",
+    ),
+    (
+        env!("CARGO_BIN_EXE_example-tutorial-workflow"),
+        include_str!("../../examples/tutorial_workflow.rs"),
+        "/// Heats a cold plate",
+    ),
+];
 
 /// Serial version of the command in the example program for a parameter sweep.
 fn animals(rate: f64) -> f64 {
@@ -55,6 +91,33 @@ fn parameter_sweep_runs_its_program_for_each_value() {
     let place = tempfile::tempdir().unwrap();
     let outcome = Job::new(SWEEP, 2).arg(place.path()).succeeds();
     assert_eq!(outcome.stdout, serial, "{outcome}");
+}
+
+#[test]
+fn tutorial_shows_its_programs_as_they_are() {
+    let mut page = TUTORIAL_PAGE;
+    for (program, source, end) in TUTORIAL {
+        let shown = source.find("use ").and_then(|start| source[start..].split_once(&format!("\n{end}")));
+        let (shown, _) = shown.unwrap_or_else(|| panic!("{program} has no `{end}`"));
+        (_, page) = page
+            .split_once(&format!("\n{shown}```\n"))
+            .unwrap_or_else(|| panic!("docs/tutorial.md does not show {program} as it is:\n{shown}"));
+    }
+    // The page says that the function `step` is the same in three programs.
+    let step = |source: &'static str| Some(source.split_once("\nfn step(")?.1.split_once("\n}\n")?.0);
+    let [farm, pipeline, _, workflow] = TUTORIAL.map(|(_, source, _)| step(source));
+    assert!(farm.is_some() && farm == pipeline && farm == workflow);
+}
+
+#[test]
+fn tutorial_shows_the_output_of_its_programs() {
+    for (program, _, _) in TUTORIAL {
+        let outcome = Job::new(program, 2).succeeds();
+        assert!(
+            TUTORIAL_PAGE.contains(&format!("\n{}```\n", outcome.stdout)),
+            "docs/tutorial.md does not show the output of {program}\n{outcome}"
+        );
+    }
 }
 
 #[test]

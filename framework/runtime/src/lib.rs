@@ -102,6 +102,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/quick-start.md")]
     struct QuickStart;
+    #[doc = include_str!("../../../docs/tutorial.md")]
+    struct Tutorial;
     #[doc = include_str!("../../../docs/pipelines.md")]
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
