@@ -6,9 +6,9 @@
 
 use mpi::traits::*;
 
-/// Numbers in a message from the master to a worker.
+/// Numbers per message.
 const CHUNK: usize = 32;
-/// Messages that a worker has at a time: one that it computes, and one that waits.
+/// Outstanding messages per worker: one that the worker computes, and one that waits.
 const AHEAD: usize = 2;
 
 fn main() {
@@ -29,7 +29,7 @@ fn hand_out(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
     let mut chunks = numbers.chunks(CHUNK).enumerate();
     let mut give = |rank| {
         let Some((number, chunk)) = chunks.next() else { return 0 };
-        // A message begins with the index of its first number, which the worker returns with the results.
+        // The index of the chunk's first number precedes the chunk. The worker returns this index with the results.
         world.process_at_rank(rank).send(&[&[(number * CHUNK) as u64], chunk].concat()[..]);
         1
     };
@@ -58,7 +58,7 @@ fn work(world: &impl Communicator) {
     let master = world.process_at_rank(0);
     loop {
         let (chunk, _) = master.receive_vec::<u64>();
-        // An empty message tells the worker that there is no more work.
+        // An empty message means that there are no more chunks.
         let Some((place, numbers)) = chunk.split_first() else { return };
         let mut answer = vec![*place];
         for &number in numbers {
