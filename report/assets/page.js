@@ -12,6 +12,8 @@
   // Formats a number with three significant digits and a prefix of its unit.
   function numberText(x, unit = '') {
     const size = Math.abs(x);
+    if (unit === 'MiB' && size > 0 && size < 1) return numberText(x * 1024, 'KiB');
+    if (unit === 'MiB' && size >= 1024) return numberText(x / 1024, 'GiB');
     const [factor, prefix] = size >= 1e9 ? [1e-9, 'G'] : size >= 1e6 ? [1e-6, 'M'] : size >= 1e4 ? [1e-3, 'k'] : size === 0 || size >= 0.1 ? [1, ''] : size >= 1e-4 ? [1e3, 'm'] : [1e6, 'µ'];
     return String(Number((x * factor).toPrecision(3))) + (prefix || unit ? ' ' + prefix + unit : '');
   }
