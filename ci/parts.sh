@@ -201,13 +201,14 @@ part_hosts() {
   "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow" "$built/armature-probe"
 }
 
-# is_changed EXPERIMENT: succeeds if the last 30 commits have changed the file or the directory of the experiment.
+# is_changed EXPERIMENT: succeeds if the last 30 commits have changed the file or the directory of the experiment, not only its comments. Commits of
+# merged branches do not count, because their trees lack the changes of the other branches.
 is_changed() {
   local file base
   file=$(grep -rlF "name: \"$1\"" bench/src/experiments | head -n 1)
   [ "${file##*/}" != mod.rs ] || file=${file%/*}
-  base=$(git rev-list -n 1 --skip=30 HEAD)
-  ! git diff --quiet "${base:-HEAD}" HEAD -- "$file"
+  base=$(git rev-list -n 1 --first-parent --skip=30 HEAD)
+  ! git diff --quiet -I'^[[:space:]]*//' -I'^[[:space:]]*$' "${base:-HEAD}" HEAD -- "$file"
 }
 
 # Runs a quarter of the experiments, a different one for each commit, and the experiments whose source has changed. Before a release, run
