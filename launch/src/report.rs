@@ -1,15 +1,13 @@
 //! `armature report`, `armature trace` and `armature events`: the event log of a run as a page, as a trace, and as lines of JSON.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use armature::observe::{self, Log};
 use armature_files::output;
 use armature_report::{Attempt, Figure, Job, Run, chrome, compare, csv, figure, page, perfetto, tree};
 use clap::{Args, ValueEnum};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::cli::print;
 use crate::error::LaunchError;
@@ -18,7 +16,7 @@ use crate::run_directory::description::Description;
 use crate::run_directory::reference::events as events_of;
 use crate::run_directory::state::why;
 use crate::run_directory::{ATTEMPTS, RunDirectory, attempt};
-use crate::top::Watched;
+use crate::top::{PART, TICK, Watched, interruption};
 
 /// Create a page that shows what a run did.
 ///
@@ -170,8 +168,10 @@ fn compared(args: &Report, directory: &Path, other: &Path) -> Result<String, Lau
     let (log, other_log) = (read(directory)?, read(other)?);
     let (mut before, mut after) = (job(args, directory, None), job(args, other, None));
     // The names of the runs are shown instead of their commands, because both may have the same command.
-    before.title = name(&args.run);
-    after.title = args.other.as_deref().map_or(String::new(), name);
+    let names = [&args.run, args.other.as_ref().unwrap_or(&args.run)];
+    let is_same = name(names[0]) == name(names[1]);
+    let [a, b] = names.map(|run| if is_same { run.display().to_string() } else { name(run) });
+    (before.title, after.title) = (a, b);
     let place = args.output.clone().unwrap_or_else(|| other.join("comparison.html"));
     written(place, compare((&log, &before), (&other_log, &after)).as_bytes())
 }
@@ -183,18 +183,10 @@ fn name(run: &Path) -> String {
 
 /// Minimum time between two pages of a run in progress.
 const FOLLOW: Duration = Duration::from_secs(5);
-/// Minimum time between two pages of a run in progress, as a multiple of the time to make a page.
-const FOLLOW_PART: u32 = 10;
-/// Interval at which this process checks if a signal has arrived.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Writes the page again and again until the run has ended or a signal arrives; the last page does not load itself again.
 fn follow(args: &Report, directory: &Path, place: &Path) -> Result<String, LaunchError> {
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let registered = signal_hook::flag::register(signal, is_interrupted.clone());
-        registered.map_err(LaunchError::io("listen for signals"))?;
-    }
+    let is_interrupted = interruption()?;
     let mut watched = Watched::new(directory.into());
     let mut wait = FOLLOW;
     for n in 0.. {
@@ -218,7 +210,7 @@ fn follow(args: &Report, directory: &Path, place: &Path) -> Result<String, Launc
         if is_last {
             break;
         }
-        wait = FOLLOW.max(FOLLOW_PART * began.elapsed());
+        wait = FOLLOW.max(PART * began.elapsed());
         let next = Instant::now() + wait;
         while Instant::now() < next && !is_interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);

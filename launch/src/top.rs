@@ -21,8 +21,8 @@ use crate::run_directory::reference::events;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Pause between two reads of the event log, as a multiple of the time that a read takes, so that a log of thousands of files is read less often.
-const PART: u32 = 10;
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const PART: u32 = 10;
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Time after the death of the ranks in which `armature run` may still record how the job ended.
 const GRACE: Duration = Duration::from_secs(3);
 /// Time without new events after which the job counts as dead, if it is also longer than the fraction [`SILENT_PART`] of the run.
@@ -175,11 +175,7 @@ pub(crate) fn top(args: &Top) -> Result<u8, LaunchError> {
     if args.once {
         return print(&watched.picture(scrolling())).map(|_| 0);
     }
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let registered = signal_hook::flag::register(signal, is_interrupted.clone());
-        registered.map_err(LaunchError::io("listen for signals"))?;
-    }
+    let is_interrupted = interruption()?;
     let screen = std::io::stdout().is_terminal().then(Screen::open).transpose()?;
     let (code, last) = follow(&mut watched, screen.as_ref(), &is_interrupted)?;
     let is_screen = screen.is_some();
@@ -224,6 +220,16 @@ fn follow(
             wait = EVERY.max(PART * began.elapsed());
         }
     }
+}
+
+/// Returns a flag that becomes true when SIGINT or SIGTERM arrives.
+pub(crate) fn interruption() -> Result<Arc<AtomicBool>, LaunchError> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = signal_hook::flag::register(signal, is_interrupted.clone());
+        registered.map_err(LaunchError::io("listen for signals"))?;
+    }
+    Ok(is_interrupted)
 }
 
 fn no_run(directory: &Path) -> LaunchError {

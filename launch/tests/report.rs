@@ -106,6 +106,18 @@ fn two_runs_are_compared_on_one_page() {
     ] {
         assert!(text.contains(&part), "`{part}` is missing: {text}");
     }
+    // Runs with the same last part of their paths are named with their whole paths.
+    let events = before.path().join("events");
+    printed(&["report", events.to_str().unwrap()], &after.path().join("events"));
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(
+        text.contains(&format!(
+            "{}/events took 1 times as long as {}/events",
+            after.path().display(),
+            before.path().display()
+        )),
+        "{text}"
+    );
 }
 
 /// While the job runs, the page loads itself again; when the job has ended, the command writes the last page and ends.

@@ -44,18 +44,12 @@ pub(crate) fn heading(run: &Run) -> String {
 }
 
 fn summary(run: &Run) -> String {
-    let mut hosts: Vec<&str> =
-        run.ranks.iter().map(|rank| rank.host.as_str()).filter(|host| !host.is_empty()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let mut parts = vec![count(run.ranks.len() as u64, "rank")];
-    match hosts.as_slice() {
-        [] => {}
-        // Simulated ranks have this name instead of that of a host.
-        ["simulated"] => parts[0] = count(run.ranks.len() as u64, "simulated rank"),
-        [host] => parts[0] += &format!(" on {host}"),
-        hosts => parts[0] += &format!(" on {} hosts", hosts.len()),
-    }
+    // Simulated ranks have this name instead of that of a host.
+    let ranks = match run.on_hosts(0..run.ranks.len()) {
+        on if on == " on simulated" => count(run.ranks.len() as u64, "simulated rank"),
+        on => count(run.ranks.len() as u64, "rank") + &on,
+    };
+    let mut parts = vec![ranks];
     parts.push(time(run.seconds));
     parts.extend(run.done.map(|done| format!("{} {}", short_count(done), run.done_things())));
     parts.join(" · ")
@@ -110,11 +104,14 @@ fn balancing(run: &Run) -> String {
     // A lost rank is listed as a change, but balancing did not make it.
     let changes = run.changes.len().saturating_sub(run.lost.len()) as u64;
     if changes == 0 {
-        return match (run.balance.as_str(), run.decisions.len() as u64) {
-            ("off", _) => "Balancing was off.".to_string(),
-            (_, 0) => "Balancing made no decision.".to_string(),
-            (_, 1) => "Balancing made one decision, against a change.".to_string(),
-            (_, decisions) => format!("Balancing made {decisions} decisions, all against a change."),
+        let acted = run.decisions.iter().filter(|decision| decision.acted).count();
+        return match (run.balance.as_str(), run.decisions.len(), acted) {
+            ("off", ..) => "Balancing was off.".to_string(),
+            (_, 0, _) => "Balancing made no decision.".to_string(),
+            (_, 1, 0) => "Balancing made one decision, against a change.".to_string(),
+            (_, decisions, 0) => format!("Balancing made {decisions} decisions, all against a change."),
+            // Some changes, such as that of a chunk size, are not in the list of changes, and the last one may not have taken effect.
+            _ => decisions(run),
         };
     }
     if run.skeleton == Skeleton::Workflow {
@@ -231,6 +228,12 @@ mod tests {
     fn gain_is_measured_before_the_first_and_after_the_last_change() {
         let run = Situation::new(10.0).rank(5.0, 0.0).rank(5.0, 0.0).run();
         assert_eq!(gain(&run), "Balancing made no decision.");
+        let decision = |acted| crate::run::Decision { at: 1.0, acted, text: String::new() };
+        let mut decided = run.clone();
+        decided.decisions = vec![decision(false), decision(false)];
+        assert_eq!(gain(&decided), "Balancing made 2 decisions, all against a change.");
+        decided.decisions.push(decision(true));
+        assert_eq!(gain(&decided), "Of 3 decisions 1 made a change.");
         let mut changed = run.clone();
         changed.changes = vec![(2.0, "mapping 2".into()), (4.0, "mapping 3".into())];
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Text display of a running job, built from the events of the page as they arrive.
+//! Text display of a running job, updated with the events of its ranks as they arrive.
 
 use std::collections::VecDeque;
 

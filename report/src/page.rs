@@ -30,7 +30,7 @@ const ALL_RUNS: usize = 3;
 /// Facts about a job that are not in its events.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Title of the page, such as the directory.
+    /// Title of the page, such as the command of the run.
     pub title: String,
     /// Short description of the job's end, if it is known.
     pub outcome: Option<String>,
@@ -145,7 +145,7 @@ pub fn page(log: &Log, job: &Job) -> String {
         let like =
             groups.iter().find(|group| group.longest == number && group.count > 1 && all.len() > ALL_RUNS);
         let like = like.map_or(String::new(), |group| format!(", the longest of {} runs", group.count));
-        let picture = drawn(&Picture::of(run, count));
+        let picture = drawn(&Picture::of(&[("", run)], count));
         section(run, count, format!("{of_attempt}{}{like}", head::heading(run)), Some(picture))
     };
     let runs = order.iter().map(section).collect();
@@ -193,7 +193,10 @@ pub fn compare((log_a, job_a): (&Log, &Job), (log_b, job_b): (&Log, &Job)) -> St
             comparison = Some(Comparison {
                 sentence: head::compared_text((&names[0], &a), (&names[1], &b)),
                 rows: head::compared(&a, &b),
-                picture: drawn(&Picture::of_both((&names[0], &a), (&names[1], &b))),
+                picture: drawn(&Picture::of(
+                    &[(&format!("{}: ", names[0]), &a), (&format!("{}: ", names[1]), &b)],
+                    2,
+                )),
                 names,
             });
             for (job, run) in [(job_a, &a), (job_b, &b)] {

@@ -97,33 +97,42 @@ pub(crate) struct Curve {
 }
 
 impl Picture {
-    /// Returns the picture of one of `runs` runs on a page.
-    pub(crate) fn of(run: &Run, runs: usize) -> Self {
-        let mut picture = Picture::default();
-        picture.add(run, "", runs);
+    /// Returns the picture of some runs on one time axis, each above the next one, on a page with `shared` runs. The titles of a run's lanes begin with
+    /// its prefix.
+    pub(crate) fn of(runs: &[(&str, &Run)], shared: usize) -> Self {
+        let shared = shared.max(1);
+        let with_tasks = runs.iter().map(|&(prefix, run)| {
+            let path = workflow::critical_path(&run.tasks);
+            let tasks = workflow::tasks(run, &path, TASKS / shared);
+            (prefix, run, path, tasks)
+        });
+        let with_tasks: Vec<_> = with_tasks.collect();
+        // The unit of times must be known before a lane is encoded, because all lanes have it in common.
+        let ends = with_tasks
+            .iter()
+            .map(|(_, run, _, tasks)| tasks.as_ref().map_or(run.seconds, |tasks| tasks.strip.to));
+        let seconds = ends.fold(0.0, f64::max);
+        let step = if seconds > 0.0 { seconds / STEPS } else { 1.0 };
+        let mut picture = Picture { seconds, step, ..Picture::default() };
+        for (prefix, run, path, tasks) in with_tasks {
+            picture.add(run, (&path, tasks), prefix, shared);
+        }
         picture
     }
 
-    /// Returns the picture of two runs on one time axis, those of `a` above those of `b`.
-    pub(crate) fn of_both((name_a, a): (&str, &Run), (name_b, b): (&str, &Run)) -> Self {
-        let mut picture = Picture { seconds: a.seconds.max(b.seconds), ..Picture::default() };
-        picture.add(a, &format!("{name_a}: "), 2);
-        picture.add(b, &format!("{name_b}: "), 2);
-        picture
-    }
-
-    fn add(&mut self, run: &Run, prefix: &str, runs: usize) {
-        let path = workflow::critical_path(&run.tasks);
-        let tasks = workflow::tasks(run, &path, TASKS / runs.max(1));
-        let planned_end = tasks.as_ref().map_or(0.0, |tasks| tasks.strip.to);
-        self.seconds = self.seconds.max(run.seconds).max(planned_end);
-        self.step = if self.seconds > 0.0 { self.seconds / STEPS } else { 1.0 };
-        self.add_marks(run, prefix, MARKS / runs.max(1));
+    fn add(
+        &mut self,
+        run: &Run,
+        (path, tasks): (&[usize], Option<workflow::Tasks>),
+        prefix: &str,
+        shared: usize,
+    ) {
+        self.add_marks(run, prefix, MARKS / shared);
         let mut lanes = Vec::new();
         let mut charts = Vec::new();
         if run.has_activity() {
             let groups = groups(run);
-            let (lane, omitted) = ranks::lane(run, &groups, runs);
+            let (lane, omitted) = ranks::lane(run, &groups, shared);
             lanes.push(lane);
             self.about.extend(omitted);
             charts.push(charts::busy(run, &group_bins(run, &groups)));
@@ -131,7 +140,7 @@ impl Picture {
         }
         lanes.extend(charts::arrangement(run).map(|strip| self.boxes(strip, Vec::new())));
         if let Some(tasks) = tasks {
-            let row = workflow::critical_row(run, &path);
+            let row = workflow::critical_row(run, path);
             let strip = Strip { title: "Critical path".into(), to: run.seconds, rows: vec![row] };
             lanes.push(self.boxes(strip, Vec::new()));
             lanes.push(self.boxes(tasks.strip, tasks.kinds));
@@ -245,4 +254,32 @@ fn group_bins(run: &Run, groups: &[Group]) -> Vec<(usize, Bins)> {
 /// Rounds a number to five significant digits.
 fn rounded(x: f64) -> f64 {
     format!("{x:.4e}").parse().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::TaskRun;
+    use armature::observe::{PlanInForce, PlannedTask};
+
+    /// The plan of the second run is longer than both runs, so that it determines the unit of the times in the lanes of both.
+    #[test]
+    fn lanes_of_two_runs_have_one_time_axis() {
+        let task = TaskRun { task: "a".into(), end: Some(1.0), ..TaskRun::default() };
+        let ranks = vec![crate::run::Rank::default()];
+        let a =
+            Run { skeleton: Skeleton::Workflow, seconds: 1.0, tasks: vec![task], ranks, ..Run::default() };
+        let planned = PlannedTask { task: "a".into(), rank: 0, begin_s: 0.0, end_s: 4.0 };
+        let plan = PlanInForce { tasks: 1, longest: vec![planned], held: Vec::new() };
+        let b = Run { schedules: vec![(0.0, plan)], ..a.clone() };
+        let picture = Picture::of(&[("a: ", &a), ("b: ", &b)], 2);
+        assert_eq!(picture.seconds, 4.0);
+        let lengths = picture.lanes.iter().filter_map(|lane| match lane {
+            Lane::Boxes { title, rows, .. } if title.ends_with("Critical path") => {
+                Some(rows[0].boxes[1] as f64 * picture.step)
+            }
+            _ => None,
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), [1.0, 1.0]);
+    }
 }

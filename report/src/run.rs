@@ -1,6 +1,6 @@
 //! Model of a run, built from the events of its ranks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(doc)]
 use armature::observe::activity::Work;
@@ -265,6 +265,17 @@ impl Run {
     /// Returns true if the log contains the activity of any rank.
     pub fn has_activity(&self) -> bool {
         self.ranks.iter().any(|rank| !rank.parts.is_empty())
+    }
+
+    /// Returns the hosts of some ranks as the end of a phrase, such as " on node01" or " on 3 hosts"; empty if they are not known.
+    pub(crate) fn on_hosts(&self, ranks: impl IntoIterator<Item = usize>) -> String {
+        let hosts = ranks.into_iter().map(|rank| self.ranks[rank].host.as_str());
+        let hosts: BTreeSet<&str> = hosts.filter(|host| !host.is_empty()).collect();
+        match (hosts.len(), hosts.first()) {
+            (1, Some(host)) => format!(" on {host}"),
+            (0, _) => String::new(),
+            (count, _) => format!(" on {count} hosts"),
+        }
     }
 
     /// Returns the word for what the skeleton processes, such as "items" or "tasks".

@@ -1,4 +1,4 @@
-//! Charts as SVG without a script, for a page, a README or a paper.
+//! Charts over time, which the page draws as lanes of its picture, and their form as SVG for a README or a paper.
 //!
 //! Lines differ in their dashes and have labels at the right, and areas differ in their patterns, so that no information depends on colour alone.
 

@@ -21,7 +21,7 @@ mod tasks;
 pub(crate) use graph::{Graph, graph};
 pub(crate) use memory::{memories, memory};
 pub(crate) use path::{critical_path, row as critical_row, segments};
-pub(crate) use tasks::tasks;
+pub(crate) use tasks::{Tasks, tasks};
 
 /// Maximum number of tasks in the table of waiting times; those that waited for longest are listed.
 const MAX_LISTED: usize = 20;

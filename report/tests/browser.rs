@@ -310,6 +310,36 @@ fn page_works_in_a_browser() {
     }
 }
 
+/// The page of a run in progress must load itself again and keep the zoom.
+#[test]
+#[ignore = "needs chromium and chromedriver"]
+fn page_that_loads_again_keeps_its_zoom() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job { reload_s: Some(1), ..Job::default() };
+    let file = written(dir.path(), "live.html", &page(&common::pipeline("square"), &job));
+    let browser = Browser::start(1300, false);
+    browser.open(&file);
+    let first = browser.run(
+        "const c = document.querySelector('canvas.cursor'); \
+         c.dispatchEvent(new WheelEvent('wheel', {ctrlKey: true, deltaY: -1, clientX: 600, bubbles: true, cancelable: true})); \
+         return [performance.timeOrigin, c.dataset.to - c.dataset.from]",
+    );
+    assert!((first[1].as_f64().unwrap() - 8.0).abs() < 1e-6, "{first}");
+    let limit = Instant::now() + Duration::from_secs(30);
+    loop {
+        let again = browser.run(
+            "const c = document.querySelector('canvas.cursor'); return [performance.timeOrigin, c && c.dataset.to ? c.dataset.to - c.dataset.from : null]",
+        );
+        if again[0] != first[0] && !again[1].is_null() {
+            assert!((again[1].as_f64().unwrap() - 8.0).abs() < 1e-6, "{again}");
+            break;
+        }
+        assert!(Instant::now() < limit, "the page was not loaded again");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(browser.complaints(), Vec::<Value>::new());
+}
+
 /// The time axis must have units and numbers that a person would choose, for runs from a millisecond to a day and for up to 1,000 ranks.
 #[test]
 #[ignore = "needs chromium and chromedriver"]

@@ -134,15 +134,7 @@ fn name(ranks: &[usize]) -> String {
 
 /// Describes a row: the ranks, their hosts, and their shares of the time.
 fn about(run: &Run, ranks: &[usize], mean: &Shares) -> String {
-    let mut hosts: Vec<&str> =
-        ranks.iter().map(|&rank| run.ranks[rank].host.as_str()).filter(|host| !host.is_empty()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let on = match hosts.as_slice() {
-        [] => String::new(),
-        [host] => format!(" on {host}"),
-        hosts => format!(" on {} hosts", hosts.len()),
-    };
+    let on = run.on_hosts(ranks.iter().copied());
     let who = match ranks {
         [rank] => format!("rank {rank}{on}"),
         ranks => format!("ranks {}{on}, mean", ranges(ranks)),

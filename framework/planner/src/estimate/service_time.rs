@@ -14,7 +14,7 @@ const HALF_LIFE: usize = 16;
 /// new one.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
 /// Maximum of a sample of the time per item, as a multiple of the median of the samples; larger samples are clipped.
-/// Of exponentially distributed times one in thirty is clipped, and the mean becomes 3 % too low. A single much
+/// If the times are exponentially distributed, one in thirty is clipped, and the mean becomes 3 % too low. A single much
 /// larger sample (spike) raises the mean of all stored samples by a fifth.
 const CLIP: f64 = 5.0;
 /// Minimum number of samples for a reliable estimate: the mean of five exponentially distributed times has an error

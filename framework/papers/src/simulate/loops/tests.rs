@@ -43,7 +43,7 @@ fn all_ranks_are_always_busy_without_loads() {
     let run = system.run(&Balancing::Off).unwrap();
     assert!((run.efficiency() - 1.0).abs() < 1e-9 && (run.elapsed - 25.0).abs() < 1e-9);
     // Reports of all ranks to the balancer cost 0.1 s each time, and altogether may take a twentieth of the run time.
-    // They occur after the first of the 50 passes, then after every fourth pass.
+    // The ranks report after the first of the 50 passes, then after every fourth pass.
     system.interaction = 0.1;
     let balanced = system.run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((balanced.movements, balanced.decisions.len()), (0, 13));
