@@ -49,6 +49,19 @@ pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     causes.max_by_key(|&cause| cause != Cause::Cancelled)
 }
 
+/// Returns true if the first exit of a rank that `srun` has reported is a stop at a checkpoint. After this exit, `srun` ends the other ranks with
+/// SIGTERM, and its own exit code becomes that of the signal.
+pub(crate) fn has_stopped_first(log: &str) -> bool {
+    let lines = log.lines().map(|line| rank_of(line).map_or(line, |(_, line)| line));
+    let first = { lines }.find(|line| line.starts_with("srun: error: ") && line.contains(": task"));
+    first.is_some_and(is_stop)
+}
+
+/// Returns true if `srun` reports in this line that ranks have stopped at a checkpoint.
+fn is_stop(line: &str) -> bool {
+    line.starts_with("srun: error: ") && line.trim_end().ends_with("Exited with exit code 85")
+}
+
 const SPEAKERS: [&str; 4] =
     ["slurmstepd", "srun: error: ", "There are not enough slots", "mpirun was unable"];
 
@@ -125,8 +138,7 @@ impl Farewells {
     }
 
     fn is_of_srun(&mut self, text: &str) -> bool {
-        let is_exit =
-            text.starts_with("srun: error: ") && text.trim_end().ends_with("Exited with exit code 85");
+        let is_exit = is_stop(text);
         let is_end = self.was_srun && text.starts_with("srun: launch/slurm: _step_signal: Terminating");
         self.was_srun = is_exit || is_end;
         self.was_srun
@@ -156,6 +168,15 @@ mod tests {
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
         // Only lines of Slurm's daemons count; this line is one that the program has printed.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
+    }
+
+    #[test]
+    fn only_the_first_exit_that_srun_reports_tells_a_stop() {
+        let stopped = "srun: error: n3: tasks 0-1: Exited with exit code 85\n";
+        let ended = "srun: launch/slurm: _step_signal: Terminating StepId=26.0\nsrun: error: n4: task 2: Terminated\n";
+        assert!(has_stopped_first(&format!("rank 1 stops\n{stopped}{ended}")));
+        assert!(!has_stopped_first(&format!("{ended}{stopped}")));
+        assert!(!has_stopped_first("task 2: Exited with exit code 85"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use armature::job_status::State;
+use armature::job_status::{STOPPED, State};
 use armature_files::lock::{LockFile, TRIES};
 
 use super::attempt::{Attempt, Start};
@@ -24,6 +24,9 @@ use crate::supervise::{JobUsage, MemoryGroup, Usage};
 
 /// Environment variables that the ranks get: the directory for their event files, and the directory of the run.
 pub(crate) const VARIABLES: [&str; 2] = ["ARMATURE_EVENTS", "ARMATURE_RUN"];
+
+/// Exit code of `srun` if it has ended a rank with SIGTERM.
+const TERMINATED: u8 = 143;
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -198,14 +201,17 @@ impl Recorder {
             return seen.code;
         };
         let seconds = began.elapsed().as_secs_f64();
+        let start = attempt.start().unwrap_or_default();
+        let printed = Log::tail(&self.run.log(), start.log_offset);
+        if seen.code == TERMINATED && messages::has_stopped_first(&printed) {
+            seen.code = STOPPED;
+        }
         if let Some(record) = exit_code {
             seen.code = record.write(seen.code);
         }
         seen.stop_seconds = stop_asked.map(|asked| asked.elapsed().as_secs_f64());
         seen.status = attempt.status().or(seen.status);
         seen.out_of_memory |= memory.is_some_and(|(group, before)| group.usage().kills > before.kills);
-        let start = attempt.start().unwrap_or_default();
-        let printed = Log::tail(&self.run.log(), start.log_offset);
         if seen.code == 0 && seen.status.is_none() && messages::cause_in(&printed) == Some(Cause::NodeFailure)
         {
             // srun has exited with 0 after the loss of a node, although the job has failed.
