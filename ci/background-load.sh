@@ -169,8 +169,8 @@ figures() {
   echo "    $(decimal "$2") s, $(($1 * 1000 / $2)) queries per second$compared"
 }
 
-# verdict KEPT_MS LIVE_MS CHANGES: prints how many times as fast the loaded part of the stream was with a mapping that armature could change
-# as with a fixed one.
+# verdict KEPT_MS LIVE_MS CHANGES: compares the times of the loaded part of the stream with a fixed mapping (KEPT_MS) and with a mapping that
+# armature could change (LIVE_MS), and prints their ratio.
 verdict() {
   local kept=$1 live=$2
   if [ "$kept" -eq 0 ] || [ "$live" -eq 0 ]; then

@@ -19,7 +19,7 @@ if [ "${1:-}" = --keep ]; then
 fi
 "$CI_DIR/setup.sh" bench
 # Experiments start other programs from the directory of the program armature-bench. The short form (--smoke), whose times mean nothing, uses
-# the debug build of the tests: `--test broken` selects its features, those of the dev-dependencies.
+# the debug build of the tests. `--test broken` selects the cargo features of that build, which include those of the dev-dependencies.
 profile=(--release) built=release
 for argument in "$@"; do [ "$argument" != --smoke ] || { profile=(--test broken); built=debug; }; done
 programs=(armature-bench armature ferret matmul matmul-stream rabin-karp armature-workflow armature-commands)

@@ -55,14 +55,16 @@ target_of() {
 # All commands that compile select the whole workspace with its dev-dependencies. Another selection would have other features, and most
 # crates would be compiled again.
 
-# binaries MPI NAME...: builds programs. The small test target `broken` selects the features of the dev-dependencies.
+# binaries MPI NAME...: builds programs. The test target `broken`, which is small, is built as well, because cargo uses the features of
+# dev-dependencies only if it builds a test target.
 binaries() {
   local mpi=$1
   shift
   "$with" "$mpi" cargo build --locked --workspace --test broken "${@/#/--bin=}"
 }
 
-# cargo_tests MPI TARGETS ARGUMENTS...: runs the test targets in TARGETS, which is one word. If it is empty, the arguments select the tests.
+# cargo_tests MPI TARGETS ARGUMENTS...: runs the test targets in TARGETS, a list of names in one word. If the list is empty, ARGUMENTS select the
+# tests.
 cargo_tests() {
   local mpi=$1 targets
   read -ra targets <<<"$2"
@@ -91,7 +93,7 @@ part_scripts() {
 
 part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
-  # Only the library is checked with other features: the tests do not depend on features, and would take three quarters of the time.
+  # Only the library is checked with other features: the tests do not depend on features, and checking them would take three quarters of the time.
   # `cargo check` cannot turn warnings into errors without other compiler flags, with which all dependencies would be compiled again.
   local features
   for features in farm,pipeline,loops,workflow farm pipeline loops workflow ""; do

@@ -124,8 +124,8 @@ pub fn all_ranks(ranks: usize, after: f64) -> Vec<Victim> {
     (0..ranks).map(|rank| Victim { rank, after }).collect()
 }
 
-/// Runs a rank program and kills the `victims` in their order, each after a call of `before_kill`. If some ranks survive, they continue, and each
-/// victim is killed only after `has_joined` returns true for its rank, that is, it takes part in the work. Returns the output of the job, or its
+/// Runs a rank program and kills the `victims` in their order. `before_kill` is called before each kill. If only some of the ranks are victims, the
+/// others continue, and a victim is killed only after `has_joined` is true for it (it takes part in the work). Returns the output of the job, or its
 /// error, and the number of ranks killed before the job ended.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// One-line description of the experiment for `--list`.
     pub about: &'static str,
-    /// Software and hardware that the experiment needs, as a text for users: `nothing`, `mpirun of Open MPI`.
+    /// Software and hardware that the experiment needs, as a text for users, such as `nothing` or `mpirun of Open MPI`.
     pub needs: &'static str,
     /// Function that runs the experiment. If `smoke` is true, the function does the minimum that exercises all of its code, within seconds.
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
@@ -69,8 +69,8 @@ pub struct Report {
     folder: PathBuf,
     marks: Vec<Mark>,
     extent: Extent,
-    /// `has_rounds` is true if the experiment has called [`rounds`](Report::rounds), and `parts` has the names that it has passed to
-    /// [`selects`](Report::selects), for the check of the user's selection.
+    /// Check of the user's selection: `has_rounds` is true if the experiment has called [`rounds`](Report::rounds), and `parts` has the names with
+    /// which the experiment has called [`selects`](Report::selects).
     has_rounds: Cell<bool>,
     parts: RefCell<Vec<String>>,
 }

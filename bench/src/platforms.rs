@@ -1,9 +1,9 @@
 //! Random clusters of unequal machines, for SimGrid and for the planner.
 //!
 //! Each host has its own full-duplex link to a switch that is never the bottleneck. A message between two hosts takes
-//! the latencies of both links and is then transferred at the bandwidth of the slower link; messages that share a
-//! link share its bandwidth. [`Cluster::NETWORK`] configures SimGrid to do exactly this. The planner's [`Platform`]
-//! describes every pair of hosts in the same way, so the planner knows the simulated network exactly. Hosts compute
+//! the latencies of both links and is then transferred at the bandwidth of the slower link; messages that share a link
+//! share its bandwidth. [`Cluster::NETWORK`] configures SimGrid to simulate this network. The planner's [`Platform`]
+//! describes every pair of hosts in the same way. The planner thus knows the simulated network exactly. Hosts compute
 //! while they send and receive.
 
 use std::fmt::Write as _;
@@ -16,8 +16,8 @@ use crate::Outcome;
 
 /// Speeds of the slowest and of the fastest host that can be drawn, relative to a reference machine.
 const SPEEDS: (f64, f64) = (0.1, 2.0);
-/// Range of the ratio between the speeds of the fastest and the slowest host of a cluster: from half of the largest
-/// ratio that [`SPEEDS`] permits to all of it.
+/// Range of the ratio between the speeds of the fastest and the slowest host of a cluster: between half of the largest
+/// ratio that [`SPEEDS`] permits and this largest ratio.
 const SPREAD: (f64, f64) = (10.0, 20.0);
 /// Bandwidths of the slowest and of the fastest link in bytes per second: 100 Mbit/s and 1 Gbit/s Ethernet.
 const BANDWIDTHS: (f64, f64) = (12.5e6, 125e6);

@@ -173,7 +173,7 @@ fn command_line(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns `None` if the process runs longer than `limit`; its process group is stopped then.
+/// Waits for the end of a process. If it runs longer than `limit`, stops its process group and returns `None`.
 fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
     let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
         loop {

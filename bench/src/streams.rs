@@ -52,9 +52,9 @@ impl App {
     /// Returns the busy seconds of the stage after which a sampling period of the heuristic ends.
     fn period(self) -> f64 {
         match self {
-            // The stage stores a dot product within some tens of nanoseconds, so the period covers many.
+            // The stage stores a dot product within some tens of nanoseconds. A period has about a hundred of them.
             App::Product => 5e-6,
-            // The stage verifies a segment of the text within a tenth of a millisecond, so the period covers several.
+            // The stage verifies a segment of the text within a tenth of a millisecond. A period has several segments.
             App::Search => 500e-6,
         }
     }
@@ -80,8 +80,8 @@ pub struct Watch {
 
 impl Watch {
     fn new(app: App) -> Outcome<Self> {
-        // Tolerance of the experiment `rate-estimator`: the estimator needs fewer periods of busy time, which are
-        // counted here, than of wall-clock time.
+        // The tolerance is that of the experiment `rate-estimator`. Sampling periods that count only busy time need not
+        // be as many as periods of wall-clock time, and the tolerance can be larger than the default.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
         Ok(Watch {
             rank: 0,

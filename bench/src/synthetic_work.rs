@@ -125,12 +125,12 @@ pub fn seconds_per_item(stages: &[SyntheticStage]) -> f64 {
 
 /// Advances the generator from `item` by `steps` steps.
 pub(crate) fn advance(item: u64, steps: u64) -> u64 {
-    // The compiler must not know the constants, or it could combine two steps into one.
+    // With known constants, the compiler could combine two steps into one.
     let (multiplier, increment) = (black_box(MULTIPLIER), black_box(INCREMENT));
     (0..steps).fold(item, |x, _| x.wrapping_mul(multiplier).wrapping_add(increment))
 }
 
-/// Result of [`advance`] without executing each step.
+/// Returns the result of [`advance`], computed without executing each step.
 pub(crate) fn advance_directly(item: u64, steps: u64) -> u64 {
     Affine::STEP.power(steps).apply(item)
 }

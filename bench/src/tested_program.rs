@@ -65,7 +65,8 @@ fn run_once(session: &mut Session, chain: Chain) -> Result<Duration, armature::B
     Ok(took)
 }
 
-/// Mapping of the hand-written program that is compared: stages 1 and 2 on rank 0, stages 3 and 4 on rank 1.
+/// Returns the mapping of the hand-written program that is compared: stages 1 and 2 on rank 0, stages 3 and 4 on rank
+/// 1.
 fn mapping() -> MappingChoice {
     MappingChoice::Text("first+second@0 | third+fourth@1".into())
 }
@@ -84,9 +85,9 @@ fn numbers(session: &mut Session, items: usize) -> armature::Result<u64> {
 
 type Array = Plain<[u64; 128]>;
 
-/// Runs the stages on items of 1 KiB, of which the stages change the first word. The items are arrays, the type that
-/// a user would choose for a known size: all items of a batch lie in one vector, which is sent and received without
-/// conversion. The buffers that [`blocks`] uses have one handle each. With batches of 64 items, arrays take two
+/// Runs the stages on items of 1 KiB, of which the stages change the first word. The items are arrays, the type that a
+/// user would choose for a known size: all items of a batch lie in one vector, which is sent and received without
+/// conversion. The items of [`blocks`] are buffers, each with its own handle. With batches of 64 items, arrays take two
 /// thirds of the processor time of buffers; with large batches both take the same time.
 fn arrays(session: &mut Session, items: usize) -> armature::Result<u64> {
     let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);

@@ -11,7 +11,8 @@ export PATH=$PATH:/usr/sbin:/sbin
 [[ $prefix =~ ^[a-z]+[a-z0-9]*-$ ]] || die "HOSTS_PREFIX: expected letters, digits and a dash at the end, got '$prefix'"
 command -v ip >/dev/null || exit 0
 
-# spaces, cgroups: print the network namespaces and the control groups whose names begin with the prefix, including those of other runs.
+# spaces, cgroups: print the network namespaces and the control groups whose names begin with HOSTS_PREFIX, including those of other
+# runs.
 spaces() { local path; for path in /run/netns/"$prefix"*; do if [ -e "$path" ]; then echo "${path##*/}"; fi; done; }
 cgroups() { local path; for path in /sys/fs/cgroup/cpu/"$prefix"* /sys/fs/cgroup/"$prefix"*; do if [ -d "$path" ]; then echo "$path"; fi; done; }
 # processes: prints the processes on the hosts, without this process, which may have been started on a host.

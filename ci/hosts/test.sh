@@ -68,7 +68,7 @@ check "h2 computes as fast as h1" between 0.7 1.4 "$(times h2)"
 check "h3 computes half as fast" between 1.5 2.8 "$(times h3)"
 check "h4 computes a quarter as fast" between 2.7 6.0 "$(times h4)"
 
-# carry FROM: prints the milliseconds that the transfer of two million bytes from FROM to h1 takes.
+# carry FROM: prints the milliseconds in which two million bytes are transferred from the host FROM to the host h1.
 bytes=2000000
 # shellcheck disable=SC2016  # for perl
 receive='use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7070, Listen => 1, ReuseAddr => 1) or die; $| = 1; print "up\n";

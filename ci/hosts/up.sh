@@ -67,7 +67,7 @@ ip -n "$switch" link set bridge0 up
 # Period of the hosts' CPU quotas in microseconds. It is short, so that a quota also slows down work of a few milliseconds.
 period=10000
 if [ $version = 2 ]; then
-  # This fails in a container, where the visible root group contains processes: such a group cannot have subgroups with CPU limits.
+  # The write fails in a container, where the visible root group contains processes. Such a group cannot have subgroups with CPU limits.
   echo +cpu 2>/dev/null >"$groups/cgroup.subtree_control" || cannot "the control groups in $groups may not be divided"
 fi
 number=0

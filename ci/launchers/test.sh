@@ -19,7 +19,7 @@ done
 work=$(mktemp -d)
 leave() {
   local file job
-  # A job of a farm that has no exit code has not ended.
+  # Jobs that still run are ended: a job has ended if the file with its exit code exists.
   for file in "$work"/*/pids/*/armature; do
     job=${file%/armature}
     if [ -s "$file" ] && [ ! -s "${job/\/pids\///}.code" ]; then kill "$(cat "$file")" 2>/dev/null || true; fi
@@ -31,22 +31,22 @@ trap 'exit 130' INT TERM HUP
 for kind in openmpi mpich; do
   mkdir "$work/$kind"
   cp "$1" "$work/$kind/armature"
-  # The doctor starts the probe that is in the same directory as armature.
+  # `armature doctor` starts the program armature-probe from its own directory.
   [ $kind = openmpi ] && from=$2 || from=$3
   cp "$from"/{armature-probe,mandelbrot,matmul-stream,sor} "$work/$kind/"
 done
 
-# on COMMAND...: runs a command in the environment of the MPI that is tested ($mpi), at most for a minute.
+# on COMMAND...: runs a command in the environment of the MPI that is tested ($mpi), for at most a minute.
 on() { "$CI_DIR/mpi/with.sh" "$mpi" timeout --kill-after=20 60 "$@"; }
 launch() { on armature run "$@"; }
-# exits CODE COMMAND...: succeeds if the command exits with the code; for check.
+# exits CODE COMMAND...: command for the function check, which succeeds if COMMAND exits with CODE.
 exits() {
   local wanted=$1 code=0
   shift
   "$@" || code=$?
   equal "$wanted" "$code"
 }
-# says TEXT CODE COMMAND...: succeeds if the command exits with the code and prints the text; for check.
+# says TEXT CODE COMMAND...: command for the function check, which succeeds if COMMAND exits with CODE and prints TEXT.
 says() {
   local text=$1 code=$2
   shift 2
@@ -64,19 +64,19 @@ within() {
 }
 # line OPTIONS...: prints the command line of a launcher, without its directory, for a program `true`.
 line() { on env -u ARMATURE_CI_RUN -u RUST_LOG -u RUST_BACKTRACE armature run --dry-run --mpi "$family" "$@" true | sed 's, [^ ]*/bin/true$, true,; s,[^ ]*/mpirun,mpirun,'; }
-# is_part CORES ALL: succeeds if there are cores, and not all; for check.
+# is_part CORES ALL: command for the function check, which succeeds if the list CORES is not empty and differs from the list ALL of all cores.
 is_part() { if [ -z "$1" ] || [ "$1" = "$2" ]; then echo "bound to: $1"; return 1; fi; }
 # sorted COMMAND...: prints the output of the command with sorted lines, as one line.
 sorted() { "$@" | sort | tr '\n' ' '; }
 
-# The picture takes some seconds, so that ranks can be killed meanwhile.
+# Program that computes a picture as a farm. It runs for some seconds, so that ranks can be killed meanwhile.
 picture=(mandelbrot --size 300x200 --chunking 2 --summary)
 mpi=openmpi5
 on "$work/openmpi/${picture[0]}" "${picture[@]:1}" --iterations 6000 -o "$work/one-rank.png" >"$work/one-rank.log" 2>&1 ||
   { cat "$work/one-rank.log"; die "mandelbrot failed on one rank"; }
 
-# farm NAME OPTIONS...: starts the picture as a job of three ranks in the background. `armature run` and each rank write their process numbers to
-# files. `iterations` may be set to make it longer.
+# farm NAME OPTIONS...: starts mandelbrot, which computes a picture, as a job of three ranks in the background. `armature run` and each rank write
+# their process numbers to files. The variable `iterations` may be set to make the job longer.
 farm() {
   local name=$1
   shift
@@ -87,9 +87,10 @@ farm() {
   local start=(on sh -c 'echo $$ >"$0"; exec armature run "$@"' "pids/$name/armature" --mpi "$family" -n 3 "$@" sh -c "$rank") code=0
   { "${start[@]}" >"$name.log" 2>&1 || code=$?; echo "$code" >"$name.code"; } &
 }
-# under_way NAME: succeeds if the journal contains some rows.
+# under_way NAME: succeeds if the journal of the farm contains some rows of the picture.
 under_way() { [ "$(stat -c %s "$1.journal" 2>/dev/null || echo 0)" -gt 3000 ]; }
-# ends CODE NAME: waits for the farm, at most for a minute; for check, which runs in a process that is not the parent of the job.
+# ends CODE NAME: command for the function check, which waits at most a minute for the end of the farm. The exit code is read from a file, because
+# check runs the command in a process that is not the parent of the job.
 ends() {
   within 60 [ -s "$2.code" ] || { echo "it runs after 60 s"; cat "$2.log"; return 1; }
   equal "$1" "$(cat "$2.code")" || { cat "$2.log"; return 1; }
@@ -97,8 +98,8 @@ ends() {
 has_picture() { cmp "$work/one-rank.png" "$1.png"; }
 log_says() { grep -qF -- "$2" "$1.log" || { cat "$1.log"; return 1; }; }
 
-# examine MPI FAMILY NAME LIBRARY: runs all checks with one MPI. NAME is what `armature --version` says about it, LIBRARY what a program says about
-# its library.
+# examine MPI FAMILY NAME LIBRARY: runs all checks with one MPI. NAME is the text for this MPI in the output of `armature --version`, and LIBRARY the
+# text for its library in the output of `sor --version`.
 examine() {
   mpi=$1 family=$2
   local name=$3 library=$4
@@ -124,7 +125,7 @@ examine() {
   fi
   check "$mpi: two ranks are not bound with --bind none" \
     equal "$all $all " "$(sorted launch --mpi "$family" -n 2 --bind none sh -c "$rank")"
-  # The end of the input is not tested: Open MPI 5.0 does not pass it on.
+  # The test does not check that rank 0 reaches the end of standard input, because Open MPI 5.0 does not pass on the end.
   check "$mpi: rank 0 reads standard input" equal "words" "$(echo words | launch --mpi "$family" -n 1 --stdin head -n 1)"
   check "$mpi: there is no standard input without an option" equal "" "$(echo words | launch --mpi "$family" -n 1 cat)"
   printf '%s slots=2\n' "$(hostname)" >hosts

@@ -24,7 +24,8 @@ export ARMATURE_PEER_SECONDS=5
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
 submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
-# Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes up to a thousand items between two kills, and must not end before the last one.
+# Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes up to a thousand items between two kills, and must not
+# end before the last kill.
 kills=${ARMATURE_TEST_KILLS:-3}
 items_of() { if [ "$1" = stream-kill ]; then echo $((3000 + 1200 * (kills - 3))); else echo 3000; fi; }
 # submit_stream NAME OPTION...: submits a pipeline that appends a line to NAME.data/log for each of its starts and each item, and writes its
@@ -160,7 +161,7 @@ check "another one, whose ranks will be killed, is submitted" submit_stream stre
 for run in stream-requeue stream-kill; do check "$run is under way" within 60 has_kept "$run"; done
 scontrol requeue "$(job_of stream-requeue-1)" || true
 for ((i = 2; i <= kills + 1; i++)); do
-  # Between two starts the pipeline has no rank.
+  # The check waits, because the pipeline has no rank between two starts.
   check "the pipeline has a rank" within 60 has_rank stream-kill
   kill -KILL "$(a_rank_of stream-kill)"
   check "the pipeline starts again after the death of a rank" within 60 has_started_stream stream-kill $i

@@ -62,8 +62,8 @@ export SLURM_CONF=$work/slurm/slurm.conf
 # The nodes are emulated hosts that reach each other over the loopback device, which Open MPI does not use by default.
 export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# UCX detects that the nodes are on one machine, and would use shared memory that namespaces separate. System V shared memory works across
-# these namespaces.
+# UCX detects that the nodes are on one machine, and would use shared memory that is not shared between the namespaces of the nodes. System V shared
+# memory works across these namespaces.
 export UCX_TLS=self,sysv
 hosts="n1 n1 n2 n2 n3 n3 n4 n4 "
 if [ -e "$work/slurm/one-name" ]; then
@@ -76,7 +76,7 @@ export SHARED=$shared
 
 state_of() { scontrol -o show job "$1" | sed 's/.*JobState=\([A-Z_]*\).*/\1/'; }
 exit_code_of() { scontrol -o show job "$1" | sed 's/.* ExitCode=\([0-9]*\):.*/\1/'; }
-# ended JOB: waits for the end of a job, at most for the limit. Prints the final state.
+# ended JOB: waits for the end of a job until the time limit. Prints the final state of the job.
 ended() {
   local start state
   start=$(seconds)

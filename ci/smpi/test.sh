@@ -70,7 +70,7 @@ tango_pictures pictures queries 40
 "$ferret" query queries --db pictures.db -k 10 -o one-rank.tsv --mapping serial >one-rank.log 2>&1 ||
   { cat one-rank.log; die "ferret query failed on one rank"; }
 
-# simulate N SPEEDS OUT MAPPING: runs Ferret on N simulated hosts.
+# simulate N SPEEDS OUT MAPPING: runs Ferret with the mapping of stages MAPPING on N simulated hosts, and writes its output to the file OUT.
 simulate() {
   "$run" "$1" --speeds "$2" ferret query queries --db pictures.db -k 10 -o "$3" --mapping "$4" >simulated.log 2>&1 ||
     { cat simulated.log; return 1; }

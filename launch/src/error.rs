@@ -286,7 +286,7 @@ impl std::error::Error for LaunchError {
 pub struct Variable {
     /// Name of the variable, for example `PBS_NODEFILE`.
     pub name: &'static str,
-    /// States what is wrong with the value, and which values are expected.
+    /// Description of the fault, and of the values that are expected.
     pub wrong: String,
 }
 

@@ -28,16 +28,16 @@ pub const TIMED_OUT: u8 = 124;
 /// Time between SIGTERM and SIGKILL for a launcher that is to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time that ranks have after SIGTERM to stop at a checkpoint, before SIGTERM is forwarded to the launcher. By default, batch systems kill a job
-/// earlier.
+/// Time that ranks have after SIGTERM to stop at a checkpoint, before SIGTERM is forwarded to the launcher. With their default settings, batch
+/// systems kill the job within this time.
 pub(crate) const GRACE_OF_RANKS: Duration = Duration::from_secs(30);
 
 /// Time in which several signals count as one request to stop, because a batch system signals several processes of a job.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Time after which the standard input of MPICH's launcher, which is empty, ends. The launcher dies of SIGPIPE in one of ten jobs that end just when
-/// it forwards the end of its input to the ranks. An end at the start would hit all short jobs; with this delay only jobs of about one second are
-/// hit.
+/// Time after which the empty standard input of MPICH's launcher ends. The launcher forwards the end of its input to the ranks. If the job ends at
+/// that moment, the launcher dies of SIGPIPE in one of ten cases. Without the delay this would hit all short jobs; with it, only jobs that take about
+/// one second.
 const END_OF_INPUT: Duration = Duration::from_secs(1);
 
 pub(crate) const TICK: Duration = Duration::from_millis(20);
@@ -77,7 +77,7 @@ impl Call {
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
                 let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                // Written through the open file and not by its path, because the path may lead to another file by now.
+                // The text is written through the open file, because the path of the file may lead to another file by now.
                 let written = file.write_all(text.as_bytes());
                 written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)

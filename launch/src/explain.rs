@@ -103,12 +103,12 @@ fn is_change(event: &Event) -> bool {
 fn is_essential(event: &Event) -> bool {
     match event {
         Event::Decision { acted, .. } => *acted,
-        // The rank that sent a pipeline stage to this one has logged the event `HandOver` with the same content.
+        // A `HandOver` event of the rank that sent the pipeline stage has the same content and is shown.
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        // The planner has logged the event `Planned` with the same content, before the plan took effect.
+        // A `Planned` event of the planner has the same content and is shown.
         Event::Plan(_) => false,
         Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) | Event::Totals { .. } => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,

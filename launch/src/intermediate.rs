@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn process_stage_needs_its_keyword_and_the_named_parent() {
         assert!(!entered(&["armature"]) && !entered(&["armature", "run", WORD, "1", "mpirun"]));
-        // The arguments claim that this process is its own parent. It must detect this, and not become the program `/bin/true`.
+        // According to these arguments, this process is its own parent. The function must detect the contradiction, and not replace this process by
+        // `/bin/true`.
         assert!(entered(&["armature", WORD, &getpid().to_string(), "/bin/true"]));
         set_parent_process_death_signal(None).unwrap();
     }

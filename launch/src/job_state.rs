@@ -32,7 +32,8 @@ pub(crate) enum JobState {
 }
 
 impl JobState {
-    /// `alive` tells if a process of the job is alive, or returns `None` if the job runs on another host.
+    /// Returns the state of a job from its status file. `alive` returns true if a process of the job is alive, or `None` if the job runs on another
+    /// host.
     pub(crate) fn of(status: Option<&JobStatus>, alive: impl Fn(&JobStatus, u32) -> Option<bool>) -> Self {
         let Some(status) = status else { return JobState::Unknown };
         let is_dead = |process| alive(status, process) == Some(false);
@@ -110,9 +111,9 @@ impl ExitCodeRecord {
         ExitCodeRecord::before_start(std::env::var_os(EVENTS))
     }
 
-    /// Writes the exit code `code` of the launcher to the status file, and returns that of the job. It is 1 instead of 0 if the ranks have ended
-    /// without a final status, as when `srun` ends with 0 after the loss of a node. A status that agrees with the exit code is kept, and so is the
-    /// message of a failed job. A status that has not changed since the start of the job belongs to an earlier job, and is not modified.
+    /// Writes the launcher's exit code `code` to the status file, and returns the exit code of the job. The result is 1 instead of 0 if the ranks
+    /// have ended without a final status. One such case: `srun` ends with 0 after the loss of a node. A status that agrees with `code` is kept, and
+    /// so is the message of a failed job. A status that has not changed since the start of the job belongs to an earlier job, and is not modified.
     pub(crate) fn write(self, code: u8) -> u8 {
         let Ok(Some(mut status)) = status_in(&self.directory) else { return code };
         let is_of_another = self.before.is_some_and(|before| before == status);

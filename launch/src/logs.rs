@@ -18,13 +18,13 @@ use crate::run_directory::reference::Reference;
 use crate::run_directory::state::{Facts, stage};
 
 const EVERY: Duration = Duration::from_millis(300);
-/// Number of reads of the log file after which `--follow` checks that the run still exists, which may have to ask the batch system.
+/// Number of reads of the log file after which `--follow` checks if the run still exists. This check may have to ask the batch system.
 const POLLS_PER_CHECK: u32 = 30;
 
 /// Print what a run has printed, in all of its attempts or in one.
 ///
-/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job; RUN@K is attempt K. Messages of launchers about ranks
-/// that have stopped at a checkpoint are left out, because they read like errors; the file `log` in the run directory has them.
+/// RUN is a directory, `last`, the name of a run in armature-runs, or the number of a batch job; RUN@K is attempt K. Messages of launchers about
+/// ranks that have stopped at a checkpoint are left out, because they read like errors; the file `log` in the run directory has them.
 ///
 /// Exit code: 0; 2 if there is no such run, attempt or log.
 #[derive(Debug, Args)]
@@ -111,7 +111,8 @@ fn wait_for_log(run: &RunDirectory) {
     }
 }
 
-/// Returns the positions in the log file between which the output of an attempt (one start of the program) is; the whole file if none is given.
+/// Returns the positions in the log file between which the output of an attempt (one start of the program) is. Without an attempt, these are the
+/// beginning and the end of the file.
 fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>), LaunchError> {
     let Some(number) = attempt else { return Ok((0, None)) };
     let known = run.attempts();
@@ -121,7 +122,8 @@ fn section(run: &RunDirectory, attempt: Option<u32>) -> Result<(u64, Option<u64>
     Ok((offset(number).unwrap_or(0), known.get(place + 1).and_then(|&next| offset(next))))
 }
 
-/// Selects lines of a growing log file: all but the messages of launchers about ranks that have stopped at a checkpoint, or those of one rank.
+/// Selects lines of a growing log file: those of `rank`, or, if it is `None`, all but the messages of launchers about ranks that have stopped at a
+/// checkpoint.
 struct Lines {
     rank: Option<usize>,
     /// True if the launcher has marked each line of the log file with the rank that printed it.

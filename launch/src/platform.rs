@@ -63,7 +63,8 @@ fn of_hostfile(hosts: &Hostfile) -> Option<JobPlatform> {
     is_known.then(|| JobPlatform { processors: processors.collect(), ..JobPlatform::default() })
 }
 
-/// The connections of several equal processors are those of the first of them.
+/// Converts a platform to the form in which the ranks get it. Equal processors of a host form a group, whose bandwidths are those of its first
+/// processor.
 fn of_cluster(cluster: &Cluster, kinds: &[Kind]) -> JobPlatform {
     let first = (0..kinds.len()).map(|kind| kinds[..kind].iter().map(|kind| kind.count).sum::<usize>());
     let first: Vec<usize> = first.collect();

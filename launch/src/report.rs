@@ -219,8 +219,8 @@ fn follow(args: &Report, directory: &Path, place: &Path) -> Result<String, Launc
     Ok(String::new())
 }
 
-/// Returns the attempts of the run in `directory` before the newest one, and the number of the newest one; none and 1 if `directory` is that of an
-/// attempt. An attempt without a readable log has no events, and a message says so.
+/// Returns all attempts of the run in `directory` except the newest one, and the number of the newest one. For the directory of an attempt, returns
+/// no attempts and the number 1. If the log of an attempt cannot be read, prints a message and returns the attempt without events.
 fn attempts(directory: &Path) -> (Vec<Attempt>, u32) {
     let run = RunDirectory::at(directory);
     let mut numbers = run.attempts();

@@ -9,7 +9,7 @@ use crate::run_directory::attempt::Attempt;
 use crate::run_directory::end_reason::{End, Reason};
 use crate::run_directory::{RunDirectory, SCRIPT};
 
-/// Decision if the batch job is put back into the queue after `armature run` has ended.
+/// Decision whether the batch job is put back into the queue after `armature run` has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The job is requeued after a stop for its time limit. The number counts its requeues so far, this one included.

@@ -136,8 +136,8 @@ impl Watched {
         }
         let silence = self.last_change.elapsed();
         let is_dead = silence >= SILENT.max(Duration::from_secs_f64(SILENT_PART * self.live.seconds()));
-        // Silence means death only during a parallel operation (such as a farm or a loop): between two of them a program may compute for a long time
-        // without events.
+        // Missing events mean the end of the job only during a parallel operation (such as a farm or a loop). Between two operations, a program may
+        // compute for a long time without events.
         (is_dead && !self.live.is_between_runs()).then(|| {
             let silence = silence.as_secs();
             (format!("killed, or its host is gone: no rank has written anything for {silence} s"), 1)
@@ -244,7 +244,7 @@ fn print(text: &str) -> Result<bool, LaunchError> {
     }
 }
 
-/// Returns the number of columns and lines of the terminal, or `None` if the standard output is none or does not report a size.
+/// Returns the number of columns and lines of the terminal. `None` if the standard output is not a terminal or does not report a size.
 fn terminal_size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(std::io::stdout()).ok()?;
     Some((size.ws_col.into(), size.ws_row.into())).filter(|size| size.0 > 0 && size.1 > 0)
@@ -290,7 +290,8 @@ fn frame(picture: &str, (wide, high): (usize, usize)) -> String {
         if n > 0 {
             frame.push_str("\r\n");
         }
-        // The rest of a line is erased before the text, because the cursor stays on the last column of a full line.
+        // The old line is erased before the new text is printed. After a line of full width, the cursor is on the last character, which would be
+        // erased.
         frame.push_str("\x1b[K");
         frame.extend(line.chars().take(wide));
     }

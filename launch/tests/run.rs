@@ -171,7 +171,7 @@ fn dry_run_starts_nothing() {
     let said = text(&output.stdout);
     assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
     assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
-    // A reader that closes the pipe, as in `armature run --dry-run … | head`, is no error; a full disk is one.
+    // A reader that closes the pipe, as in `armature run --dry-run … | head`, is not an error; a full disk is one.
     let (_, left) = std::io::pipe().unwrap();
     expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();

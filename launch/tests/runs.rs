@@ -451,7 +451,7 @@ fn attempt_that_was_killed_gets_a_record_from_the_next_start_of_its_job() {
         wait_for("its output is copied", || home.read("armature-runs/a-1/log").contains(printed));
         killed.kill().unwrap();
         killed.wait().unwrap();
-        // A second start in the same allocation, without a requeue, is no evidence of how the first one ended.
+        // A second start in the same allocation, without a requeue, does not show how the first one ended.
         home.script("squeue", "exit 0");
         let said = home.run(&["status", "a"], 1);
         assert!(printed.is_empty() || said.contains("its batch job ended as TIMEOUT"), "{said}");

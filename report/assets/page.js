@@ -1,11 +1,13 @@
 'use strict';
-// Interactive parts of the page: the picture of a run, whose lanes are zoomed and read together, and tables with a search field.
+// Interactive parts of the page: the picture of a run and the table of events with a search field. The picture has lanes, such as the time lines of
+// the ranks or a curve over time, with a common time axis, zoom and cursor.
 (() => {
   const tip = document.getElementById('tip');
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
-  // Kinds of activity with a byte in each bin. The rest of a bin is waiting time.
+  // Kinds of activity of a rank. The time line of a rank is divided into bins, each with one byte per kind. The rest of a bin is waiting time.
   const KINDS = ['computes', 'no core', 'set-up', 'messages', 'not known', 'parked'];
-  // Heights of the lanes' parts in pixels.
+  // Heights in pixels of the time axis, the row of decisions, the title of a lane, a lane of curves, a row of planned tasks, and the space between
+  // lanes.
   const AXIS = 20, MARKS = 18, TITLE = 20, CURVE = 66, PLAN = 7, GAP = 6;
   const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [4, 2], [1, 3], [6, 2, 1, 2]];
 
@@ -18,7 +20,7 @@
     return String(Number((x * factor).toPrecision(3))) + (prefix || unit ? ' ' + prefix + unit : '');
   }
 
-  // Formats a length of time as the tables of the page do.
+  // Formats seconds as a length of time, such as `2 min 5 s`, in the form that the tables of the page have.
   function timeText(s) {
     const two = (small, per, large, name) => { const n = Math.round(s / small); return Math.floor(n / per) + ' ' + large + ' ' + n % per + ' ' + name; };
     if (s >= 172800) return two(3600, 24, 'd', 'h');
@@ -47,7 +49,7 @@
     }];
   }
 
-  // Returns a repeated pattern, so that the kinds are distinguishable without colours.
+  // Returns a repeated pattern for the area of a kind of activity. Patterns distinguish the kinds without colours.
   function pattern(context, name, draw) {
     const tile = document.createElement('canvas');
     tile.width = tile.height = 6;
@@ -61,7 +63,7 @@
   }
   const slanted = (t) => { t.beginPath(); t.moveTo(-1, 7); t.lineTo(7, -1); t.moveTo(-4, 4); t.lineTo(4, -4); t.moveTo(2, 10); t.lineTo(10, 2); t.stroke(); };
 
-  // Returns the colour between two colours of the style sheet, of which `part` is of the first one.
+  // Mixes the colour `name` of the style sheet, with the fraction `part`, and the colour of the page.
   function mixed(name, part) {
     const parts = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16));
     const a = parts(colour(name)), b = parts(colour('page'));
@@ -102,7 +104,7 @@
     return curve.value[low - 1] + part * (curve.value[low] - curve.value[low - 1]);
   }
 
-  // Returns the mean share of each kind of activity in a row between two times.
+  // Returns the mean share of each kind of activity between two times, for a row (a rank or a group of ranks) of the lane `lane`.
   function shares(lane, row, begin, end) {
     const sum = Array(KINDS.length).fill(0), first = begin / lane.width, last = end / lane.width;
     let weight = 0;
@@ -220,7 +222,8 @@
         const isGroup = row.ranks > 1, sign = isGroup ? (opened.has(row) ? '▾ ' : '▸ ') : row.group === undefined ? '' : '  ';
         const used = label(row.useful + ' %', left - 6, y + high / 2, { align: 'right', ink: 'soft', size: 11 });
         label(sign + row.name, 4, y + high / 2, { most: left - 18 - used });
-        // Each kind is drawn as one area between its edge and the edge of the kind below, because many small boxes would take seconds.
+        // Each kind of activity is drawn as one area between its edge and the edge of the kind below, because drawing many small boxes would take
+        // seconds.
         const columns = Math.floor(end - left), span = (to - from) / columns, edges = Array.from({ length: KINDS.length + 1 }, () => new Float32Array(columns));
         for (let x = 0; x < columns; x++) {
           const parts = shares(lane, row, from + x * span, from + (x + 1) * span);
@@ -252,7 +255,7 @@
           filled = x1;
           style = paint;
           c.fillStyle = paint;
-          // Neighbouring boxes have a gap where there is room for one.
+          // A box wider than three pixels leaves a gap of one pixel before the next box.
           c.fillRect(x0, y + 1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0), high - 2);
           if (look === -3 || look >= 10) {
             c.strokeStyle = colour(look === -3 ? 'l4' : 'text');
@@ -290,7 +293,7 @@
           c.setLineDash([]);
         });
         c.restore();
-        // The greatest value beyond the axis is written at its place.
+        // If curves leave the lane at its top, their greatest value is written at its time.
         let most = null;
         for (const curve of lane.curves) curve.at.forEach((at, m) => { if (curve.value[m] > lane.top && at >= from && at <= to && (!most || curve.value[m] > most[1])) most = [at, curve.value[m]]; });
         if (most) label('▲ ' + numberText(most[1], lane.unit), Math.min(xOf(most[0]), end - 70), y + 6, { size: 11 });
@@ -348,7 +351,7 @@
       }
     }
 
-    // Describes what all lanes show at a time, the row first to which the pointer points.
+    // Describes what all lanes show at the time `at`. The row under the pointer comes first.
     function describe(at, row) {
       const span = (to - from) / (wide - left), text = ['at ' + timeText(at)];
       if (row && row.kind === 'activity') {

@@ -3,7 +3,7 @@
 use crate::account::{KINDS, Shares};
 use crate::run::{Run, call_text};
 
-/// Maximum number of bins of all rows and runs of a page. A bin takes six bytes, which are eight characters of the page.
+/// Maximum number of bins on a page, for the time lines of all ranks and runs. A bin takes six bytes, which become eight characters of the page.
 pub(crate) const MAX_PAGE_BINS: usize = 160_000;
 /// Maximum number of bins (intervals of the time line) of a row. It exceeds the pixels of a screen, so that zooming in
 /// shows more detail.
@@ -29,7 +29,6 @@ pub(crate) struct NamedCall {
     pub bin: usize,
     /// Description of the call.
     pub name: String,
-    /// Duration of the call in seconds.
     pub seconds: f64,
 }
 

@@ -12,7 +12,8 @@ const MOMENTS: usize = 400;
 const RATES: usize = 60;
 const TIME: &str = "seconds since the run began";
 
-/// Returns the chart of the number of ranks that compute over time, from the time lines of groups of ranks with the number of ranks in each.
+/// Returns a chart over time of the number of ranks that compute. `groups` has the mean time line of each group of ranks, and the number of its
+/// ranks.
 pub(crate) fn busy(run: &Run, groups: &[(usize, Bins)]) -> Chart {
     let count = groups.first().map_or(0, |(_, bins)| bins.cells.len());
     let point = |bin: usize| {
@@ -68,8 +69,8 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
     (!lines.is_empty()).then(|| over_time(run, &title, "/s", lines))
 }
 
-/// Returns the rates of a rank over time: completed items per second of computing, in at most [`RATES`] groups of consecutive records, because items
-/// are often recorded after the record of their computing time.
+/// Returns the rates of a rank over time: completed items per second of computing, as at most [`RATES`] means over consecutive records. Means are
+/// taken because an item is often recorded later than its computing time.
 fn raw_rates(run: &Run, rank: usize) -> Vec<(f64, f64)> {
     let parts: Vec<_> = run.ranks[rank].parts.iter().filter(|part| part.activity.work_s > 0.0).collect();
     let rate = |group: &[&Part]| {

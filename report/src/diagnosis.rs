@@ -9,11 +9,11 @@ use crate::run::{Arrangement, Run, Skeleton};
 use crate::units::time;
 use crate::workflow;
 
-/// Fraction of the ranks' time that is spent on computing, from which on a run is considered good.
+/// Minimum fraction of the ranks' time that is spent on computing in a run that is considered good.
 const GOOD_COMPUTING_SHARE: f64 = 0.85;
-/// Fraction of the time in which a rank or stage is busy, from which on it is considered the bottleneck.
+/// Minimum fraction of the time in which a rank or stage must be busy to be considered the bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.85;
-/// Time without a core, as a fraction of a rank's computing time and of the elapsed time, from which on it is considered the cause of waiting.
+/// Minimum time without a core that is considered the cause of waiting, as a fraction of a rank's computing time and also of the elapsed time.
 const LOADED_SHARE: f64 = 0.1;
 /// A rank is considered slow if its speed is below this fraction of the median speed of the other ranks.
 const SLOW_SPEED: f64 = 0.75;
@@ -21,15 +21,15 @@ const SLOW_SPEED: f64 = 0.75;
 const SLOW_LINK: f64 = 0.25;
 /// Mean time of a call of user code, as a multiple of the time of a message, below which the calls are considered too short.
 const SHORT_CALL: f64 = 10.0;
-/// Fraction of the ranks' time for messages, from which on messages are considered a cause of waiting.
+/// Minimum fraction of the ranks' time for messages that is considered a cause of waiting.
 const MESSAGES_SHARE: f64 = 0.3;
-/// Fraction of the ranks' time for which tasks wait for memory, from which on the lack of memory is considered the cause of waiting.
+/// Minimum time for which tasks wait for memory, as a fraction of the ranks' time, that is considered the cause of waiting.
 const MEMORY_SHARE: f64 = 0.2;
 /// Maximum fraction of the ranks' time that may be unknown if a cause of waiting is to be named.
 const MAX_UNKNOWN_SHARE: f64 = 0.05;
-/// Fraction of a rank's time without a core that is due to an exhausted CPU quota, from which on the quota is considered the reason.
+/// Minimum fraction of a rank's time without a core that must be due to an exhausted CPU quota for the quota to be considered the reason.
 const THROTTLED: f64 = 0.5;
-/// Ratio of the longest to the mean computing time of the ranks, from which on the work is considered unbalanced.
+/// Minimum ratio of the longest to the mean computing time of the ranks that is considered unbalanced.
 const UNEVEN: f64 = 1.2;
 
 /// Data about a part of a run, on which its diagnosis is based.
@@ -53,7 +53,6 @@ struct Facts<'r> {
 struct Cause {
     /// Continuation of a sentence about waiting, such as "because …" or "mostly for rank 3, …".
     why: String,
-    /// Advice to the user, as a sentence.
     advice: &'static str,
 }
 

@@ -21,7 +21,8 @@ pub enum Figure {
     Graph,
 }
 
-/// Maximum number of a workflow's tasks in a picture, planned ones and actual ones each. A task takes about 300 bytes.
+/// Maximum number of planned tasks, and also of attempts of tasks, in the picture of a workflow. A task takes about 300
+/// bytes.
 const DRAWN: usize = 1500;
 /// Style sheet of a picture that is drawn separately from the page, on a white background.
 const STYLE: &str = include_str!("../assets/figure.css");

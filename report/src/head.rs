@@ -44,7 +44,7 @@ pub(crate) fn heading(run: &Run) -> String {
 }
 
 fn summary(run: &Run) -> String {
-    // Simulated ranks have this name instead of that of a host.
+    // The host of simulated ranks has the name `simulated`, which is not shown.
     let ranks = match run.on_hosts(0..run.ranks.len()) {
         on if on == " on simulated" => count(run.ranks.len() as u64, "simulated rank"),
         on => count(run.ranks.len() as u64, "rank") + &on,

@@ -127,7 +127,7 @@ impl Live {
     }
 
     /// Returns the display as at most `height` lines of at most `width` characters. If the display is too small, the least important parts are left
-    /// out, and ranks that do alike share a row.
+    /// out, and ranks with similar shares of time have a common row.
     pub fn picture(&self, view: &View) -> String {
         let Some(run) = &self.run else {
             let mut parts = text::state(view);
@@ -207,9 +207,9 @@ fn window(run: &Run) -> f64 {
     WINDOW.max(run.seconds / WINDOW_DIVISOR).min(run.seconds)
 }
 
-/// Returns the begin and the end of the part of the run over which the display shows means, in seconds since the start of the run: the latest part,
-/// or the whole of a run that has ended. The latest part ends with the last record of the ranks that still write, because the time after it
-/// would count as not known.
+/// Returns the beginning and the end of the part of the run over which the display shows means, in seconds since the start of the run. For a run that
+/// has ended, this is the whole run. Otherwise it is the latest part. It ends at the earliest of the last records of the ranks that still write,
+/// because the time after a rank's last record would count as not known.
 fn span(run: &Run) -> (f64, f64) {
     if run.has_ended {
         return (0.0, run.seconds);

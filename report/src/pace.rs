@@ -37,7 +37,7 @@ pub(crate) fn drop_old(reached: &mut Vec<(f64, Reached)>, from: f64) {
 mod tests {
     use super::*;
 
-    /// Returns the progress reports of a run of 1000 items, of which `done` is the number of completed items after each second.
+    /// Returns the progress reports of a run of 1000 items. `done` has the number of completed items after each second.
     fn progress_reports(done: impl Iterator<Item = u64>) -> Vec<(f64, Reached)> {
         let mut reports: Vec<(f64, Reached)> = Vec::new();
         for (second, done) in (1..).zip(done) {

@@ -69,7 +69,6 @@ struct Page<'p> {
     script: &'static str,
 }
 
-/// Comparison of two runs.
 struct Comparison {
     sentence: String,
     names: [String; 2],

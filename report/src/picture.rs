@@ -1,6 +1,7 @@
 //! Picture of a run: lanes above each other on one time axis, as data for the script of the page.
 //!
-//! The script draws the lanes, and zooms and reads them together. This module chooses the lanes and limits their size.
+//! The script draws the lanes, with a common zoom and a cursor that shows the values of all lanes at one time. This module chooses the lanes and
+//! limits their size.
 
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub(crate) use ranks::{Group, groups};
 const STEPS: f64 = 1e7;
 /// Maximum number of decisions and changes that are marked on the time axes of a page.
 const MARKS: usize = 2000;
-/// Maximum number of tasks that are drawn on a page, planned ones and attempts each. A task takes about 40 bytes.
+/// Maximum number of planned tasks, and also of attempts of tasks, that are drawn on a page. A task takes about 40 bytes.
 const TASKS: usize = 30_000;
 
 /// Picture of a run, or of two runs that are compared.
@@ -47,13 +48,11 @@ pub(crate) struct Mark {
     pub changed: bool,
 }
 
-/// Lane of the picture.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Lane {
     /// Time lines of ranks and of groups of ranks.
     Activity { title: String, width: f64, bins: usize, names: Vec<String>, rows: Vec<ActivityRow> },
-    /// Rows of labelled boxes.
     Boxes { title: String, texts: Vec<String>, legend: Vec<(String, u8)>, rows: Vec<BoxRow> },
     /// Curves over time, to the end of the run at the step `end`.
     Curves { title: String, unit: String, top: f64, end: i64, curves: Vec<Curve> },
@@ -66,7 +65,7 @@ pub(crate) struct ActivityRow {
     pub about: String,
     /// Percentage of the time in which the ranks computed on a core.
     pub useful: u32,
-    /// Number of the row of the group that contains the rank, if it is not shown until the group is opened.
+    /// For a rank in a group of several ranks: number of the group's row. The row of the rank is hidden until the user opens the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<usize>,
     /// Number of ranks of the group; 1 for a rank.
@@ -77,7 +76,6 @@ pub(crate) struct ActivityRow {
     pub calls: Vec<f64>,
 }
 
-/// Row of labelled boxes.
 #[derive(Debug, Serialize)]
 pub(crate) struct BoxRow {
     pub name: String,
@@ -87,7 +85,6 @@ pub(crate) struct BoxRow {
     pub boxes: Vec<i64>,
 }
 
-/// Curve over time.
 #[derive(Debug, Serialize)]
 pub(crate) struct Curve {
     pub name: String,
@@ -97,8 +94,8 @@ pub(crate) struct Curve {
 }
 
 impl Picture {
-    /// Returns the picture of some runs on one time axis, each above the next one, on a page with `shared` runs. The titles of a run's lanes begin with
-    /// its prefix.
+    /// Returns the picture of some runs, one above another on one time axis. `shared` is the number of runs on the page, among which the maximum
+    /// amount of data is divided. The titles of a run's lanes begin with its prefix.
     pub(crate) fn of(runs: &[(&str, &Run)], shared: usize) -> Self {
         let shared = shared.max(1);
         let with_tasks = runs.iter().map(|&(prefix, run)| {
@@ -201,7 +198,8 @@ impl Picture {
             for (n, one) in row.boxes.into_iter().enumerate() {
                 let (begin, end) = (self.steps(one.begin), self.steps(one.end));
                 let about = if one.about.is_empty() { -1 } else { text_number(one.about) };
-                // The script draws looks from 0 on as colours, from 10 on as colours of the critical path.
+                // Number of the box's appearance for the script. Colours have numbers from 0 on. For a task on the critical path, 10 is added to the
+                // number of its colour.
                 let look = match one.look {
                     Look::Plain => -1 - (n % 2) as i64,
                     Look::Colour(colour) => i64::from(colour),

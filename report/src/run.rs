@@ -40,7 +40,7 @@ impl Skeleton {
     }
 }
 
-/// Run of a pipeline, farm, loop or workflow. Times are in seconds since rank 0 began the run.
+/// Run of a pipeline, farm, loop or workflow. Times are in seconds since the start of the run on rank 0.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// Number of the run in the job, from 0.
@@ -258,7 +258,7 @@ pub struct Kind {
     pub by_rank: BTreeMap<usize, (u64, f64)>,
 }
 
-/// Number of completed items from which on the rate of a rank counts as its speed. The rate of fewer items depends on their sizes.
+/// Minimum number of completed items for the rate of a rank to count as its speed. The rate of fewer items depends on their sizes.
 const ENOUGH: u64 = 30;
 
 impl Run {
@@ -287,8 +287,7 @@ impl Run {
         }
     }
 
-    /// Returns the word for the things that [`done`](Run::done) counts: "passes" for a loop,
-    /// otherwise the same as [`things`](Run::things).
+    /// Returns the word for what [`done`](Run::done) counts: "passes" for a loop, otherwise the same word as [`things`](Run::things).
     pub fn done_things(&self) -> &'static str {
         if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }

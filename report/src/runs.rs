@@ -1,4 +1,4 @@
-//! Runs of a job in groups: those of the same skeleton and name are one row of a table.
+//! Groups the runs of a job for a table. A row of the table is about the runs of the same kind (such as a farm) and name.
 
 use armature::observe::number_format::percent;
 

@@ -28,7 +28,6 @@ pub(crate) fn escaped(text: &str) -> String {
 /// Curve of a chart, with its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Label of the curve.
     pub name: String,
     /// Points (x, y) of the curve in order of x.
     pub points: Vec<(f64, f64)>,
@@ -36,18 +35,14 @@ pub(crate) struct Line {
     pub is_stepped: bool,
 }
 
-/// Chart with curves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chart {
-    /// Title of the chart.
     pub title: String,
     /// Unit of the y axis.
     pub unit: String,
     /// Greatest x value of the chart; the x axis begins at 0.
     pub to: f64,
-    /// Label of the x axis.
     pub x_name: String,
-    /// Curves of the chart.
     pub lines: Vec<Line>,
     /// Vertical lines, each at an x value and with a name.
     pub marks: Vec<(f64, String)>,
@@ -88,7 +83,6 @@ impl Chart {
         round.into_iter().find(|end| *end >= top).unwrap_or(top)
     }
 
-    /// Renders the chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let (w, h) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
         let to = if self.to > 0.0 { self.to } else { 1.0 };
@@ -176,11 +170,9 @@ pub(crate) struct StripBox {
     pub begin: f64,
     /// End of the box on the time axis, in seconds.
     pub end: f64,
-    /// Label of the box.
     pub text: String,
     /// Additional description for the tooltip of the box; may be empty.
     pub about: String,
-    /// Appearance of the box.
     pub look: Look,
 }
 
@@ -200,21 +192,19 @@ pub(crate) enum Look {
     Wait,
 }
 
-/// Row of a strip chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StripRow {
     /// Label of the row; empty if the row continues the previous one.
     pub name: String,
     /// Boxes of the row in order of time.
     pub boxes: Vec<StripBox>,
-    /// True if the row shows a plan. It is drawn lower than the row of the run, which follows.
+    /// True if the row shows a plan. Such a row has a smaller height, and the row with the actual times follows it.
     pub is_plan: bool,
 }
 
 /// Strip chart: rows of labelled boxes over time, such as the ranks of each stage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strip {
-    /// Title of the strip chart.
     pub title: String,
     /// Greatest time of the time axis, which begins at 0.
     pub to: f64,
@@ -223,7 +213,6 @@ pub(crate) struct Strip {
 }
 
 impl Strip {
-    /// Renders the strip chart as an SVG element.
     pub(crate) fn svg(&self) -> String {
         let left = 120.0;
         let high = |row: &StripRow| if row.is_plan { 9.0 } else { 22.0 };

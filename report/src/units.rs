@@ -4,7 +4,7 @@ use armature::observe::number_format::short;
 
 /// Formats a length of time with about three digits: `27.3 ms`, `1.22 s`, `2 min 5 s`, `3 h 12 min`, `2 d 3 h`.
 pub(crate) fn time(seconds: f64) -> String {
-    // From these lengths on, in seconds, a time is written in two units.
+    // Minimum times, in seconds, that are written in minutes, hours and days. They have two units.
     const MINUTES: f64 = 120.0;
     const HOURS: f64 = 7200.0;
     const DAYS: f64 = 172_800.0;

@@ -47,7 +47,7 @@ pub(crate) struct Section {
     pub(crate) longest_of: String,
 }
 
-/// Returns the section of one of `runs` runs on a page; `None` if the run is no workflow or has no tasks.
+/// Returns the section of one of `runs` runs on a page; `None` if the run is not a workflow or has no tasks.
 pub(crate) fn section(run: &Run, runs: usize) -> Option<Section> {
     if run.skeleton != Skeleton::Workflow {
         return None;

@@ -194,8 +194,8 @@ fn written(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
     file
 }
 
-/// Checks the picture that the browser shows: no two labels overlap, all of them are inside, none is smaller than 11 pixels, the axis has ticks within
-/// its ends, and the page is not wider than the window.
+/// Checks the picture that the browser shows: no two labels overlap, all of them are inside, none is smaller than 11 pixels, the axis has ticks
+/// within its ends, and the page is not wider than the window.
 fn check_picture(browser: &Browser) {
     let labels = browser.run(
         "const c = document.querySelector('canvas.time-line'); return [c.clientWidth, c.labels.map((l) => [l.text, l.x0, l.y0, l.x1, l.y1])]",
@@ -258,7 +258,7 @@ fn page_works_in_a_browser() {
              return [b.left, b.top, b.width, c.left, c.rows.find((r) => r[0] === 'activity')[1]]");
         let number = |n: usize| place[n].as_f64().unwrap() as i64;
         let (left, wide, row) = (number(0) + number(3), number(2) - number(3) - 8, number(1) + number(4) + 8);
-        // A pointer over the picture must open the card, which reads the rank below the pointer and all other lanes.
+        // If the pointer is over the picture, a card must describe the rank below the pointer and the other lanes.
         let middle = left + wide / 2;
         browser.pointer((middle, row), (middle, row));
         let card =

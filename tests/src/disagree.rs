@@ -158,8 +158,8 @@ fn edge(session: &mut Session) -> Result<(), BoxError> {
     Err("all items came".into())
 }
 
-/// Loop with a [`Figure`] for each index. If the field is true, all become a [`Figure::Line`] in the first pass over the indices; otherwise some are
-/// one from the start.
+/// Loop with a [`Figure`] for each index. Each pass changes all of them to a [`Figure::Line`]. If the field is true, all are a [`Figure::Dot`] at the
+/// start; otherwise some are a [`Figure::Line`] already.
 struct Figures(bool);
 
 impl DoAll for Figures {

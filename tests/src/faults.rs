@@ -18,7 +18,7 @@ use crate::{Case, disagree};
 pub struct Fault {
     /// Name of the program, and the function that its ranks run.
     pub case: Case,
-    /// Number of ranks from which on the program fails.
+    /// Minimum number of ranks with which the program fails.
     pub ranks: usize,
     /// Rank that the error message must name.
     pub rank: ReportingRank,

@@ -12,7 +12,7 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 /// watchdog aborts the process.
 pub const PEER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns settings for `ranks` ranks that are threads, whatever environment variables are set.
+/// Returns settings for `ranks` ranks that are threads. Environment variables do not change these settings.
 pub fn config(ranks: usize) -> Config {
     Config::new()
         .transport(TransportChoice::Local)

@@ -42,7 +42,7 @@ fn one_to_many(serial: &[bool], everyone: &[usize]) -> Vec<Block> {
     runs(serial, 1, |stage| if stage == 0 { vec![0] } else { everyone.to_vec() })
 }
 
-/// Returns the ranks whose numbers are even or odd like `stage`, or rank 0 if there is none.
+/// Returns the ranks with even numbers if `stage` is even, and those with odd numbers if it is odd; rank 0 if there are none.
 fn ranks_with_parity(stage: usize, ranks: usize) -> Vec<usize> {
     let hosts: Vec<usize> = (0..ranks).filter(|r| r % 2 == stage % 2).collect();
     if hosts.is_empty() { vec![0] } else { hosts }

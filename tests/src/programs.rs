@@ -17,7 +17,7 @@ use armature::{BoxError, Session};
 use crate::check::{ensure, noise};
 
 /// Skeleton (farm, pipeline or loop) in a random program. Properties that only rank 0 determines, such as the number of a farm's tasks, are left out,
-/// because a difference in them is no error.
+/// because a difference in them is not an error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Step {

@@ -44,8 +44,8 @@ const PI: &str = env!("CARGO_BIN_EXE_example-pi");
 /// Page about the programs of the tutorial.
 const TUTORIAL_PAGE: &str = include_str!("../../docs/tutorial.md");
 
-/// Programs of the tutorial with their sources, in the order of the page. The page shows a source from its first `use` to the text in the third
-/// place.
+/// Programs of the tutorial in the order of the page: path, source, and a text in the source. The page shows the source from its first `use` up to
+/// this text.
 const TUTORIAL: [(&str, &str, &str); 4] = [
     (
         env!("CARGO_BIN_EXE_example-tutorial-farm"),

@@ -191,8 +191,8 @@ fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
     let settings = (dispatch, driver, batch, window, bytes, 1..4usize, any::<bool>());
     (shape, items, settings).prop_map(|((blocks, remaps, stages, ranks), items, settings)| {
         let (dispatch, driver, batch, window, window_bytes, ahead, ordered) = settings;
-        // Changes of the mapping are requested in the first three quarters of the stream: when the last ones begin, few batches are in flight, and
-        // the stream may end meanwhile.
+        // Changes of the mapping are requested in the first three quarters of the stream. When the last ones begin, few batches are in flight, and
+        // the stream may end before they are complete.
         let after = |at: prop::sample::Index| at.index(items.max(1) as usize) as u64 * 3 / 4;
         let remaps = remaps.into_iter().map(|(at, blocks)| (after(at), blocks)).collect();
         #[rustfmt::skip]

@@ -1,5 +1,5 @@
-//! `armature run` restarts jobs that die, which continue from the file with their results. The exit code must be right whatever the launcher returns,
-//! and no process may be left behind.
+//! `armature run` restarts jobs that die, which continue from the file with their results. The exit code must be right for every exit code of the
+//! launcher, and no process may be left behind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -356,7 +356,7 @@ fn assert_stream_is_right(dir: &Path, items: u64) -> Vec<u64> {
     firsts
 }
 
-/// Ranks are killed in whatever state the snapshots are, until the job has died `kills` times.
+/// Ranks are killed at random moments, also while snapshots are written, until the job has died `kills` times.
 #[test]
 fn pipeline_killed_at_random_moments_writes_each_item_once() {
     let kills: u64 =

@@ -197,7 +197,7 @@ fn tasks_done_in_the_rescue_file_are_skipped() {
     }
 }
 
-/// A restarted job gets `--skip-rescue` again. It must ignore the option, because it would repeat finished tasks.
+/// A restarted job gets `--skip-rescue` again. It must ignore the option, because otherwise it would repeat finished tasks.
 #[test]
 fn skipped_rescue_file_is_renamed_except_by_a_restart() {
     let dag = "TASK a sh -c 'echo a >> log'\n\
@@ -535,7 +535,7 @@ fn task_environment_has_name_cores_rank_try_and_memory() {
     assert_eq!(work_dir.text("plain"), "none 0\n");
 }
 
-/// With `--recover`, `mpirun` exits with 0 whatever the program returns. The job must still fail.
+/// With `--recover`, `mpirun` exits with 0 even if the program has failed. The job must still fail.
 #[test]
 fn failed_task_fails_the_job_with_every_option() {
     use armature::job_status::{JobStatus, State};
@@ -589,7 +589,7 @@ fn killed_job_resumes_without_repeating_finished_tasks() {
     assert!(forwarded.iter().eq(times.keys()), "{forwarded:?}");
 }
 
-/// The wall time must end the run before the batch system would; the next start continues it.
+/// The run must end at its wall time, before a batch system would end it. The next start continues the run.
 #[test]
 fn run_ends_at_its_wall_time_and_can_be_resumed() {
     let slow = |n: usize| format!("TASK t{n} sleep 60\n");

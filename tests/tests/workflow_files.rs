@@ -251,7 +251,7 @@ fn attempt_without_its_declared_output_files_fails() {
     }
 }
 
-/// A file of an earlier run is no output of a task on any rank, and a command does not see it.
+/// A file of an earlier run must not count as the output of a task on any rank, and a command does not see it.
 #[test]
 fn only_files_written_by_the_attempt_are_outputs() {
     let task = |n: usize, line: &str| {

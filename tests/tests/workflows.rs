@@ -107,8 +107,8 @@ fn killed_job_resumes_from_its_journal_with_another_rank_count() {
     assert!(known.is_some_and(|known| known > 20 && known < 2_000), "{outcome}");
 }
 
-/// The only worker dies in a task, so that no rank is left for another try. The next job knows of this death, and dies in the second try. A job that
-/// is started after the task has failed counts from one again.
+/// The only worker dies in a task, and no rank is left for another try. The next job knows of this death, and its worker dies in the second try. The
+/// task has then failed. A later job counts its tries from 1 again.
 #[test]
 fn restarted_job_knows_which_tasks_killed_its_ranks() {
     if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {

@@ -92,8 +92,8 @@ impl Cli {
         )
     }
 
-    /// Returns the settings of the loop that fills the alignment table of a pair. If one panel holds all columns, the loop has one pass, and the loop
-    /// saves no checkpoint.
+    /// Returns the settings of the loop that fills the alignment table of a pair. The loop computes the panels (ranges of adjacent columns) one after
+    /// the other. If one panel holds all columns, the loop saves no checkpoint.
     fn settings(&self, pair: &Pair<'_>) -> Settings {
         let settings = self.block.columns(self.args.settings()).panel_width(self.panel);
         match pair.other.letters.len() as u64 > self.panel {
@@ -153,8 +153,8 @@ fn run(cli: &Cli) -> Result<(), armature::BoxError> {
     Ok(())
 }
 
-/// Aligns all pairs of sequences on this rank together with the other ranks. Rank 0 reads the files and prints the alignments. If verification was
-/// requested, rank 0 compares them with the serial program and returns the time of the serial program in seconds.
+/// Aligns all pairs of sequences, on all ranks together. Rank 0 reads the files and prints the alignments. If `verify` is true, rank 0 also compares
+/// the alignments with those of the serial program and returns the seconds that the serial program took.
 fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
     let read = if session.is_root() { Some(read(cli)?) } else { None };
     let read = session.broadcast(read)?;
@@ -212,7 +212,7 @@ fn align_pairs(session: &mut Session, cli: &Cli, verify: bool) -> Result<Option<
     Ok(last.map(|summary| (summary, seconds)))
 }
 
-/// Returns one entry for each pair of sequences: the alignment that an earlier job with the same checkpoint directory saved.
+/// Returns one entry for each pair of sequences: the alignment that an earlier job saved in the checkpoint directory, if it saved one.
 fn saved_alignments(session: &mut Session, cli: &Cli, read: &Inputs) -> Result<Vec<Option<Best>>, BoxError> {
     let Some(dir) = cli.checkpoint.dir() else { return Ok(vec![None; read.1.len() * read.2.len()]) };
     let saved = |pair: Pair<'_>| saved::read(&dir.join(&pair.directory), &pair.fingerprint);

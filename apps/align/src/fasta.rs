@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Maximum size of a FASTA file in bytes. Every rank holds the letters of both input files.
+/// Maximum size of a FASTA file in bytes. It limits the memory of a rank, because every rank holds the letters of both input files.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Named sequence of letters.
@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct Sequence {
     /// First word of the sequence's header line.
     pub name: String,
-    /// Letters of the sequence, each by its [number](Scores::letter), the index in the list of letters that have scores.
+    /// Letters of the sequence as [numbers](Scores::letter): indexes into the list of the letters that have scores.
     pub letters: Vec<u8>,
 }
 

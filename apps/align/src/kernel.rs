@@ -19,8 +19,8 @@ pub struct Cell {
     pub down: i32,
 }
 
-/// Score and end of an alignment. Of equal scores, the first end in the first sequence, then in the second, is better. The default is the empty
-/// alignment, with score 0.
+/// Score and end of an alignment. Of two alignments with equal scores, the better one ends earlier in the first sequence or, if both end there at the
+/// same letter, earlier in the second. The default is the empty alignment, with score 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Best {
     /// Score of the alignment (sum of the letter scores minus the costs of the gaps).
@@ -39,9 +39,9 @@ impl Best {
     }
 }
 
-/// Fills adjacent values of a row from the value `left` of them and from the values `above`, which begin one column further left. `scores` are the
-/// scores of the row's letter with every letter, and `letters` are the letters of the columns. Returns the best score of the values and the index of
-/// its first occurrence.
+/// Fills adjacent values of a row of the alignment table. `left` is the value before the first of them. `above` are the values of the previous row,
+/// beginning one column further left. `scores` are the scores of the row's letter with every letter, and `letters` are the letters of the columns.
+/// Returns the best score of the filled values and the index of its first occurrence.
 #[inline]
 pub fn fill(
     above: &[Cell],
@@ -128,7 +128,7 @@ mod tests {
         let linear = Gaps { open: 0, extend: 2 };
         assert_eq!(serial("TGTTACGG", "GGTTGACTA", linear), Best { score: 13, first_end: 6, second_end: 7 });
         assert_eq!(serial("AAAA", "CCCC", linear), Best::default());
-        // The expected score has one gap of two letters, which costs 5 + 2 · 1 and joins two runs of six equal letters.
+        // The best alignment joins two runs of six equal letters by one gap of two letters, which costs 5 + 2 · 1.
         let affine = Gaps { open: 5, extend: 1 };
         assert_eq!(
             serial("ACGTCAGGTTCA", "ACGTCATTGGTTCA", affine),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const MAX_LETTERS: usize = 64;
-/// Maximum absolute value of a letter score, and maximum cost of a gap. With it, the score of an alignment of a hundred thousand letters fits into 32
-/// bits.
+/// Maximum absolute value of a letter score, and maximum cost of a gap. With this limit, the score of an alignment of a hundred thousand letters fits
+/// into 32 bits.
 pub const MAX_SCORE: i32 = 10_000;
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -129,7 +129,7 @@ impl Scores {
         self.letters[usize::from(letter)] as char
     }
 
-    /// Returns the scores of the pairs of the letter with this number and every letter.
+    /// Returns the scores of this letter paired with each letter, in the order of the letters' numbers.
     ///
     /// # Panics
     /// Panics if there is no letter with this number.
@@ -143,7 +143,7 @@ impl Scores {
         self.rows.iter().flatten().copied().max().unwrap_or(0)
     }
 
-    /// Returns a description of the accepted letters, for error messages of the form "no letter of …".
+    /// Returns the end of the error message "'?' is not a letter of …": a description of the accepted letters.
     pub fn alphabet(&self) -> &'static str {
         if self.is_dna { "DNA or RNA; for proteins set --matrix" } else { "the matrix" }
     }

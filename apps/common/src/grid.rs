@@ -27,7 +27,7 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
 }
 
 /// Compares `grid` with the grid of the serial loop, bit by bit, and returns the time of the serial loop in seconds. `fill` sets the initial values
-/// of a row, given its number, and `serial` executes the serial loop.
+/// of the row with the given number. `serial` executes the serial loop on a grid with initial values and returns the final grid.
 ///
 /// # Errors
 /// The error contains the position and values of the first difference.

@@ -43,7 +43,7 @@ impl SnapshotArgs {
     }
 }
 
-/// Returns a short text for the identity of a job that distinguishes lists of input names: the length and a checksum of the list.
+/// Returns a short text that distinguishes lists of input names: the length and a checksum of the list. It serves as part of a job's identity.
 pub fn fingerprint(list: &[impl Serialize]) -> String {
     let bytes = serde_json::to_vec(list).unwrap_or_default();
     let fnv = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -21,8 +21,8 @@ impl Random {
         Random { state: seed }
     }
 
-    /// Creates a generator for part `stream` of the data that one seed determines. The parts are independent, so that they can be generated in any
-    /// order with the same result.
+    /// Creates one of several independent generators that belong to the same seed. Data whose parts have a generator each can be generated in any
+    /// order with the same result. `stream` is the number of the generator.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut outer = Random::new(seed);
         let mixed = outer.next_u64() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
@@ -54,7 +54,7 @@ impl Random {
     /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         assert!(bound > 0, "a random number below zero was requested");
-        // The multiplication makes some numbers more probable than others, by less than 2⁻³², which is negligible here.
+        // Some numbers are more probable than others, by less than 2⁻³², which is negligible here.
         (((self.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 

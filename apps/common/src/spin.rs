@@ -5,12 +5,12 @@ use std::hint::black_box;
 
 /// Number of operations of one measurement of the processor's speed, which takes about 10 ms.
 const SAMPLE: u64 = 20_000_000;
-/// Number of measurements of the processor's speed. The highest speed counts, because other programs can only slow a measurement down, through shared
-/// caches.
+/// Number of measurements of the processor's speed. The highest measured speed counts, because other programs can only slow a measurement down (they
+/// use the same caches).
 const ROUNDS: usize = 9;
 
 /// Executes `operations` integer operations, a dependency chain that compilers cannot shorten and caches cannot speed up. The framework measures the
-/// speed of ranks with this chain, so one operation is one unit of work for the planner.
+/// speed of ranks with the same chain. Therefore one operation is one unit of work in its plans.
 pub fn spin(operations: u64) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..operations / 3 {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 struct Node {
     area: u32,
-    /// Number of pixels whose four neighbours belong to the region, too.
+    /// Number of pixels whose four neighbours also belong to the region.
     core: u32,
     sums: [u64; 3],
     neighbours: BTreeSet<u32>,
@@ -17,7 +17,7 @@ impl Node {
         self.sums.map(|sum| sum as f32 / self.area as f32)
     }
 
-    /// Returns true if the region is smaller than `min_area`, or is only a blurred seam between two other regions.
+    /// Returns true if the region is smaller than `min_area`, or so narrow that it probably is the blurred border of two other regions.
     fn is_tiny(&self, min_area: u32) -> bool {
         self.area < min_area || self.core < min_area / 4
     }
@@ -38,7 +38,6 @@ pub(crate) fn coarsen(
 ) -> (Vec<u8>, u8) {
     let mut graph = build(picture, labels, count);
     let mut alive = count;
-    // Tiny regions, sorted by area and number. Each merge updates this set.
     let mut tiny: BTreeSet<(u32, u32)> = (0..count as u32)
         .filter(|&id| graph[id as usize].is_tiny(min_area))
         .map(|id| (graph[id as usize].area, id))

@@ -23,8 +23,8 @@ pub fn describe() -> f64 {
     4.5 * f64::from(WORKING_PIXELS)
 }
 
-/// Returns the cost, in operations, of looking up `regions` regions in an index of `indexed` regions of `images` images. The cost of probing is equal
-/// for all regions; the cost of comparing with the regions found grows with the database.
+/// Returns the cost, in operations, of looking up `regions` regions in an index of `indexed` regions of `images` images. The cost of reading the hash
+/// tables is equal for all regions; the cost of comparing with the regions found grows with the database.
 pub fn search(regions: usize, indexed: usize, images: usize) -> f64 {
     let (regions, indexed) = (regions as f64, indexed as f64);
     24_000.0 * regions + 2.0 * regions * indexed + 40.0 * images as f64

@@ -303,8 +303,8 @@ impl<'a> Reader<'a> {
         let (tables, hashes, probes) = (self.u32()?, self.u32()?, self.u32()?);
         let settings = Settings { tables, hashes, probes, width: self.f32()?, seed: self.u64()? };
         let count = self.u32()? as usize;
-        // The length of the file limits the capacity (the smallest image has a name of one byte and one region), so that a damaged count causes no
-        // huge allocation.
+        // The file's length limits the initial capacity, because a damaged count must not cause a huge allocation. The smallest image has a name of
+        // one byte and one region.
         let mut entries = Vec::with_capacity(count.min(self.rest.len() / (4 + 1 + 4 + REGION)));
         for _ in 0..count {
             entries.push(self.entry()?);

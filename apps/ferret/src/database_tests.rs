@@ -17,7 +17,7 @@ fn sample(images: u32) -> Database {
     Database::new(entries.collect(), Settings::default()).unwrap()
 }
 
-/// Returns the file content with a correct checksum, so that a parser reaches the damage behind the check.
+/// Returns the damaged file with a correct checksum. With a wrong checksum, the parser would not read the damaged part.
 fn resealed(mut file: Vec<u8>) -> Vec<u8> {
     let end = file.len() - CHECKSUM;
     let checksum = fnv1a(&file[..end]);

@@ -2,9 +2,9 @@
 
 use crate::features::{Region, Vector};
 
-/// Maximum distance of two image regions. Regions beyond it are simply different, and an occasional distant region must not outweigh the others
-/// (thresholded ground distance, as in the CIKM 2004 paper). Pele and Werman, "Fast and Robust Earth Mover's Distances", ICCV 2009, show that the
-/// thresholded distance is a metric.
+/// Maximum distance of two image regions. A larger Euclidean distance counts as this one, because a single region without a similar one must not
+/// outweigh the others (thresholded ground distance, as in the CIKM 2004 paper). Pele and Werman, "Fast and Robust Earth Mover's Distances", ICCV
+/// 2009, show that the thresholded distance is a metric.
 pub const CUT_OFF: f32 = 0.6;
 
 /// Returns the Euclidean distance of two region vectors, at most [`CUT_OFF`].

@@ -61,7 +61,7 @@ impl Solver {
         self.demand.clear();
         self.demand.extend_from_slice(demand);
         refill(&mut self.row_potential, rows, 0.0);
-        // The potential of each column begins with the minimum of the column, which is feasible and makes many of the first paths free.
+        // The potential of each column begins with the minimum of the column. With these potentials, no reduced cost is negative, and many are zero.
         refill(&mut self.column_potential, columns, f64::INFINITY);
         for row in cost.chunks_exact(columns.max(1)) {
             for (potential, &c) in self.column_potential.iter_mut().zip(row) {

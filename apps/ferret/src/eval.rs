@@ -41,7 +41,7 @@ pub struct Tally {
     pub expected: usize,
     /// Number of images counted in `expected` that the search with the index also returned.
     pub found: usize,
-    /// Number of candidates, that is, images that the index selected for ranking by their distance, summed over the queries.
+    /// Number of candidates (images that the index selected for ranking by their distance), summed over the queries.
     pub ranked: usize,
     /// Number of images with a region in a hash bucket that the search probed, summed over the queries.
     pub touched: usize,

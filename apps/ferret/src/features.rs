@@ -14,7 +14,7 @@ pub const DIMENSIONS: usize = 14;
 pub const TOTAL_WEIGHT: u32 = 1 << 16;
 
 /// Vector that describes a region of an image: mean, deviation and skewness of intensity, red–green and yellow–blue; aspect ratio and size of the
-/// bounding box; filled part of the box; centre of gravity.
+/// bounding box; fraction of the box that the region fills; centre of gravity.
 pub type Vector = [f32; DIMENSIONS];
 
 /// Scale factor of each element of a region's vector, chosen on synthetic scenes and icons (see `ferret eval`).
@@ -31,7 +31,7 @@ const SCALE: Vector = [
 pub struct Region {
     /// Weight of the region in the image, in units of 1/[`TOTAL_WEIGHT`].
     pub weight: u32,
-    /// Description of the region's appearance.
+    /// Colours and shape of the region, as numbers (see [`Vector`]).
     pub vector: Vector,
 }
 
@@ -75,7 +75,7 @@ impl Tally {
         }
         self.area += 1;
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(i64::from);
-        // Sums of integers are exact. For whole values, the sums contain three times the intensity and twice the yellow–blue difference.
+        // The sums are exact, because they are integers: channel 0 is three times the intensity, channel 2 twice the yellow–blue difference.
         for (channel, value) in [r + g + b, r - g, r + g - 2 * b].into_iter().enumerate() {
             self.powers[channel][0] += value;
             self.powers[channel][1] += value * value;
@@ -115,7 +115,7 @@ fn cube_root(x: f32) -> f32 {
     if size < 1e-30 {
         return 0.0;
     }
-    // Division of the exponent by three yields a start value within 6 % of the root.
+    // Division of the exponent by three yields a start value that differs from the cube root by less than 6 %.
     let mut root = f32::from_bits(size.to_bits() / 3 + 0x2a51_37a0);
     for _ in 0..4 {
         root -= (root - size / (root * root)) / 3.0;

@@ -19,7 +19,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Creates an entry for the image or directory `name`.
+    /// Creates an entry for the image or directory `name`, whose special characters are escaped.
     pub fn new(name: &str, reason: impl Into<String>) -> Self {
         Skipped { name: names::escaped(name), reason: reason.into() }
     }

@@ -64,8 +64,8 @@ impl Index {
     /// the distance [`CUT_OFF`]. Both directions are added. The images with the smallest estimates are returned.
     pub fn search(&self, query: &[Region]) -> Search {
         let images = self.database.len();
-        // `gain` is the difference between the estimated distance of an image without any match and that of the image. It is zero if no region of the
-        // image was found near the query.
+        // For each image, `gain` is the decrease of its estimated distance by the matches found so far. It is zero if no region of the image was
+        // found near a region of the query.
         let mut gain = vec![0f32; images];
         let mut nearest_of_region = vec![CUT_OFF; self.vectors.len()];
         let mut best = vec![CUT_OFF; images];

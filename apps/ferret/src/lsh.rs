@@ -10,7 +10,7 @@ use armature_apps::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Settings of the hash tables, stored with the database.
+/// Settings of the hash tables, stored in the database file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Number of hash tables, 1 to 64. Each table finds some of the neighbours that the other tables miss.
@@ -145,7 +145,7 @@ fn key(steps: impl Iterator<Item = i32>) -> u64 {
     })
 }
 
-/// Squared distance of the query from the lower or upper edge of its step of a hash function, in units of W.
+/// Squared distance, in units of W, between the projection of the query by a hash function and the lower or upper edge of its interval of width W.
 struct Margin {
     square: f32,
     hash: usize,
@@ -153,7 +153,8 @@ struct Margin {
 }
 
 /// Iterator over the neighbouring buckets to probe, most likely first (Algorithm 1 of the multi-probe paper). A bucket is a set of crossed margins
-/// (distances from the query to edges of steps), where bit `j` refers to the `j`-th smallest margin; its score is the sum of its squared margins.
+/// (distances from the query to the edges of its intervals), where bit `j` refers to the `j`-th smallest margin; its score is the sum of its squared
+/// margins.
 struct Perturbations<'a> {
     margins: &'a [Margin],
     heap: BinaryHeap<Reverse<(Score, u32)>>,
@@ -176,7 +177,7 @@ impl<'a> Perturbations<'a> {
         self.heap.push(Reverse((Score(sum.to_bits()), set)));
     }
 
-    /// Returns false for a set of crossed margins that contains both edges of one hash function's step.
+    /// Returns false for a set of crossed margins that contains both edges of one hash function's interval.
     fn is_possible(&self, set: u32) -> bool {
         let mut seen = 0u32;
         let mut possible = true;

@@ -182,7 +182,7 @@ impl Bytes for QueryFile {
     }
 }
 
-/// Stage that decodes images. The stage is serial but has no state, so that it can migrate to any rank.
+/// Stage that decodes images. It is serial (one rank runs it at a time) but has no state, and can therefore migrate to any rank.
 struct Load {
     strict: bool,
 }
@@ -267,7 +267,7 @@ impl Stage for Rank {
     }
 }
 
-/// Stage that formats the lines with the answers. The stage is serial but has no state, so that it can migrate to any rank.
+/// Stage that formats the lines with the answers. It is serial (one rank runs it at a time) but has no state, and can therefore migrate to any rank.
 struct Format;
 
 impl Stage for Format {

@@ -136,7 +136,7 @@ impl Profile {
     }
 }
 
-/// Text of the profile, which [`Profile::parse`] can parse.
+/// Writes the profile as text that [`Profile::parse`] can read.
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{TITLE}\n{SPEED}{}{SPEED_UNIT}", self.speed)?;

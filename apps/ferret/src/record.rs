@@ -82,7 +82,7 @@ where
         };
         let mut result = timed(item.clone());
         for _ in 1..ROUNDS {
-            // An item that the stage drops is processed only once, because the stage prints a message for each dropped item.
+            // An item that the stage drops is not processed again, because the stage would print its message for the dropped item again.
             if !matches!(result, Ok(Some(_))) {
                 return result;
             }
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// Size in bytes of an item that is sent between stages: text, pixels and numbers, without the few bytes that the codec adds.
+/// Number of bytes in an item that is sent between stages: text, pixels and numbers, without the few bytes that their serialization adds.
 pub(crate) trait Bytes {
     fn bytes(&self) -> usize;
 }

@@ -22,8 +22,8 @@ fn taps(from: usize, to: usize) -> Vec<Taps> {
             if sum > 0.0 {
                 weights.iter_mut().for_each(|w| *w /= sum);
             } else {
-                // The sum is 0 only if rounding puts every sample of the filter window at its edge, where the weight is 0. The samples then get equal
-                // weights.
+                // The sum of the weights is 0 only if rounding puts every sample of the filter window at its edge, where the weight is 0. Then all
+                // samples get the same weight.
                 let even = 1.0 / weights.len() as f32;
                 weights.fill(even);
             }

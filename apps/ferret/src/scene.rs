@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn generated_scene_matches_the_recorded_checksum() {
-        // The pixels of a seed must not change, because only measurements on equal scenes are comparable.
+        // A scene with a given seed must never change, because only measurements on equal scenes are comparable.
         let sum = scene(1, 0, 60, 40).rgb.iter().fold(0u64, |sum, &b| sum.wrapping_mul(31) + u64::from(b));
         assert_eq!(sum, 6_339_905_278_658_438_818);
     }

@@ -21,8 +21,8 @@ pub struct Times {
     pub estimated: [f64; 6],
 }
 
-/// Measures the time of each stage for each file five times, and returns the means over the files of the shortest times, which other programs disturb
-/// least. Files that cannot be decoded are skipped.
+/// Measures the time of each stage for each file. Of five measurements the shortest counts, because other programs disturb it least. Returns the
+/// means over the files. Files that cannot be decoded are skipped.
 pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
     let mut times = Times { measured: [0.0; 6], estimated: [0.0; 6] };
     let mut items = 0;

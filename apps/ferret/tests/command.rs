@@ -239,7 +239,7 @@ fn recorded_profile_is_replayed_on_any_ranks() {
     assert!(profile.remarks[0].contains("24 images"), "{:?}", profile.remarks);
     for item in &profile.items {
         assert!(item.input > 0 && item.stages.iter().all(|s| s.micros > 0 && s.bytes > 0), "{item:?}");
-        // The output of the first stage, which decodes images, has three bytes for each pixel of a 96x64 image, which may have been resized.
+        // The first stage decodes images. Its output has three bytes per pixel. Most images have 96x64 pixels; resized copies have more or fewer.
         assert!((1000..80_000).contains(&item.stages[0].bytes), "{item:?}");
     }
 
@@ -329,7 +329,7 @@ fn eval_prints_the_quality_measures() {
     assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
-/// The test needs Debian's package tango-icon-theme: `cargo test --release -p ferret --test command -- --ignored`.
+/// The test needs Debian's package tango-icon-theme. The command `cargo test --release -p ferret --test command -- --ignored` runs it.
 #[test]
 #[ignore = "needs the package tango-icon-theme and a minute in a debug build"]
 fn search_quality_is_high_on_scenes_and_icons() {

@@ -29,7 +29,8 @@ pub fn escape(re: f64, im: f64, limit: u32) -> Escape {
         (xx, yy) = (x * x, y * y);
         steps += 1;
         if xx + yy > FAR {
-            // A step approximately squares |z|. Therefore the logarithm of log |z|² yields the fraction by which the last step exceeded the bound.
+            // Beyond the bound, a step approximately squares |z|. Therefore log |z|² divided by its value at the bound lies between 1 and 2, and the
+            // logarithm of this quotient is the fraction of a step by which the last step exceeded the bound.
             let over = log2(log2(xx + yy) / FAR_EXPONENT);
             return Escape { steps, smooth: Some(f64::from(steps) - over) };
         }

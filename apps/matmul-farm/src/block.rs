@@ -21,7 +21,7 @@ pub struct Pair {
     size: usize,
     #[serde(with = "panel")]
     left: Panel,
-    /// Empty for a block on the diagonal, which is the product of the left panel with itself.
+    /// Right panel. It is empty for a block on the diagonal, which is the product of the left panel with itself.
     #[serde(with = "panel")]
     right: Panel,
 }

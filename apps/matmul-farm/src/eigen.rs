@@ -17,7 +17,7 @@ impl Dominant {
     /// Computes the dominant eigenvalue and eigenvector of `matrix` from the projection on the eigenvector, the limit of repeated squaring of
     /// `matrix`.
     pub fn of(projection: &Symmetric, matrix: &Symmetric) -> Self {
-        // Every row of the projection is a multiple of the eigenvector. The row with the largest diagonal element is the longest.
+        // Every row of the projection is a multiple of the eigenvector. The row with the largest diagonal element has the largest norm.
         let longest = (0..projection.size())
             .max_by(|&i, &j| projection.row(i)[i].total_cmp(&projection.row(j)[j]))
             .unwrap_or(0);

@@ -14,7 +14,7 @@ pub struct Limits {
     pub squarings: usize,
 }
 
-/// State of repeated squaring: the matrix after the last squaring, and the purity of each squared matrix.
+/// State of repeated squaring: the matrix after the last squaring, and the purity of each matrix before its squaring.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Squaring {
     matrix: Symmetric,

@@ -23,8 +23,8 @@ pub struct Item {
 /// Number of bytes of the right factor B that rank 0 reads at a time, or more if a single item needs more.
 const PANEL: u64 = 16 << 20;
 
-/// Iterator over the items of the product A · B: from each strip (`side` rows of A), the columns of B from first to last. Memory holds one item, one
-/// strip of A and one panel (range of columns) of B. If B fits into one panel, B is read once, otherwise once for each strip.
+/// Iterator over the items of the product A · B. For each strip (`side` rows of A), the items follow the columns of B from first to last. Memory
+/// holds one item, one strip of A and one panel (range of columns) of B. If B fits into one panel, B is read once, otherwise once for each strip.
 #[derive(Debug)]
 pub struct Blocks<'m> {
     shape: Shape,
@@ -60,7 +60,7 @@ impl<'m> Blocks<'m> {
         }
     }
 
-    /// Skips the first `count` items without reading them, because an earlier job has computed their blocks.
+    /// Skips the first `count` items without reading their rows and columns. An earlier job has computed their blocks.
     pub fn skip_unread(mut self, count: u64) -> Self {
         let (strip, column) = (count / self.strip_items(), count % self.strip_items());
         self.next = (strip * self.side, column * self.side);

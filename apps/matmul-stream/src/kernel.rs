@@ -53,7 +53,7 @@ pub fn dot(row: &[f32], column: &[f32]) -> f32 {
     row.iter().zip(column).fold(0.0, |sum, (a, b)| sum + a * b)
 }
 
-/// Computes the elements of `N` rows of C in the columns of `lines`, the first of which is `start`.
+/// Computes `N` rows of C in the columns of `lines` (adjacent elements of the rows of B). `start` is the first of these columns.
 fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize) {
     let inner = lines.len();
     let sums = add::<N>(std::array::from_fn(|row| &a[row * inner..][..inner]), lines);

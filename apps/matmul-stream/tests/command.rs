@@ -70,7 +70,7 @@ fn matrix_files_are_multiplied_into_a_file() {
 #[test]
 fn matrices_larger_than_the_memory_are_multiplied() {
     let dir = tempfile::tempdir().unwrap();
-    // Matrix A has 1.2 GB, half more than the memory limit (`ulimit -v`, in kB). The files are sparse and take no disk space.
+    // Matrix A has 1.2 GB, and the memory limit is 0.8 GB (`ulimit -v` takes kB). The files are sparse and take no disk space.
     for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
         fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
     }

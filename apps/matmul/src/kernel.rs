@@ -89,8 +89,8 @@ fn add_up<const N: usize>(a: &[f64], panel: &[Line], ahead: &[Line], c: &mut [f6
     }
 }
 
-/// Adds to the sums of each row of C the lines (adjacent values of rows of B), weighted by the row's elements of A, in order. Not inlined: within
-/// another loop, compilers arrange the sums in other vectors, which takes a quarter more time.
+/// Returns `sums` (of the rows of C) after adding the products of the rows of A with `lines` in order. Each line has adjacent values of one row of B.
+/// The function is not inlined: within another loop, compilers arrange the sums in other vectors, which takes a quarter more time.
 #[inline(never)]
 fn add<const N: usize>(mut sums: [Line; N], rows: [&[f64]; N], lines: &[Line]) -> [Line; N] {
     let rows = rows.map(|row| &row[..lines.len()]);
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Matrix libraries with special code for few rows return different bits.
+    /// Matrix libraries with special code for a small number of rows would fail this test.
     #[test]
     fn product_does_not_depend_on_the_rows_per_call() {
         for width in SIZES {

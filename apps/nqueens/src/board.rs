@@ -30,8 +30,8 @@ pub const KNOWN_COUNTS: [u64; MAX_ROWS as usize + 1] = [
     39_029_188_884,
 ];
 
-/// Queens in the first rows of a board, none of which attacks another. `columns`, `falling` and `rising` are sets of columns, one bit per column, in
-/// which the next row is attacked along columns and along both kinds of diagonals.
+/// Queens in the first rows of a board, none of which attacks another. `columns`, `falling` and `rising` are sets of columns with one bit per column:
+/// the columns of the next row that a queen attacks along its column, and along its two diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
     size: u32,

@@ -26,7 +26,7 @@ pub type Candidate = [u32; 2];
 pub struct Roll {
     length: usize,
     bits: u32,
-    /// [`BASE`] to the power of the length, the factor of the first byte, which the next step subtracts.
+    /// [`BASE`] to the power of the length. In the step to the next position, the first byte is multiplied by this factor and subtracted.
     leaving: u64,
 }
 
@@ -65,7 +65,7 @@ impl Roll {
 
     #[inline]
     fn next(&self, hash: u64, leaving: u8, entering: u8) -> u64 {
-        // The subtracted term does not depend on the previous hash, so the processor can compute it in advance.
+        // The subtracted term does not depend on the previous hash. Therefore the processor can compute it in advance.
         hash.wrapping_mul(BASE)
             .wrapping_add(u64::from(entering).wrapping_sub(u64::from(leaving).wrapping_mul(self.leaving)))
     }

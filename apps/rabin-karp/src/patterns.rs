@@ -18,7 +18,7 @@ pub struct Patterns {
     roll: Roll,
     longest: usize,
     prints: Vec<u64>,
-    /// Indexes of the patterns with each fingerprint in `prints`.
+    /// Indexes of the patterns that have the same fingerprint, for each fingerprint in `prints`.
     buckets: Vec<Vec<u32>>,
     /// Bit set of the upper bits of all fingerprints. One memory access rules out most positions of a text.
     filter: Vec<u64>,

@@ -148,7 +148,7 @@ impl Stage for Hash {
 
     fn process(&mut self, text: Text, cx: &mut Context) -> StageResult<Proposed> {
         if text.fingerprint != self.fingerprint {
-            // Files of the same path may differ between hosts.
+            // The host of this rank may have another file of patterns under the same path than the host of rank 0.
             return Err(
                 "the patterns differ from those on rank 0: check that all hosts have the same --patterns file"
                     .into(),

@@ -54,7 +54,7 @@ pub struct Place {
 pub struct Places {
     files: vec::IntoIter<(u32, FileIdentity)>,
     cut: Cut,
-    /// Process that reads standard output. The iterator ends when this process has closed the output.
+    /// Handle that shows whether the reader of standard output has closed it. If so, the iterator ends.
     reader: Reader,
     file: Option<(u32, FileIdentity)>,
     start: u64,
@@ -62,8 +62,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if `reader`, the process that reads standard output,
-    /// has closed it. A file below a directory is skipped with a message if it cannot be opened.
+    /// Creates the iterator over the segments of the files in `parts`. The iterator ends early if `reader` shows that standard output has been
+    /// closed. A file below a directory is skipped with a message if it cannot be opened.
     ///
     /// # Errors
     /// A file that the user has named cannot be opened, or a part is not a file.

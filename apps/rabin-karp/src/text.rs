@@ -126,7 +126,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> 
 }
 
 struct Repeating {
-    /// Repetitions of the text, so that one read copies many bytes.
+    /// Several repetitions of the text. One read then copies many bytes at once.
     block: Vec<u8>,
     at: usize,
     left: u64,
@@ -152,7 +152,8 @@ impl Read for Repeating {
     }
 }
 
-/// Segment of a text, with so many bytes of the next segments that every match that begins in the segment can be found in it.
+/// Segment of a text, followed by the first bytes of the next segments: one byte less than the longest pattern has. These bytes contain the whole of
+/// every match that begins in the segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Index of the text to which the segment belongs.
@@ -178,7 +179,7 @@ pub struct Cut {
 pub struct Segments<'p> {
     parts: &'p [Part],
     cut: Cut,
-    /// Process that reads standard output. The iterator ends when this process has closed the output.
+    /// Handle that shows whether the reader of standard output has closed it. If so, the iterator ends.
     lines: Lines,
     next: usize,
     text: Option<Box<dyn Read + Send>>,
@@ -265,7 +266,7 @@ impl Iterator for Segments<'_> {
         next
     }
 
-    /// The file sizes behind this estimate may change while the files are read.
+    /// Returns the number of segments, computed from the sizes of the files before they are read. It is wrong if a file changes later.
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.left.map_or((0, None), |left| (left, Some(left)))
     }

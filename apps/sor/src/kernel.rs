@@ -17,7 +17,7 @@ pub fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
         let b = &mut b[(row - 1) * width..(row + 2) * width];
         let mut left = b[width + columns.start - 1];
         for i in columns.clone() {
-            // The left neighbour is added last, because only this neighbour depends on the previous iteration.
+            // The left neighbour is added last, because it is the result of the previous iteration.
             left = NEIGHBOURS * (b[i] + b[2 * width + i] + b[width + i + 1] + left) + SELF * b[width + i];
             b[width + i] = left;
         }

@@ -160,7 +160,7 @@ fn job_continues_without_a_checkpoint_that_cannot_be_written() {
     std::thread::sleep(Duration::from_millis(2_500));
     let kept = completed_passes(&hidden);
     restore();
-    // The final checkpoint of a stopping job cannot be written, either.
+    // The directory is hidden again, and the job stops: its final checkpoint cannot be written.
     hide_after(kept);
     std::fs::write(run.path().join("stop"), "").unwrap();
     let outcome = running.wait();

@@ -53,14 +53,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the times of all tasks of an iteration in seconds, drawn from a gamma distribution, one for each block of adjacent tasks with equal
-    /// times.
+    /// Returns the time in seconds of each task of an iteration. One time is drawn from a gamma distribution for each block of adjacent tasks.
     pub fn times(&self, iteration: usize) -> Vec<f64> {
         let Plan { mean, deviation, .. } = *self;
         let mut random = StdRng::seed_from_u64(Random::stream(self.seed, iteration as u64).next_u64());
         let square = deviation * deviation;
-        // Shape and scale of the gamma distribution with this mean and deviation. For a deviation of zero there is no gamma distribution, and all
-        // tasks take the mean time.
+        // The shape and the scale give the times their mean and deviation. For a deviation of zero there is no gamma distribution, and all tasks take
+        // the mean time.
         let gamma = Gamma::new(1.0 / square, mean * square).ok().filter(|_| square > 0.0);
         let blocks = self.tasks.div_ceil(self.block.max(1));
         let draw = |_| gamma.map_or(mean, |gamma| gamma.sample(&mut random));

@@ -51,7 +51,7 @@ mod tests {
                 work_method.perform(units, |_| panic!("nothing is declared on a real machine"));
                 start.elapsed().as_secs_f64()
             };
-            // The speed is the fastest of several measurements, so work may take longer than computed from the speed, but hardly shorter.
+            // The speed is the highest of several measurements. Therefore work may take longer than computed from the speed, but hardly shorter.
             let shortest = (0..5).map(timed).fold(f64::INFINITY, f64::min);
             assert!(shortest > 0.005, "{work_method:?}: {shortest}");
         }

@@ -41,7 +41,7 @@ impl FromStr for Numbers {
 }
 
 impl Numbers {
-    /// Returns the numbers in ascending order as texts, one of which replaces `{}` in each task in the arguments of the command.
+    /// Returns the numbers in ascending order as texts. Each of them becomes a task, in which it replaces `{}` in the arguments of the command.
     pub fn entries(&self) -> Vec<String> {
         self.0.iter().map(u32::to_string).collect()
     }

@@ -135,8 +135,8 @@ struct Cli {
 }
 
 impl Cli {
-    /// Returns the configuration of the framework from environment variables, overridden by these command-line options. Not shared with the other
-    /// programs, because a workflow has no load balancing that `--balance` could turn off.
+    /// Returns the configuration of the framework from environment variables, overridden by these command-line options. There is no option
+    /// `--balance`, because a workflow has no load balancing that it could turn off.
     fn config(&self) -> armature::Result<Config> {
         let mut config = Config::from_env()?;
         if let Some(ranks) = self.ranks {
@@ -255,8 +255,8 @@ fn set_up<'w>(
     if let Some(limit) = args.wall_time {
         workflow = workflow.wall_time(limit);
     }
-    // With `--max-failures N`, the job ends at the N-th failed task, so N - 1 failures are tolerated. For 0, the difference wraps around to the
-    // largest number, that is, no limit.
+    // With `--max-failures N`, the job ends at the N-th failed task: N - 1 failures are tolerated. For N = 0 (no limit), the difference wraps around
+    // to the largest number.
     workflow.max_failures(args.max_failures.wrapping_sub(1))
 }
 
@@ -299,7 +299,7 @@ fn commands(
     let outputs = args.outputs.clone().unwrap_or_else(|| path_with_suffix(file, ".outputs"));
     let outputs = std::path::absolute(outputs)?;
     prepare::check_commands(&described)?;
-    // A trace (WfFormat) names input files that existed when it was recorded, so they are not checked.
+    // The input files of a trace (WfFormat) are not checked, because they only existed when the trace was recorded.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;
     if !directory.is_dir() {

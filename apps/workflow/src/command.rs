@@ -108,7 +108,7 @@ impl<'a> CompletionHandler<'a> {
     /// file of this name appends old content.
     fn remove_sources(&self, number: usize, task: &Task) {
         for AppendedPart { source, .. } in self.parts(number, task) {
-            // Removing fails if the task never wrote the file, or if it has been appended.
+            // An error is ignored: the file is missing if the task never wrote it, or if it has been appended.
             let _ = fs::remove_file(source);
         }
     }

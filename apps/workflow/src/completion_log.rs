@@ -74,7 +74,7 @@ impl CompletionLog {
             })?;
             sum = notes::extend_checksum(sum, lines.as_bytes());
             for part in parts {
-                // Errors are ignored, because a repeated task overwrites the file.
+                // An error is ignored, because the file is overwritten if the task runs again.
                 let _ = fs::remove_file(&part.source);
             }
         }
@@ -155,7 +155,7 @@ fn roll_back(Append { length, bytes, path }: &Append) -> io::Result<()> {
 
 #[derive(Default)]
 struct PartFiles<'h> {
-    /// Sorted by path, so that all ranks lock the files in the same order (no deadlock).
+    /// Files to which outputs are appended, sorted by path. All ranks lock them in this order, which prevents a deadlock.
     files: BTreeMap<&'h Path, File>,
 }
 
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
-    /// The output must be removed at once, because the run may end before another rank writes to the rescue file.
+    /// The run may end before another rank writes to the rescue file and removes the partial output.
     #[test]
     fn failed_append_leaves_no_partial_output() {
         let place = Place::new();

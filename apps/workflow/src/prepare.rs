@@ -233,8 +233,7 @@ fn rebuilt(
     for (number, task) in description.tasks().iter().enumerate() {
         let mut task = task.clone();
         task.action = action(&task.action);
-        // Tasks with closures count as not done: the files of a command still exist, but the value that a closure returned in an earlier run does
-        // not.
+        // A task with a closure does not count as done, even if an earlier run completed it. The value that the closure returned no longer exists.
         task.done &= !matches!(task.action, Action::Closure(_));
         // The files of a task are not needed, because the edges contain the dependences between tasks.
         (task.inputs, task.outputs) = Default::default();

@@ -75,7 +75,7 @@ impl Recorder {
     pub fn open(path: &Path) -> Result<Self, armature::BoxError> {
         let opened = regular::open_with(path, OpenOptions::new().append(true).create(true), Links::Refused);
         let mut file = opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
-        // A line break separates new lines from a line that a crash has cut short.
+        // A line break separates the lines of this attempt of the job from a last line that a crash has cut short.
         if file.metadata()?.len() > 0 {
             file.write_all(b"\n")?;
         }

@@ -26,7 +26,6 @@ pub enum WorkMethod {
 pub struct Replay<'a> {
     description: &'a Description,
     numbers: HashMap<&'a str, usize>,
-    /// Size in bytes of the value that each task returns.
     value_bytes: Vec<usize>,
     task_memory: TaskMemory,
     work_method: WorkMethod,

@@ -84,8 +84,8 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
         "timely" => timely_pipeline::run::<I>(task)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // A configuration in which all items stay in one process would not measure communication, so the number of items that this process handled is
-    // checked. A farm on both processes distributes tasks by hash, so the shares are only roughly equal.
+    // If all items stayed in one process, communication would not be measured. Therefore the number of items that this process handled is checked. A
+    // farm on both processes distributes tasks by hash, which gives only roughly equal shares.
     let far = match peer {
         "renoir-farm" => (3 * items / 10, 7 * items / 10),
         _ => (items, items),

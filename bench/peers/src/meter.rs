@@ -1,7 +1,6 @@
 //! Measurement at the sink: throughput, order and number of the received items.
 //!
-//! The first tenth of the items is a warm-up, in which connections are established and buffers grow. The throughput is measured over the remaining
-//! items.
+//! The first tenth of the items is a warm-up, in which connections are established and buffers grow. The throughput is that of the other nine tenths.
 
 use std::{
     sync::{

@@ -57,9 +57,9 @@ impl Chain {
 pub trait Work {
     /// Name of the rank program that executes the computation.
     const PROGRAM: &str;
-    /// First part of the computation, which rank 0 executes before it sends the item.
+    /// Executes the first part of the computation, on rank 0 before it sends the item.
     fn work_on_first(word: u64) -> u64;
-    /// Second part of the computation, which rank 1 executes on the received item.
+    /// Executes the second part of the computation, on rank 1 when it has received the item.
     fn work_on_second(word: u64) -> u64;
     /// Returns the expected checksum: the results for items that begin with the integers 0 to `items` - 1, folded in this order.
     fn expected(items: usize) -> u64;

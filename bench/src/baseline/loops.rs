@@ -26,7 +26,7 @@ use crate::{
 const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
-/// First row of the right factor B in the unbounded matrix of generated elements, whose rows from 0 are the left factor A.
+/// First row of the right factor B in an unbounded matrix of generated elements. The left factor A begins in row 0 of the same matrix.
 const SECOND_MATRIX_ROW: usize = 1 << 30;
 
 /// Runs a rank of a hand-written loop; prints `result seconds S` on rank 0.
@@ -82,8 +82,8 @@ pub fn main(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Returns the rows of one rank. With two ranks, the first has the fraction `split` of the rows. Otherwise all ranks have equal shares, and the first
-/// ranks get the remaining rows.
+/// Returns the rows of one rank. With two ranks, rank 0 has the fraction `split` of the rows. Otherwise all ranks have equal shares; if the rows
+/// cannot be divided evenly, each of the first ranks has one row more.
 fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<usize> {
     let at = |border: usize| match (ranks, border) {
         (2, 1) => (units.len() as f64 * split).round() as usize,

@@ -1,8 +1,8 @@
 //! Sweep in Gauss-Seidel order, written by hand with MPI: each rank has a block of rows, and the ranks compute strips of columns as a wavefront.
 //!
 //! For a strip of a sweep, a rank needs the last row of its upper neighbour from the same sweep and the first row of its lower neighbour from the
-//! previous sweep. A rank also sends its first row up strip by strip, so that the rank above begins the next sweep while lower ranks still compute
-//! the current one: the wavefront starts once per run, not once per sweep.
+//! previous sweep. A rank sends its first row to the rank above after each strip. The rank above then begins the next sweep while lower ranks still
+//! compute the current one: the wavefront starts once per run, not once per sweep.
 
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 //! the time of a run is the time of a whole run with only the surviving ranks, plus the time without messages after which a worker counts as dead,
 //! plus the interval between two checks for silent workers.
 //!
-//! *All*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of the killed run. A task whose
+//! *Whole*: 50 runs in which all ranks are killed at a random time, and which are then restarted with the journal of the killed run. A task whose
 //! result is intact in the journal at the kill must not be started again, every other task must be, and the output must be identical.
 //!
 //! *Phases*: one rank is killed in each phase of a job.
@@ -268,7 +268,7 @@ struct Run {
     seconds: f64,
     /// Time of the run, divided by its bound: the time of an undisturbed run on the surviving ranks, plus the time to detect the deaths.
     part: f64,
-    /// Number of additional starts of tasks, which were already started by other workers.
+    /// Number of starts of tasks that another worker had started before.
     again: f64,
 }
 

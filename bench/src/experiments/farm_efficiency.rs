@@ -5,8 +5,9 @@
 //! with eight requested ahead, give half of the tasks to each rank, or give half of the *work* to each rank; the last program needs the task lengths
 //! in advance, and shows the limit of the machine. The framework runs with automatic chunking and with the fixed chunking policies.
 //!
-//! The efficiency is the sum of all task times, measured around each task, divided by twice the time of the run. An interrupted task takes longer and
-//! seems to use its core well, so the table also shows the time relative to that of equal halves of the work.
+//! The efficiency is the sum of all task times, measured around each task, divided by twice the time of the run. The measured time of a task includes
+//! interruptions by other processes, which makes the efficiency too high. Therefore the table also shows the time relative to that of equal halves of
+//! the work.
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -18,8 +18,8 @@ pub(super) struct Costs {
     pub(super) spec: PipelineSpec,
 }
 
-/// Lower bound on the seconds per item of the pipeline on a cluster, for any mapping of stages to hosts. Ignoring the filling of the pipeline, and
-/// that a single host runs a stage of an item, changes the bound by less than 1 %.
+/// Lower bound on the seconds per item of the pipeline on a cluster, for any mapping of stages to hosts. The bound neglects that the pipeline fills
+/// slowly, and that an item's stage runs on a single host; both change it by less than 1 %.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Seconds per item if all hosts share all work in proportion to their speeds.

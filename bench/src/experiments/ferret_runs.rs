@@ -66,7 +66,7 @@ impl Files {
         finish(command, LIMIT).map(drop)
     }
 
-    /// Divides the query images between two folders of links, so that two concurrent runs can process half of them each.
+    /// Divides the query images between two folders of hard links. Two concurrent runs can then process half of the images each.
     fn split(&self, queries: &Path) -> Outcome {
         let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {

@@ -56,7 +56,7 @@ const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 pub(super) const REFINED: &str = "refined";
 pub(super) const LIVE: &str = "live";
-/// Method that starts like live balancing and changes at item 60, when live balancing knows the costs of the stages on most clusters, to the mapping
+/// Method that starts like live balancing. At item 60, when live balancing knows the costs of the stages on most clusters, it changes to the mapping
 /// of the refined (default) planner.
 const REFINED_LATER: &str = "refined from item 60 on";
 const REFINED_AT: u64 = 60;
@@ -214,8 +214,8 @@ impl Row {
         self.seconds(ORDERLY) / self.seconds(name)
     }
 
-    /// Returns the seconds per item with the method `name` over the last 80 % of the items, relative to the refined (default) planner. Times per item
-    /// below `least` are raised to `least`.
+    /// Returns the seconds per item over the last 80 % of the items with the method `name`, divided by those with the refined (default) planner.
+    /// Times per item below `least` are raised to `least` first.
     fn settled(&self, name: &str, least: f64) -> f64 {
         let both = self.runs.get(name).zip(self.runs.get(REFINED));
         both.map_or(f64::INFINITY, |(run, refined)| run.pace_ratio(refined, Run::settled, least))

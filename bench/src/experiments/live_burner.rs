@@ -233,7 +233,8 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     Ok(())
 }
 
-/// Formats the range of the core's fractions that the competing load used in these runs. Runs with different fractions are not comparable.
+/// Formats the smallest and the largest fraction of its core that the competing load used in these runs. Runs with different fractions are not
+/// comparable.
 fn load_share_range(runs: &[Measured]) -> String {
     let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.core_shares.as_ref()?.load)).collect();
     spread(&parts)
@@ -251,7 +252,7 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
         let dispatch = options.dispatch;
         Ok((Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &text) }, mapping))
     };
-    // HeDPM places at most one block of stages on a processor. The option lifts this rule, because stages 1 and 6 must both run on rank 0.
+    // HeDPM places at most one block of stages on a processor. `share_processors` lifts this rule, because stages 1 and 6 must both run on rank 0.
     let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
     let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
     let (paper, mapping) = planned(PAPER, paper)?;
@@ -277,7 +278,7 @@ fn run_alone(job: Job, ranks: usize) -> Outcome<Measured> {
     Ok(Measured { run: job.on_mpi(ranks)?, core_shares: None })
 }
 
-/// Runs the job, and starts the competing load on `core` when a third of the items has arrived, for which the job creates the file `signal`.
+/// Runs the job, which creates the file `signal` when a third of the items has arrived, and then starts the competing load on `core`.
 fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();

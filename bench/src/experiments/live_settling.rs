@@ -29,7 +29,7 @@ struct Row {
     seed: u64,
     refined: Run,
     live: Run,
-    /// Minimum seconds per item on this cluster, if all hosts share the work without idling.
+    /// Minimum seconds per item on this row's cluster, if all hosts share the work and no host is ever idle.
     least: f64,
 }
 

@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Number of stages of the pipeline, as in Ferret.
 const STAGES: u32 = 6;
-/// Time of a stage; so long that the framework times every batch of items individually, as it does for Ferret.
+/// Time of a stage. It is long enough that the framework times every batch of items individually, as in runs of Ferret.
 const STAGE_TIME: Duration = Duration::from_micros(310);
 const ON: &str = "measured";
 const OFF: &str = "not measured";

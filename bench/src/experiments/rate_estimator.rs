@@ -71,7 +71,6 @@ impl Service {
     }
 }
 
-/// Simulated server with its queue of waiting items.
 struct Server {
     rng: StdRng,
     service: Service,
@@ -110,7 +109,7 @@ impl Server {
             u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
             _ => 1.0,
         };
-        // Instead of a fraction of the items, the estimators see all items with a longer time, which is the same rate.
+        // The estimators get all items with a longer time, instead of a part of the items with the real time. Both give the same rate.
         (items as u64, busy / seen)
     }
 }

@@ -33,7 +33,7 @@ struct Environment {
     ranks: usize,
     /// Function that runs a program, given its name, the number of ranks and the arguments, and returns its output.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
-    /// True if a repeated run takes exactly the same time, as on simulated ranks, so that one run suffices.
+    /// True if a repeated run takes exactly the same time, as on simulated ranks. In this case one run suffices.
     repeats: bool,
     /// Number of segments in each half of the searched text.
     halves: [u64; 2],

@@ -110,7 +110,7 @@ fn broadcasts_of(session: &mut Session, rounds: usize) -> Result<[f64; 2], BoxEr
     // The two broadcasts alternate in ten parts, so that both are measured under equal conditions.
     let (parts, mut times) = (10, [0.0; 2]);
     let each = rounds.div_ceil(parts);
-    // The first call of `world` is not timed, because in it the ranks communicate.
+    // The first call of `world` makes the ranks communicate, and is not timed.
     session.world()?;
     for _ in 0..parts {
         session.barrier()?;

@@ -75,7 +75,7 @@ impl RunFiles {
         if !self.path(JOURNAL).is_file() {
             return Ok(BTreeSet::new());
         }
-        // Opening a journal truncates a torn record at its end, so a copy is opened.
+        // A copy of the journal is opened, because opening it removes an incomplete record at its end.
         let copy = self.path("copy");
         fs::copy(self.path(JOURNAL), &copy)?;
         let mut tasks = BTreeSet::new();

@@ -13,7 +13,7 @@ use crate::{
 
 /// Operations per second of a host.
 const SPEED: f64 = 1e9;
-/// Size of a task and size of its result.
+/// Size of a task, and size of its result, in bytes.
 const BYTES: f64 = 8.0;
 const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated";

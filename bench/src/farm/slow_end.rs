@@ -21,8 +21,8 @@ pub enum Dispatch {
     WithCopies,
     /// A farm in which each task runs on one rank only.
     WithoutCopies,
-    /// A fixed list of tasks for each rank, planned with the known times of all tasks: each task goes to the rank
-    /// that ends it first.
+    /// A fixed list of tasks for each rank, planned with the known times of all tasks. Each task is given to the rank
+    /// on which it would end first.
     Oracle,
 }
 

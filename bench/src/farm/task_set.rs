@@ -1,7 +1,7 @@
 //! Independent tasks of uneven length that really compute.
 //!
-//! A task advances a generator by a number of steps, as the stages of a [`synthetic_work`](crate::synthetic_work) pipeline do, so the
-//! result of every task can be computed without running it.
+//! A task advances a generator by a number of steps, like a stage of a [`synthetic_work`](crate::synthetic_work) pipeline. The expected result of a
+//! task is computed in a few operations, without running the task.
 
 use super::tasks::TaskShape;
 use crate::{

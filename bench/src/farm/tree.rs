@@ -100,7 +100,7 @@ impl Searcher {
     }
 }
 
-/// Finalizer of the random generator SplitMix64, as a hash.
+/// Returns a hash of a number, by the last step of the random generator SplitMix64.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -96,8 +96,8 @@ impl Job {
         self.by_hand_from(&this, ranks)
     }
 
-    /// Runs the hand-written loop like [`by_hand`](Job::by_hand), from another binary that contains the rank
-    /// programs. A test needs this function, because its own binary does not contain them.
+    /// Runs the hand-written loop like [`by_hand`](Job::by_hand), from another binary that contains the rank programs,
+    /// for tests whose own binary does not.
     ///
     /// # Errors
     /// Same as [`by_hand`](Job::by_hand).

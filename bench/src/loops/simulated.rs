@@ -145,8 +145,8 @@ impl Run {
             .map(|load| {
                 let burnt = load.wave.burnt(Duration::from_secs_f64(self.seconds)).as_secs_f64();
                 let (computing, units) = self.ranks[load.host];
-                // The competing load takes half of its host while the rank computes, so load and rank have used the
-                // processor for the same time.
+                // The competing load takes half of its host while the rank computes. Therefore it then has as many
+                // seconds of the processor as the rank.
                 let other_seconds = (computing - units * job.unit).max(0.0);
                 (burnt - other_seconds).max(0.0)
             })

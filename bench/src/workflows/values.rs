@@ -84,8 +84,8 @@ fn rank(session: &mut Session, run_folder: &RunFolder, valued: Valued) -> Result
         let inputs: Vec<Vec<u64>> = inputs.take_all()?;
         Ok(vec![number(cx.number() as usize, inputs.iter().map(|input| input[words - 1])); words])
     };
-    // A task may lose up to three ranks that run it, and after its retries are used up the task would count as the
-    // cause of their deaths.
+    // Up to three ranks that run a task may be killed. With fewer retries, the task would count as the cause of their
+    // deaths, and fail.
     let mut workflow = Workflow::from_description(builder.build()?).retries(3).closure("value", value);
     if valued.journal {
         workflow = workflow.journal(run_folder.path("journal"), &format!("{valued:?}"));

@@ -12,8 +12,8 @@ use syn::{Item, UseTree, Visibility};
 use crate::macros::arguments;
 use crate::source::Source;
 
-/// For each pair of source files (as indices) of which the first imports from the second: the names of the imported
-/// items.
+/// Names that source files import from each other. The key has the indices of two files: the file that imports, and
+/// the file that defines the names.
 pub(crate) type Arrows = BTreeMap<(usize, usize), BTreeSet<String>>;
 
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
@@ -43,7 +43,7 @@ struct Module {
     name: Vec<String>,
     file: usize,
     defined: HashSet<String>,
-    /// For each imported name, its full path.
+    /// Full path of each name that the module imports, by the name.
     used: HashMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     /// Paths, in the code of the module, that name an item.
@@ -99,7 +99,7 @@ impl House {
         }
     }
 
-    /// Returns the index of the file that defines `path`, whose first name is known in module `at`.
+    /// Returns the index of the file that defines `path`. The first name of `path` is known in module `at`.
     fn find_in(&self, at: usize, path: &[String], depth: u32) -> Option<usize> {
         // Maximum number of re-exports that are followed, because modules can re-export each other in a circle.
         const DEEPEST: u32 = 20;
@@ -149,8 +149,8 @@ fn defined(item: &Item) -> Option<String> {
 struct Names<'a>(&'a mut Module);
 
 impl Names<'_> {
-    /// Records the names that the `use` declaration `tree` imports; `path` is the path before `tree`. `handed_on`
-    /// says that the declaration re-exports the names, which is not a use by the module.
+    /// Records the names that the `use` declaration `tree` imports; `path` is the path before `tree`. If `handed_on`
+    /// is true, the declaration re-exports the names, which does not count as a use by the module.
     fn take(&mut self, tree: &UseTree, path: &[String], handed_on: bool) {
         let with = |name: &syn::Ident| [path, &[name.to_string()]].concat();
         match tree {
@@ -233,8 +233,8 @@ mod tests {
     use super::*;
     use crate::source::code;
 
-    /// Returns the imports between the modules of a crate as pairs of module names. The first module in the list is
-    /// the root.
+    /// Returns the imports between the modules of a crate as pairs of module names. The first module in `modules` is
+    /// the root of the crate.
     fn pairs(modules: &[(&str, &str)]) -> Vec<(String, String)> {
         let sources: Vec<Source> = modules
             .iter()

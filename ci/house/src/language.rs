@@ -167,8 +167,8 @@ fn sentences(page: &str) -> Vec<(usize, String)> {
     paragraphs.into_iter().flat_map(split).collect()
 }
 
-/// Returns the parts of a text between spaces that have a letter or a digit. Text in backticks is one word, and the
-/// address of a link is none.
+/// Returns the parts of a text between spaces that have a letter or a digit. Text in backticks is one word. The
+/// address of a link does not count.
 fn words(text: &str) -> Vec<String> {
     let mut plain = String::new();
     for (place, piece) in text.split('`').enumerate() {

@@ -133,7 +133,8 @@ impl<'ast> Visit<'ast> for Inside {
     }
 
     fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-        // The name of a called function is no name of a value.
+        // Only the arguments of a call are searched: the name of the called function does not count as the name of a
+        // constant.
         call.args.iter().for_each(|argument| self.visit_expr(argument));
     }
 

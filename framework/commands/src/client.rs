@@ -255,7 +255,7 @@ impl Starter {
 
 impl Drop for Starter {
     fn drop(&mut self) {
-        // If the starter takes too long, it ends its commands and itself without the caller.
+        // If the starter does not end in time, it ends its commands and itself later, without the caller.
         let _ = self.end();
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Wire, put_frame, take_frame};
 
-/// Maximum number of bytes per read from the socket, enough for some hundred events of commands.
+/// Maximum number of bytes per read from the socket, enough for several hundred events of commands.
 const READ: usize = 1 << 16;
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::fmt;
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error in running commands or reading their output. A command that fails is no error of this crate:
+/// Error in running commands or reading their output. A command that fails is not an error of this crate:
 /// [`Ended`](crate::Ended) describes its failure.
 #[derive(Debug)]
 pub struct Error {

@@ -35,8 +35,8 @@ pub struct Ended {
     /// CPU time of all processes of the command, including those that were never waited for by their parents.
     pub cpu_time: Duration,
     /// Peak total memory of the command's processes, in bytes. The process tree is measured at intervals. For a
-    /// command that ends before the first measurement, it is the kernel's value for the largest process, which is
-    /// never below the memory of the starter itself, some megabytes.
+    /// command that ends before the first measurement, the kernel's value for the largest process is reported. That
+    /// value is at least the memory of the starter, some megabytes.
     pub peak_memory: u64,
     /// Bytes of output that could not be written.
     pub lost_output: u64,

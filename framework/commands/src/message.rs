@@ -12,7 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Ended, Event, Outcome, Stopped};
 use crate::request::{Destination, Input, Program, Request};
 
-/// Message from a caller to its starter, the process that runs its commands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
     /// Settings of the starter. They are the caller's first message; the caller sends them again when the output file
@@ -22,7 +21,6 @@ pub(crate) enum ToStarter {
     Cancel(u64),
 }
 
-/// Message from a starter (a process that runs commands) to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FromStarter {
     /// Reply to `Setup`: `None` if the starter is ready to run commands, otherwise the reason why it is not.

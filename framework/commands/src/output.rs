@@ -1,8 +1,9 @@
 //! Output file in which a starter collects the output of all its commands. It needs no separate index.
 //!
-//! A file begins with a line that identifies its format. After it come pieces: a header of 32 bytes and the bytes that a command wrote.
-//! Each header gives the position of the next one, so that output of a command is never mistaken for a header. A checksum in the header
-//! detects the torn end of a file whose writer died. A reader goes from header to header.
+//! A file begins with a line that identifies its format. Pieces follow: each is a header of 32 bytes and the bytes
+//! that a command wrote. Each header gives the position of the next one, so that output of a command is never
+//! mistaken for a header. A checksum in the header detects the torn end of a file whose writer died. A reader goes
+//! from header to header.
 //!
 //! | bytes of a header | |
 //! |---|---|
@@ -12,7 +13,7 @@
 //! | 16–19 | attempt |
 //! | 20–23 | bytes behind the header |
 //! | 24–27 | 0 |
-//! | 28–31 | checksum (CRC-32) of the others |
+//! | 28–31 | checksum (CRC-32) of the other bytes of the header |
 //!
 //! Numbers are little endian.
 
@@ -153,14 +154,14 @@ impl OutputWriter {
     /// error.
     pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
-        // A header can state up to 4 GiB. Output is far shorter, because it is written after each read from a pipe,
-        // so one header suffices.
+        // The length in a header is at most 4 GiB. One header suffices, because output is written after each read
+        // from a pipe and is far shorter.
         let pieces = bytes.chunks(u32::MAX as usize);
         let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
-                // A header or output that was only written in part is cut off, because readers would not find later
-                // output behind it.
+                // A header or output that was only written in part is cut off, because readers would not find output
+                // after it.
                 let _ = self.cut();
                 if !std::mem::replace(&mut self.has_failed, true) {
                     eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());

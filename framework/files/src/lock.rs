@@ -79,7 +79,7 @@ pub struct LockFile {
 }
 
 impl LockFile {
-    /// Opens or creates the file and locks it as [`lock`](fn@lock) does. A symbolic link is refused.
+    /// Opens or creates the file and locks it with [`lock`](fn@lock). A symbolic link is refused.
     ///
     /// # Errors
     /// The errors of [`lock`](fn@lock). The text also names a holder on another machine.

@@ -212,7 +212,8 @@ mod tests {
         output.write_all(b", more").unwrap();
         output.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap().as_slice(), partial.exists()), (&b"kept, more"[..], false));
-        // A job that dies after the move of the file resumes, when it is restarted, a complete file.
+        // A job that died after it had moved the file to its destination finds the complete file when it is
+        // restarted.
         resumed(&path, 10).unwrap().finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"kept, more");
     }

@@ -70,7 +70,7 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        // If this fails, a later process will remove the directory.
+        // If the directory cannot be removed now, a later process will remove it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -79,7 +79,8 @@ fn remove_left_overs(parent: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_of_this_kind = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
-        // The metadata are those of the entry itself, so a symbolic link to a directory is skipped.
+        // `metadata` describes the directory entry itself and not the target of a link, so a symbolic link to a
+        // directory is skipped.
         let is_ours = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
         if !is_of_this_kind || !entry.metadata().is_ok_and(is_ours) {
             continue;
@@ -133,7 +134,7 @@ mod tests {
         fs::write(victim.path().join(LOCK), "").unwrap();
         let at = |name: &str| parent.path().join(format!("{start}-{name}"));
         symlink(victim.path(), at("link")).unwrap();
-        // The directory `new` is without a lock file, as it is while another process creates it.
+        // The directory `new` has no lock file, like a directory that another process is creating.
         fs::create_dir(at("new")).unwrap();
         for dead in ["dead", "dead-too"] {
             fs::create_dir(at(dead)).unwrap();

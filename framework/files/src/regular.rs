@@ -33,8 +33,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), Links::Followed)
 }
 
-/// Opens a file as [`open`] does, with the options of the caller. The options may create the file. If they truncate it, the file type is checked
-/// before.
+/// Opens a regular file with the options of the caller, which may create or truncate it. The file type is checked before the file is truncated.
 ///
 /// # Errors
 /// The errors of [`open`].

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Loop whose ranks meet at a barrier after each iteration, such as Jacobi relaxation or a sequence of DOALL loops.
 ///
 /// The efficiency (equation 13 of Siegell and Steenkiste 1997) does not depend on the number of iterations, only on the work between two barriers.
-/// The grain should therefore be as large as the program permits.
+/// The program should therefore compute as much as possible between two barriers.
 ///
 /// ```
 /// use armature_papers::Barriers;
@@ -30,8 +30,8 @@ pub struct Barriers {
 }
 
 impl Barriers {
-    /// Returns the run time in seconds on all ranks, if each has equally many iterations of the distributed loop
-    /// (equation 11 of Siegell and Steenkiste 1997).
+    /// Returns the run time in seconds on all ranks, if each has the same number of iterations of the distributed
+    /// loop (equation 11 of Siegell and Steenkiste 1997).
     pub fn time(&self) -> f64 {
         let share = self.units as f64 / self.ranks as f64 * self.unit;
         self.iterations as f64 * (self.barrier + share)

@@ -1,6 +1,7 @@
-//! Methods of the papers behind armature that no run of a program needs: equations, generators, simulators, and
-//! planners that assign one block of tasks to each processor. Runs are planned by [`armature_planner`]. Tests verify
-//! its predictions with the simulators here, and the command `armature plan` also tries the block planners.
+//! Methods of the papers on which armature is based. No run of a program needs the methods in this crate: equations,
+//! generators, simulators, and planners that assign one block of tasks to each processor. Runs are planned by
+//! [`armature_planner`]. Tests verify its predictions with the simulators here, and the command `armature plan` also
+//! tries the block planners.
 //!
 //! - [`workflow`]: block planners, partitions, and the workflows and clusters of the papers.
 //! - [`optimal_plan`]: exhaustive planner of small pipelines.

@@ -53,13 +53,13 @@ pub enum PeriodState {
     Unusable,
 }
 
-/// Finds the longest sampling period that is stable and in which the server is not blocked.
+/// Finds the longest sampling period that is stable (its actual length is close to the requested one) and in which the server is not blocked.
 ///
 /// Longer periods reduce the noise of the system; shorter ones are more likely to pass without blocking. The search starts with the latency of the
 /// clock (the shortest time between two readings). It lengthens the period by multiples of the latency while the last k periods passed without
-/// blocking and the last j had the requested length. A length with too many bad periods ends the search with the last good length. If there is
-/// none, periods that are only unstable are lengthened further, because the noise of the clock has less weight in longer periods. Blocking only
-/// becomes more frequent, and makes the server unusable.
+/// blocking and the last j had the requested length. A length with too many bad periods ends the search with the last good length. If no length was
+/// good and periods are unstable but not blocked, longer periods are tried, because the noise of the clock has less weight in them. If the server is
+/// blocked too often, it cannot be monitored, because it would be blocked even more often in longer periods.
 ///
 /// ```
 /// use armature_papers::{Period, PeriodOptions, PeriodState};

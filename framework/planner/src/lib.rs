@@ -39,7 +39,7 @@
     )
 )]
 
-/// Name under which the generators of the crate `armature-papers`, which the unit tests of this crate include, refer to this crate.
+/// Name by which included generators refer to this crate. The unit tests include these generators from the crate `armature-papers`.
 #[cfg(test)]
 extern crate self as armature_planner;
 

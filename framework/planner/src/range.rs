@@ -43,8 +43,8 @@ pub fn amount(value: f64) -> Option<f64> {
     is_amount(near).then_some(near)
 }
 
-/// Returns a value as a number that the models accept, for callers that cannot reject the value: 0 for a negative value or NaN, [`LARGEST`] for a
-/// value above `LARGEST`, and otherwise as [`amount`] does.
+/// Returns a value as a number that the models accept, for callers that cannot reject the value: 0 for a NaN or a value below [`SMALLEST`],
+/// [`LARGEST`] for a value above `LARGEST`, and otherwise the value itself.
 pub fn amount_or_nearest(value: f64) -> f64 {
     amount(value).unwrap_or(if value > 0.0 { LARGEST } else { 0.0 })
 }

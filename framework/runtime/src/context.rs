@@ -104,10 +104,9 @@ impl Context {
         &self.name
     }
 
-    /// Returns the number of the item or task, from 0. In a pipeline it is the item's position in the pipeline's source; items that a stage
-    /// produces from one item
-    /// share its number. In a farm it is the position in the source, or in the current iteration; in a workflow the position in its
-    /// description.
+    /// Returns the number of the item or task, from 0. In a pipeline it is the item's position in the pipeline's source; items that a stage produces
+    /// from one item share the number of that item. In a farm it is the position in the source, or in the current iteration; in a workflow the
+    /// position in its description.
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -37,7 +37,7 @@ struct Inner {
     is_printed: bool,
 }
 
-/// Holds an error of any type that user code returned.
+/// Error of any type that user code returned.
 pub(crate) trait Cause: Send + Sync {
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }

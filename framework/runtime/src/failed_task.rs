@@ -41,9 +41,10 @@ impl FailedTask {
         self.tries
     }
 
-    /// Returns the kind of the last failure: [`ErrorKind::User`] for an error, and for a task of which at least two ranks died or, in a farm,
-    /// exceeded its time limit; [`ErrorKind::Panic`] for a panic; [`ErrorKind::Timeout`] for the loss of a single rank, which may have had
-    /// another cause, and for the time limit of a workflow's task; [`ErrorKind::Config`] for a task that needs more memory than any rank has.
+    /// Returns the kind of the last failure: [`ErrorKind::User`] for an error, for a task in which at least two ranks died, and for a task of a
+    /// farm or a command of a workflow that exceeded its time limit; [`ErrorKind::Panic`] for a panic; [`ErrorKind::Timeout`] for other deaths
+    /// of ranks in the task, which may have had another cause, and for another task of a workflow that exceeded its time limit;
+    /// [`ErrorKind::Config`] for a task that needs more memory than any rank has.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

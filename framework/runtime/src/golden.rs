@@ -63,7 +63,7 @@ impl Messages {
         self.0.push((what.to_string(), bytes.to_vec()));
     }
 
-    /// Compares all added messages with the golden file `golden/messages/ROOM.txt`.
+    /// Compares all added messages with the golden file `golden/messages/ROOM.txt`, where `ROOM` is the value of `room`.
     pub(crate) fn check(&self, room: &str) {
         let path = place(&format!("messages/{room}.txt"));
         let found: Vec<String> = self.0.iter().map(|(what, bytes)| entry(what, bytes)).collect();

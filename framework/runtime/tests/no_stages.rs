@@ -5,7 +5,7 @@ use std::time::Duration;
 use armature::pipeline::Pipeline;
 use armature::{Balance, Config};
 
-/// A pipeline without stages has no mapping of stages to ranks, so the coordinator has none to improve, however long the stream lasts.
+/// A pipeline without stages has no mapping of stages to ranks. The coordinator, which improves mappings, must therefore do nothing.
 #[test]
 fn pipeline_without_stages_runs_under_live_balancing() {
     let slowly = || (0..300u64).inspect(|_| std::thread::sleep(Duration::from_millis(8)));

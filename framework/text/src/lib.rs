@@ -109,7 +109,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Restores the name from a field that [`escaped`] returned. A backslash before any other character is dropped.
+/// Restores the name from a field that [`escaped`] returned. In a sequence that [`escaped`] does not produce, only the backslash is removed.
 pub fn unescaped(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let mut rest = field;
@@ -134,7 +134,7 @@ fn by_number(text: &str) -> Option<(char, &str)> {
     Some((char::from_u32(u32::from_str_radix(number, 16).ok()?)?, after))
 }
 
-/// Appends the first [`LONGEST`] characters of a text. Returns true if these are the whole text.
+/// Appends the first [`LONGEST`] characters of `text` to `start`. Returns true if `text` has no more characters than these.
 fn cut(start: &mut String, text: &str, push: impl Fn(&mut String, char)) -> bool {
     let mut characters = text.chars();
     characters.by_ref().take(LONGEST).for_each(|c| push(start, c));

@@ -1,4 +1,4 @@
-//! Builder for descriptions that are created by a program instead of read from a file.
+//! Builder for workflow descriptions that a program creates instead of reading them from a file.
 
 use std::collections::BTreeMap;
 

@@ -86,7 +86,8 @@ fn read_option(task: &mut Task, option: &str, value: &str) -> Result<(), String>
     let pair = || value.split_once('=').map(|(left, right)| (left.to_string(), right.to_string()));
     match option {
         "-m" | "--request-memory" => {
-            // The cast turns an amount beyond 64 bits into `u64::MAX`, whose multiplication by `MEGABYTE` overflows, so that the amount is refused.
+            // `memory as u64` turns an amount beyond 64 bits into `u64::MAX`. The multiplication by `MEGABYTE` then overflows, and the amount is
+            // refused.
             let memory = rounded_up().and_then(|memory| (memory as u64).checked_mul(MEGABYTE));
             task.memory = Some(memory.ok_or_else(|| wrong("megabytes, a number of 0 or more"))?);
         }

@@ -1,4 +1,4 @@
-//! Workflow model into which every format is read.
+//! Description of a workflow. The readers of all file formats return it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,8 +33,7 @@ pub struct Task {
     pub inputs: Vec<File>,
     /// Files that the task writes.
     pub outputs: Vec<File>,
-    /// Output of the task that is appended to files, which other tasks may share, after the task has run: output to a pipe (option `-f` of a
-    /// `.dag` file), and files that the task writes (`-F`).
+    /// Outputs of the task that are appended to files after it has run. Several tasks may append to the same file.
     pub forwards: Vec<Forward>,
     /// Number of cores that the task occupies, at least 1.
     pub cores: u32,

@@ -16,7 +16,7 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) tasks: Vec<(Task, Place)>,
     pub(crate) links: Vec<Link>,
-    /// Other names by which dependencies may refer to tasks, with the number of the task.
+    /// Ids by which the dependencies in the file may refer to tasks instead of by their names, with the number of each task.
     pub(crate) aliases: HashMap<String, usize>,
     pub(crate) limits: BTreeMap<String, u64>,
 }
@@ -179,8 +179,8 @@ fn check_task(task: &Task, limits: &BTreeMap<String, u64>) -> Result<(), String>
     }
 }
 
-/// Checks the name of a task or another name from a file (`what` says which). A name from an untrusted file may be shown on a terminal, so that
-/// control characters and changes of text direction are refused.
+/// Checks a name from a file. Control characters and changes of text direction are refused, because the name may be shown on a terminal. `what`
+/// describes the name in the error message.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let fault = if name.is_empty() {
@@ -219,7 +219,7 @@ fn check_command(command: &str) -> Result<(), String> {
     check_text(command)
 }
 
-/// Checks a text that is passed to a program. It must not contain a zero byte, at which programs would end it.
+/// Checks a text that is passed to a program. A zero byte is refused, because programs take it for the end of the text.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains('\0') { Err(format!("{} has a zero byte: expected text", shown(text))) } else { Ok(()) }
 }

@@ -74,7 +74,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Position of an error in a file. One is stored for every task and edge, so it is small, and converted to text only for an error.
+/// Position of an error in a file. Every task and edge of the file has one until the file has been checked, so the type is small. It becomes text
+/// only for an error message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// A line of the file, counted from 1.

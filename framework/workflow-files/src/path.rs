@@ -141,8 +141,8 @@ impl<'a> At<'a> {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    // A short key of letters, digits, `_` and `-` is written without quotation marks. The key is short if [`shown`] ends with a
-                    // quotation mark, because after a text that was cut it writes the length instead.
+                    // A key of letters, digits, `_` and `-` is written without quotation marks. If [`shown`] has cut the key, its result ends with
+                    // the length instead of a quotation mark.
                     let plain = !key.is_empty()
                         && shown(key).ends_with('"')
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));

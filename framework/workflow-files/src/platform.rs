@@ -126,8 +126,8 @@ fn cluster(text: &str) -> Result<(Cluster, Vec<Kind>)> {
     Ok((cluster, kinds))
 }
 
-/// Checks the last processor and the number of processors. Called after each processor, so that an error names the processor's place in the file,
-/// and a large `count` is refused before it fills the memory.
+/// Checks the processor that was read last, and the total number of processors. It is called after each processor. An error then names this
+/// processor's place in the file, and a large `count` is refused before it fills the memory.
 fn check(processors: &[Processor], at: &At<'_>) -> Result<()> {
     let last = processors.last().map(std::slice::from_ref).unwrap_or_default();
     let one = Cluster::new(last.to_vec(), f64::INFINITY);

@@ -40,8 +40,8 @@ fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
         .map(|(number, line)| {
             let place = Place::Line(number + 1);
-            // The task's name in a line is searched with and without spaces at its ends: names of tasks may have such spaces, and so may lines that
-            // were written by hand.
+            // The id of a line is searched first with the spaces around it and then without them. The name of a task may begin or end with spaces,
+            // and a line written by hand may have more spaces.
             let find = |id: &str| numbers.get(id).or_else(|| numbers.get(id.trim())).copied();
             let id = line.trim_start().strip_prefix("DONE ").ok_or_else(|| {
                 let message = format!("{} is not a line of a rescue file: expected \"DONE id\"", shown(line));

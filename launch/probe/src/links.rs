@@ -12,7 +12,7 @@ const ROUNDS: usize = 40;
 /// Size of a large message in bytes: several times the socket buffers. At 20 Mbit/s, the message takes half a second.
 const LARGE: usize = 1 << 20;
 
-/// Factor by which the large message grows on a fast connection. Without it, the slow start of TCP would take a large part of the time.
+/// Factor by which the large message grows on a fast connection. In a shorter message, the slow start of TCP would take a large part of the time.
 const FAST: usize = 8;
 
 /// Round-trip time of a large message in seconds below which a connection counts as fast.
@@ -104,7 +104,7 @@ fn agreed(world: &World, rank: usize, other: usize, mine: bool) -> Result<bool, 
 /// the same list. Each rank returns the pairs in which it has the lower number.
 pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usize, usize, Link)>, BoxError> {
     let rank = session.rank();
-    // The first call of `world` creates a communicator of all ranks, so all ranks make it here. Later calls are made by two ranks only.
+    // The first call of `world` creates a communicator of all ranks and must be made by all ranks. The calls below are made by two ranks only.
     session.world()?;
     let mut links = Vec::new();
     for (at, &low) in ranks.iter().enumerate() {
@@ -118,7 +118,7 @@ pub(crate) fn measure(session: &mut Session, ranks: &[usize]) -> Result<Vec<(usi
             let world = session.world()?;
             let small = round_trip(world, rank, other, 8, ROUNDS)?;
             let mut large = (LARGE, round_trip(world, rank, other, LARGE, LARGE_ROUNDS)?);
-            // Both ranks must use the same message size, although they have measured different times.
+            // The two ranks of the pair have measured different times, but must use the same message size.
             let is_fast = agreed(world, rank, other, large.1 < IS_FAST)?;
             if is_fast {
                 large = (FAST * LARGE, round_trip(world, rank, other, FAST * LARGE, LARGE_ROUNDS)?);

@@ -9,8 +9,8 @@ use armature::{BoxError, Session, Topology};
 
 use crate::links::{self, Link};
 
-/// Duration of one measurement of the speed. It covers several periods of a CPU quota (100 ms each), so that the quota slows the measured
-/// speed.
+/// Duration of one measurement of the speed. It covers several periods of a CPU quota (100 ms each), because a quota stops a process for a part of
+/// each period.
 const ROUND: Duration = Duration::from_millis(500);
 
 /// Number of speed measurements of a rank. The fastest one is used, because other programs can only slow a measurement down.
@@ -37,7 +37,7 @@ pub(crate) struct Host {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Platform {
     pub(crate) hosts: Vec<Host>,
-    /// Connections between hosts, by their numbers; or, on one host, between two of its ranks.
+    /// Connections between two hosts, each with the numbers of the hosts. If there is only one host, the connection between two of its ranks.
     pub(crate) links: Vec<(usize, usize, Link)>,
 }
 

@@ -69,7 +69,8 @@ fn connects(session: &mut Session, host: &str) -> Result<bool, BoxError> {
     Ok(connects)
 }
 
-/// Returns true if this rank sees a file that rank 0 creates, or if rank 0 could create none, because then nothing is known.
+/// Returns true if this rank sees a file that rank 0 creates in its current directory. If rank 0 cannot create the file,
+/// returns true on all ranks.
 fn shares_directory(session: &mut Session) -> Result<bool, BoxError> {
     let mine = session.is_root().then(|| format!(".armature-probe-{}", std::process::id()));
     let is_made = match &mine {

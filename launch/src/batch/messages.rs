@@ -24,8 +24,8 @@ impl Cause {
     }
 }
 
-/// Returns the reason for the end of a job that Slurm's daemons have printed last in its output. A reason such as a preemption takes precedence over
-/// a cancellation, because Slurm prints both for one end.
+/// Returns the reason for which a job has ended, from the last message of Slurm's daemons in the job's output. A preemption or another such reason
+/// takes precedence over a cancellation, because Slurm prints both messages for one end.
 pub(crate) fn cause_in(log: &str) -> Option<Cause> {
     // After the exit of a rank, srun itself cancels the ranks on other nodes, and prints the same message as for a cancellation by a user.
     let mut has_exited = false;
@@ -92,7 +92,7 @@ pub(crate) fn start_failure_in(log: &str) -> Option<&str> {
 const FRAMED: [&str; 4] =
     ["Primary job ", "mpirun detected that", "prterun detected that", "=   BAD TERMINATION OF ONE OF YOUR"];
 
-/// Longest message of a launcher, in lines, that is held back until its exit code is known.
+/// Maximum number of lines of a launcher's message that are held back until the exit code in the message is known.
 const LINES: usize = 24;
 
 /// Hides the messages of launchers about ranks that have stopped at a checkpoint, because their exit code 85 looks like an error.
@@ -104,7 +104,8 @@ pub(crate) struct Farewells {
 }
 
 impl Farewells {
-    /// Takes a line of the launcher's output, with its line end. Returns the text to show to the user: the line and those held back, or nothing.
+    /// Takes a line of the launcher's output, with its line end. Returns the lines that can now be shown to the user: none if this line is held back
+    /// or hidden.
     pub(crate) fn filter(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(text) = std::str::from_utf8(line) else {
             return [self.finish(), line.to_vec()].concat();
@@ -166,7 +167,7 @@ mod tests {
         let exit = "srun: error: n2: task 1: Exited with exit code 2\nslurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 1 ***\n";
         assert_eq!(cause_in(exit), None);
         assert_eq!(cause_in("srun: error: Node failure on n3"), Some(Cause::NodeFailure));
-        // Only lines of Slurm's daemons count; this line is one that the program has printed.
+        // A line that the program itself has printed is ignored.
         assert_eq!([cause_in("the job was CANCELLED AT 1 DUE TO PREEMPTION"), cause_in("")], [None, None]);
     }
 

@@ -64,7 +64,7 @@ pub(crate) fn seconds_left(job: &str) -> Option<u64> {
     seconds_left_in(&answer.output)
 }
 
-/// Returns the time limit of a job minus its run time, which do not depend on time zones as the end time does.
+/// Returns the time limit of a job minus its run time. Unlike the end time of the job, neither depends on the time zone.
 fn seconds_left_in(line: &str) -> Option<u64> {
     let seconds = |name: &str| {
         let (days, clock) = field(line, name).map(|text| text.split_once('-').unwrap_or(("0", text)))?;

@@ -26,7 +26,7 @@ pub struct Job {
     pub hosts: Option<Hostfile>,
     /// Binding of ranks to cores that the user has asked for.
     pub bind: Bind,
-    /// Launcher that the user has chosen, or that is to be found.
+    /// Launcher that the user has chosen, or [`Launcher::Auto`].
     pub launcher: Launcher,
     /// True if the other ranks continue when a rank dies.
     pub recover: bool,
@@ -105,7 +105,7 @@ pub struct CommandLine {
     pub all_here: bool,
     /// True if the launcher marks each line of the program's output with the rank that printed it.
     pub is_labelled: bool,
-    /// True if the launcher may fail if its empty standard input ends while the job ends.
+    /// True for a launcher (MPICH's) that may fail if its standard input is empty and ends at the same time as the job.
     pub minds_end_of_input: bool,
     /// Warning about the command, for the user.
     pub warning: Option<String>,
@@ -159,8 +159,8 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     }
     let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
     if let Some(step) = environment.step.as_ref().filter(|_| in_slurm) {
-        // With `--overlap`, a step shares the resources of the step in which this process runs. If that step had several tasks, each would start the
-        // job.
+        // With `--overlap`, a step shares the resources of the step in which this process runs. If the step of this process had several tasks, each
+        // task would start the job once more.
         if job.launcher != Launcher::Srun || !environment.is_only_task {
             return Err(LaunchError::InsideStep(step.clone()));
         }

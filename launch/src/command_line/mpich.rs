@@ -4,8 +4,8 @@
 use super::{Bind, Needs, Word, words};
 use crate::environment::{Environment, PLUGIN};
 
-/// Variables by which ranks of Intel MPI are bound to cores or not. Its launcher ignores `-bind-to`, and by default gives each rank an equal share of
-/// the cores.
+/// Variables that switch the binding of ranks of Intel MPI to cores on or off. Intel MPI's launcher ignores `-bind-to`. Its default gives each rank
+/// an equal share of the cores.
 const INTEL_CORE: (&str, &str) = ("I_MPI_PIN_DOMAIN", "core");
 const INTEL_NONE: (&str, &str) = ("I_MPI_PIN", "off");
 

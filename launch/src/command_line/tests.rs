@@ -121,7 +121,7 @@ fn launch_inside_a_slurm_job_step_is_refused() {
             "{text}"
         );
     }
-    // The variable of a Slurm step does not count, because this process runs outside of a Slurm job.
+    // A variable of a Slurm step is ignored if this process runs outside of a Slurm job.
     check(
         &Job::new("app", [""; 0]),
         Mpi::OpenMpi,

@@ -75,7 +75,7 @@ impl Layout {
     }
 
     fn segments<F: Read + Seek>(&self, file: &mut F) -> io::Result<Vec<Segment>> {
-        // Offsets in the header and in a program header entry, from the ELF specification; `wide` for 64 bits.
+        // Positions of fields in the header and in an entry of the program headers, from the ELF specification. `wide` is true for a 64-bit file.
         let wide = self.word == 8;
         let head = bytes(file, 0, 64)?;
         let field = |bytes: &[u8], at: usize, length: usize| -> io::Result<u64> {

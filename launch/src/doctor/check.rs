@@ -100,7 +100,7 @@ pub(super) struct Check {
 pub(super) struct Version(pub(super) u32, pub(super) u32, pub(super) u32);
 
 impl Version {
-    /// Finds the first version, such as `4.1.4`, in a text. A number without a point is no version.
+    /// Finds the first version, such as `4.1.4`, in a text. A number without a point is not a version.
     pub(super) fn find(text: &str) -> Option<Self> {
         text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| {
             let mut numbers = word.trim_matches('.').split('.').map(str::parse::<u32>);

@@ -113,7 +113,8 @@ fn hosts(hostfile: Option<&Hostfile>, environment: &Environment) -> Vec<String> 
     hostfile.or(of_batch).map_or(&[][..], Hostfile::hosts).iter().map(|host| host.name.clone()).collect()
 }
 
-/// Runs armature-probe with each launcher of this machine. Returns the reports of its ranks; messages of failed starts go to `failures`.
+/// Runs armature-probe with each launcher of this machine. Returns the reports of all started ranks, and appends the messages of failed starts to
+/// `failures`.
 fn start_probes(
     args: &Doctor,
     environment: &Environment,

@@ -88,7 +88,8 @@ fn is_readable(process: Pid) -> bool {
 }
 
 pub(super) fn output_within(mut command: Command, limit: Duration) -> Option<String> {
-    // The program writes to a file: it would block if it printed more than the buffer of a pipe that nothing reads meanwhile.
+    // The output of the program goes to a file. With a pipe, the program would block as soon as the buffer of the pipe is full, because it is read
+    // only at the end.
     let mut file = tempfile::tempfile().ok()?;
     command.stdout(file.try_clone().ok()?).stderr(file.try_clone().ok()?);
     let mut child = command.spawn().ok()?;

@@ -14,8 +14,9 @@ pub(super) struct Launchers {
     pub(super) srun: Option<PathBuf>,
 }
 
-/// Debian's names of launchers, such as `mpirun.mpich`, name the MPI library; that of a plain `mpirun` follows from the target of its link or from
-/// the version that it prints. The plain `mpirun` takes precedence, because it is that of the module that the user of an HPC site has loaded.
+/// Finds the launchers in the directories of `path`. The name of a launcher such as Debian's `mpirun.mpich` contains the MPI library. For a plain
+/// `mpirun`, the library follows from the target of its symbolic link or from the version that it prints. The plain `mpirun` takes precedence,
+/// because at HPC sites it belongs to the module that the user has loaded.
 pub(super) fn find(path: &[PathBuf]) -> Launchers {
     let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
     let mut found = Launchers { srun: named("srun"), ..Launchers::default() };
@@ -33,7 +34,7 @@ pub(super) fn find(path: &[PathBuf]) -> Launchers {
         Some("orterun") => false,
         _ => is_prrte(&version(file)),
     });
-    // `mpirun.mpich` is MPICH's own launcher, so that it need not be asked for its version.
+    // A launcher with the name `mpirun.mpich` is never that of Intel MPI.
     let intel = found.mpich.as_deref().filter(|file| !file.ends_with("mpirun.mpich"));
     found.has_intel_mpi = intel.is_some_and(|file| version(file).contains("Intel(R) MPI"));
     found

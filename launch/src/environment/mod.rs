@@ -72,8 +72,8 @@ pub enum Batch {
 }
 
 impl Environment {
-    /// Examines this machine and the environment of this process. If `has_hosts` is true, the user has named the hosts, and the node file of a PBS
-    /// job, which need not exist, is not read.
+    /// Examines this machine and the environment of this process. If `has_hosts` is true, the user has named the hosts. The node file of a PBS job is
+    /// then not read, and may be missing.
     pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
@@ -94,8 +94,8 @@ impl Environment {
         }
     }
 
-    /// Asks Slurm for the remaining nodes of the allocation. If nodes were lost, returns the environment without them, and environment variables for
-    /// the launcher.
+    /// Asks Slurm which nodes of the allocation remain. If nodes were lost, returns the environment with the remaining nodes, and changes of
+    /// environment variables for the launcher.
     pub(crate) fn after_lost_nodes(&self) -> Option<(Environment, Overrides)> {
         if !matches!(self.batch, Some(Batch::Slurm { .. })) {
             return None;
@@ -150,8 +150,8 @@ fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch>
 }
 
 pub(crate) fn step(get: impl Fn(&str) -> Option<String>) -> Option<String> {
-    /// Ids that Slurm gives to the shell of an interactive `salloc` and to a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`), which are
-    /// no steps with ranks.
+    /// Ids that Slurm gives to the shell of an interactive `salloc` and to a batch script (`SLURM_INTERACTIVE_STEP`, `SLURM_BATCH_SCRIPT`). These are
+    /// not steps with ranks.
     const SHELLS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
     let id = get("SLURM_STEP_ID").filter(|id| !id.trim().is_empty())?;
     (!id.trim().parse().is_ok_and(|number| SHELLS.contains(&number))).then_some(id)

@@ -1,4 +1,5 @@
-//! Attempts of a run, that is, starts of its program: `attempts/K` with the events and the status file of the ranks, `start.json` and `why.json`.
+//! Attempts of a run. An attempt is one start of the program. Its directory `attempts/K` has the events and the status file of the ranks,
+//! `start.json` and `why.json`.
 
 use std::fs;
 use std::io::ErrorKind;

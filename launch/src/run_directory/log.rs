@@ -23,7 +23,7 @@ const END: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    /// True if the standard output (first) or standard error (second) of this process is the log file itself, as in a job of `armature submit`.
+    /// For the standard output and the standard error of this process: true if the stream is the log file itself, as in a job of `armature submit`.
     is_output: [bool; 2],
     ends: Receiver<()>,
     end: Sender<()>,
@@ -44,7 +44,7 @@ impl Log {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    /// Returns the text that was appended to the log since it had `from` bytes; only the end of a long text.
+    /// Returns the text that was appended to the log since it had `from` bytes. Only the last [`TAIL`] bytes of a longer text are returned.
     pub(crate) fn tail(path: &Path, from: u64) -> String {
         let read = || {
             let mut file = File::open(path)?;

@@ -32,7 +32,6 @@ use description::Description;
 pub(crate) const RUNS: &str = "armature-runs";
 pub(crate) const SCRIPT: &str = "job.sh";
 pub(crate) const LAST: &str = "last";
-/// Name of the directory of the attempts.
 pub(crate) const ATTEMPTS: &str = "attempts";
 /// Name of the file that asks the run to stop.
 const STOP: &str = "stop";
@@ -87,7 +86,7 @@ impl RunDirectory {
         (!names.is_empty()).then(|| names.into_iter().map(beside).filter(|run| run.path.is_dir()).collect())
     }
 
-    /// Returns the runs of a job array's elements, or this run if it is no array.
+    /// Returns the runs of a job array's elements, or this run if it is not a job array.
     pub(crate) fn elements(self) -> Vec<RunDirectory> {
         self.array().unwrap_or_else(|| vec![self])
     }
@@ -147,7 +146,7 @@ pub(crate) fn all(runs: &Path) -> Vec<RunDirectory> {
     found.into_iter().map(|(_, path)| RunDirectory { path }).collect()
 }
 
-/// The time at which `run.json` was written is that at which the run was created.
+/// Returns the time at which the run was created. At this time `run.json` was written.
 fn created(run: &Path) -> Option<std::time::SystemTime> {
     fs::metadata(run.join(description::FILE)).and_then(|file| file.modified()).ok()
 }

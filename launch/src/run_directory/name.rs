@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::LAST;
 
-/// Longest name of a run: with a number and a suffix it fits into a file name, and into a job name of PBS.
+/// Maximum length of a run's name. With the number of the run and a suffix, a name of this length still fits into a file
+/// name and into a job name of PBS.
 const LONGEST: usize = 100;
 
 /// Few characters are allowed, because names of runs become parts of file names, job scripts and options of batch systems.

@@ -248,8 +248,8 @@ pub(crate) fn write_stop_file(run: &RunDirectory, why: &str) -> Result<(), Launc
         .map_err(LaunchError::io(format!("write {}", file.display())))
 }
 
-/// Returns the run that a new start with `name` continues: the run with this full name (with its number), or the newest run with this name if it
-/// belongs to the same batch job, which was then requeued.
+/// Returns the run that a new start with `name` continues. This is the run with the full name `name` (with its number). Otherwise it is the newest
+/// run of this name, if it belongs to the same batch job: the job was then requeued.
 fn earlier(runs: &Path, name: &str, job: Option<&BatchJob>) -> Option<RunDirectory> {
     let exact = runs.join(name);
     if super::split(name).is_some() && exact.is_dir() {

@@ -8,7 +8,7 @@ use super::description::Description;
 use super::{LAST, RUNS, RunDirectory, all, newest};
 use crate::error::LaunchError;
 
-/// Run on the command line, with the attempt (start of the program) in `RUN@K`.
+/// Run that the user has named on the command line, with the attempt (start of the program) if the name has the form `RUN@K`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) run: RunDirectory,

@@ -96,7 +96,7 @@ impl Facts {
         };
         let is_lost = facts.end.is_none() && facts.queued.is_none() && facts.is_alive != Some(true);
         if let Some(batch) = facts.batch.as_ref().filter(|batch| is_lost && batch.system == "slurm") {
-            // Slurm's messages in the log come first, because not every site has an accounting.
+            // The accounting is asked only if the log has no message of Slurm, because not every site has an accounting.
             let offset = facts.start.as_ref().map_or(0, |start| start.log_offset);
             let printed = messages::cause_in(&Log::tail(&run.log(), offset)).and_then(Cause::state);
             facts.final_state = printed.map(str::to_string).or_else(|| slurm::final_state(&batch.job));
@@ -110,7 +110,7 @@ fn is_element(queued: &str, job: &str) -> bool {
     queued.strip_prefix(job).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// Returns if the run waits, runs or has ended, and the reason, which is printed for the user.
+/// Returns the stage of a run (it waits, runs or has ended) and the reason, which is printed for the user.
 pub(crate) fn stage(facts: &Facts) -> (Stage, String) {
     const ENDED: [&str; 8] = [
         "COMPLETED",
@@ -184,7 +184,7 @@ fn ended(end: &End) -> Stage {
     }
 }
 
-/// Returns the printed reason for the end of an attempt. It is left out if its detail begins with the same words.
+/// Returns the text about the end of an attempt: its reason and detail. The reason is left out if the detail begins with it.
 pub(crate) fn why(end: &End) -> String {
     let reason = end.reason.to_string();
     match end.detail.as_str() {

@@ -76,7 +76,8 @@ impl Request {
         if args.modules.is_empty() && !args.dry_run {
             let program =
                 crate::detect::program(&text(&args.command[0])?, &crate::environment::search_path())?;
-            // A missing launcher is no error here, because nodes may have other launchers than this host. Only an ambiguous MPI library is an error.
+            // A missing launcher is not an error here, because nodes may have other launchers than this host. Only an ambiguous MPI library is an
+            // error.
             if args.mpi.is_none()
                 && let Err(error @ LaunchError::AmbiguousMpi(_)) =
                     crate::detect::mpi_of(&program, &crate::environment::Environment::survey(true))

@@ -157,7 +157,7 @@ mod tests {
             prop_assert_eq!(&seen[0], &value);
             prop_assert_eq!(&seen[1], "/opt/my tools/armature");
             prop_assert_eq!(&seen[seen.len() - words.len()..], &words[..]);
-            // No text of the user may get into the directives, which therefore do not change with the command and the variables.
+            // Texts of the user must not get into the directives. The directives are therefore the same for any command and any variables.
             let directives: Vec<&str> = script.lines().take_while(|line| line.starts_with('#')).collect();
             let plain = text(&self::request(vec!["x".into()], "x".into()), system);
             let plain: Vec<&str> = plain.lines().take_while(|line| line.starts_with('#')).collect();

@@ -50,7 +50,7 @@ pub(super) fn array(text: &str) -> Result<String, String> {
     is_array.then(|| text.to_string()).ok_or_else(|| expected(text, "elements such as 1-8, 1,3,5 or 1-8%2"))
 }
 
-/// Maximum number of elements of a job array, because each gets a run directory.
+/// Maximum number of elements of a job array. The limit bounds the number of run directories, of which each element gets one.
 const ELEMENTS: usize = 10_000;
 
 pub(super) fn elements(array: &str) -> Result<Vec<u32>, String> {

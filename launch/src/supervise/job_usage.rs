@@ -46,7 +46,7 @@ fn job_groups(text: &str, root: &Path, controller: &str) -> Vec<PathBuf> {
     own.filter_map(|own| group_of_job(&own).map(Path::to_path_buf)).collect()
 }
 
-/// Returns the directory `job_N` above `group`, which is the cgroup of a whole Slurm job.
+/// Returns the cgroup of the whole Slurm job that contains `group`: the directory `job_N` among its ancestors.
 pub(super) fn group_of_job(group: &Path) -> Option<&Path> {
     group.ancestors().find(|group| {
         let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();

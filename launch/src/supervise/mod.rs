@@ -341,7 +341,7 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Waits for the processes that the launcher has started, and ends those that remain. Returns a part of a message about them.
+/// Waits for the processes that the launcher has started, and ends those that remain. Returns a clause about their end for a message.
 pub(crate) fn clear(child: &Child) -> String {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {

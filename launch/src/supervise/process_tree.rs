@@ -1,7 +1,7 @@
 //! Finds and ends the descendants of this process, by the numbers of their parent processes.
 //!
-//! Launchers start ranks in separate process groups and sessions, so that signalling one group does not reach all of them. Instead, this
-//! process becomes the "subreaper" of its descendants: it adopts their orphans, so that no process leaves its tree.
+//! Launchers start ranks in separate process groups and sessions. A signal to one group does not reach all of them. Instead, this process becomes the
+//! "subreaper" of its descendants: it adopts their orphans, and no process leaves its tree.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -47,11 +47,10 @@ pub(super) fn reap(launcher: u32) {
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
 /// Returns the ranks that live on this machine, found by the path of the job's status file in the environments of all processes. (Ranks of srun are
-/// no descendants of this process.) A rank is missed if this process may not read its environment.
+/// not descendants of this process.) A rank is missed if this process may not read its environment.
 pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
-    // If this process was started by a rank of another job, everything that it starts inherits the variables of that rank, which are therefore
-    // ignored.
+    // If a rank of another job has started this process, all processes that this one starts inherit the rank variables. They are therefore ignored.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;

@@ -1,4 +1,4 @@
-//! Decides after the end of a job if it is restarted, or with which code `armature run` exits. Has no side effects.
+//! Decides after the end of a job if it is restarted, or with which code `armature run` exits. The functions have no side effects.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl RestartPolicy {
                 let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
                 Next::Exit(job_status.code.max(1), text)
             }
-            // MPI has failed to start, which happens if a rank dies during the start: a rank is missing or was killed by a signal, or rank 0 has
+            // MPI has failed to start because a rank has died. Evidence of this: a rank is missing, a rank was killed by a signal, or rank 0 has
             // written its process ID to the status file but the job never ran.
             State::Starting
                 if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
@@ -277,13 +277,13 @@ mod tests {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
             assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
-            // Deaths of ranks are survived by farms and workflows only; otherwise the status of the job is a failure or not final.
+            // A rank has died and the job has not survived this: its status is a failure or is not final.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
                 let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
-            // No rank was lost, so that the program has failed after the end of its session.
+            // No rank was lost, but the launcher has an error code. The program has then failed after the end of its session.
             let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
@@ -356,7 +356,8 @@ mod tests {
     #[test]
     fn stopped_job_is_not_restarted() {
         exits(3, &ended(85, State::Stopped), 85, None);
-        // The job counts as stopped even if its launcher was ended by `armature run`, or has ended all ranks after the exit of the first.
+        // The job counts as stopped even if `armature run` has ended its launcher, or if the launcher has ended all ranks after the exit of the first
+        // rank.
         exits(3, &Ended { signal: Some(15), by_us: true, ..ended(143, State::Stopped) }, 85, None);
         exits(3, &ended(85, State::Running), 85, None);
         exits(3, &Ended { timed_out: true, ..ended(85, State::Stopped) }, TIMED_OUT, None);

@@ -1,12 +1,12 @@
-//! Watches the ranks on this machine while a job starts. Has no side effects.
+//! Watches the ranks on this machine while a job starts. The functions have no side effects.
 //!
-//! Until all ranks have left `MPI_Init`, no rank can detect the death of another one: the living ranks wait forever, and a launcher that
-//! lets ranks continue after a failure does not end them.
+//! Until all ranks have left `MPI_Init`, no rank can detect the death of another one: the living ranks wait forever, and a launcher that lets ranks
+//! continue after a failure does not end them.
 
 use std::collections::BTreeSet;
 
-/// Number of counts of the ranks without a new one after which the launcher is assumed to have started all. If it is too small, a slow start on a
-/// busy machine is taken for a lost rank.
+/// Number of successive counts of the ranks that find no new rank, after which the launcher is assumed to have started all ranks. If it is too small,
+/// a slow start on a busy machine is taken for a lost rank.
 const SETTLED: u32 = 6;
 
 #[derive(Debug)]

@@ -16,19 +16,20 @@ const ALL: &str = "all";
 const MIN_CURRENT: usize = 24;
 /// Maximum number of characters of the name of a host.
 const MAX_HOST: usize = 16;
-/// Kinds of activity, as places in [`KINDS`], in the order in which equal shares are merged: parked, set-up, not known, messages, no core. The
-/// useful time and the time of waiting follow, because they are shown at almost any width.
+/// Kinds of activity, as indices into [`KINDS`], in the order in which their columns are merged into the column `other`: parked, set-up, not known,
+/// messages, no core, waiting. The first [`BY_SIZE`] of them are first sorted by their shares, the smallest first. Computing, the last kind, keeps
+/// its column.
 const MERGED_FIRST: [usize; KINDS.len()] = [5, 2, 4, 3, 1, 6, 0];
-/// Number of kinds of activity at the beginning of [`MERGED_FIRST`] that are merged in the order of their shares.
+/// Number of kinds of activity at the beginning of [`MERGED_FIRST`] that are sorted by their shares.
 const BY_SIZE: usize = KINDS.len() - 2;
 
-/// Measures that make the table narrower, in the order in which they are taken.
+/// Steps that make the table narrower. They are taken one after another until the table fits the terminal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Measure {
     DropHost,
     DropCurrent,
     DropRate,
-    /// The columns of this number of kinds of activity, those with the smallest shares, become one column, `other`.
+    /// The columns of this number of kinds of activity become one column, `other`.
     Merge(usize),
     DropDone,
     DropDoes,
@@ -41,14 +42,14 @@ struct Column {
     is_number: bool,
 }
 
-/// Returns the table as a heading line and a line for each row, each of at most `width` characters. `all` is the last row, about all ranks. Without
-/// any column beside the numbers of the ranks, the table is empty.
+/// Returns the table as a heading line and a line for each row, each of at most `width` characters. `all` is the last row, about all ranks. If no
+/// column fits beside the numbers of the ranks, returns no lines.
 pub(super) fn table(run: &Run, rows: &[Row], all: Option<&Row>, width: usize) -> Vec<String> {
     let is_workflow = run.skeleton == Skeleton::Workflow;
     let mut measures = vec![Measure::DropHost, Measure::DropRate];
     measures.extend((2..=BY_SIZE).map(Measure::Merge));
     measures.extend([Measure::DropDone, Measure::DropDoes, Measure::Merge(BY_SIZE + 1)]);
-    // The running task of a rank matters more in a workflow than the longest call in another run.
+    // In a workflow, the last column has the running tasks and is dropped late. In other runs it has the longest calls and is dropped early.
     let place = if is_workflow { measures.len() - 3 } else { 1 };
     measures.insert(place, Measure::DropCurrent);
     let mut taken = 0;
@@ -96,11 +97,11 @@ fn drawn(mut columns: Vec<Column>, width: usize) -> Vec<String> {
     };
     let rows = (0..columns[0].cells.len()).map(|place| line(|column, place| &column.cells[place], place));
     let lines = [line(|column, _| &column.head, 0)].into_iter().chain(rows);
-    // The sum of all ranks is left out if no column has a sum.
+    // The row about all ranks is left out if its cells are empty.
     lines.filter(|line| line.trim_start() != ALL).collect()
 }
 
-/// Returns all columns except the last one, after some measures.
+/// Returns all columns except the last one, with the steps `measures` taken.
 fn columns(run: &Run, rows: &[Row], all: Option<&Row>, measures: &[Measure]) -> Vec<Column> {
     let every = || rows.iter().chain(all);
     let is_dropped = |measure: Measure| measures.contains(&measure);
@@ -139,7 +140,7 @@ fn columns(run: &Run, rows: &[Row], all: Option<&Row>, measures: &[Measure]) -> 
     columns
 }
 
-/// Returns a column for each kind of activity, and the `merged` smallest of them as one column.
+/// Returns a column for the share of each kind of activity. The first `merged` kinds in the order of [`MERGED_FIRST`] become one column.
 fn shares(rows: &[Row], all: Option<&Row>, merged: usize) -> Vec<Column> {
     let every: Vec<&Row> = rows.iter().chain(all).collect();
     let sum = Row::sum(&every.iter().map(|row| (*row).clone()).collect::<Vec<_>>());

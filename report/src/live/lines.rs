@@ -5,10 +5,11 @@ use armature_text::line;
 /// Text between two parts of a line.
 const SEPARATOR: &str = " · ";
 
-/// Part of a line. Where the parts do not fit, those with the highest numbers are left out.
+/// Part of a line: a number and its text. The smaller the number, the more important is the part. If the parts do not fit, those with the highest
+/// numbers are left out.
 pub(super) type Part = (u8, String);
 
-/// Highest number of the parts for which another line is begun.
+/// Highest number of a part that may begin another line. Parts with higher numbers are left out instead.
 const NEEDED: u8 = 2;
 
 /// Returns the parts in at most `most` lines of at most `width` characters. A less important part is left out if it does not fit beside the more
@@ -69,7 +70,7 @@ pub(super) fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
-/// Returns how many of the words fit into a line of `width` characters. If possible, the last of them is no number, because its unit may follow.
+/// Returns how many of the words fit into a line of `width` characters. If possible, the last of them is not a number, because its unit may follow.
 fn longest_start(words: &[&str], width: usize) -> usize {
     let ends_in_number = |count: usize| words[count - 1].ends_with(|c: char| c.is_ascii_digit());
     let (mut length_so_far, mut count) = (0, 0);
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(one(36), "Farm rows of demo · running · events");
         assert_eq!(one(20), "Farm rows of demo");
         assert_eq!(one(9), "Farm row…");
-        // Only needed parts begin another line.
+        // A part with a number above [`NEEDED`] begins no new line.
         assert_eq!(fitted(&parts(), 27, 2), ["Farm rows of demo · 4 ranks", "running · 83.102 s · events"]);
         assert_eq!(fitted(&parts()[..2], 20, 2), ["Farm rows of demo"]);
     }

@@ -7,7 +7,7 @@ use crate::pace::{self, Pace};
 use crate::run::{Rank, Run};
 use crate::units::{self, short_count};
 
-/// Time in seconds from which on a duration is shown without decimals.
+/// Minimum duration in seconds that is shown without decimals.
 const MIN_WHOLE_SECONDS: f64 = 10.0;
 
 /// Returns the finished work, its share of the total, the rate and the predicted end, as parts of a line. `span` is the part of the run over which

@@ -1,4 +1,4 @@
-//! Rows of the table of ranks: single ranks, and groups of ranks whose time is divided alike.
+//! Rows of the table of ranks: single ranks, and groups of ranks with similar shares of time.
 
 use armature::observe::number_format::count;
 use armature_text::shown;
@@ -9,11 +9,12 @@ use crate::account::{self, KINDS, Shares};
 use crate::run::{Arrangement, Run, Skeleton, call_text};
 use crate::units::{self, bytes_text};
 
-/// Differences in per cent of the time up to which ranks are alike, in the order in which they are tried until the rows fit. Larger differences would
-/// hide the rank that causes a loss.
+/// Largest differences in per cent of the time between the ranks of a group. They are tried in this order until the rows fit. Larger differences
+/// would hide the rank that causes a loss.
 const ALIKE: [f64; 3] = [2.0, 5.0, 10.0];
 
-/// Time before the last record of a rank, for which the display names the rank's activity, as a fraction of the displayed part of the run.
+/// Time before the last record of a rank, as a fraction of the displayed part of the run. The activity that took most of this time is shown as the
+/// rank's current activity.
 const NOW: f64 = 0.2;
 
 /// Activity of the ranks of a row.
@@ -96,7 +97,7 @@ impl Row {
         }
     }
 
-    /// Returns the row of all ranks of some rows.
+    /// Returns one row for the ranks of all given rows.
     pub(super) fn sum(rows: &[Row]) -> Option<Row> {
         let mut rows = rows.iter();
         let mut sum = rows.next()?.clone();
@@ -124,8 +125,8 @@ impl Row {
         self.current = Current::default();
     }
 
-    /// Returns the time without useful work in per cent. Parked ranks have no work to lose, and ranks that are lost, silent or without a record of
-    /// activity come first.
+    /// Returns the time without useful work in per cent, by which the rows are sorted. The time of a parked rank does not count as a loss. Infinite
+    /// for ranks that are lost, silent or without a record of activity.
     fn loss(&self) -> f64 {
         match self.does {
             Does::Lost | Does::Silent(_) | Does::Unknown => f64::INFINITY,
@@ -172,7 +173,8 @@ pub(super) fn rows(run: &Run, span: (f64, f64)) -> Vec<Row> {
     rows
 }
 
-/// Returns at most `most` rows and the number of ranks that they leave out. If there are too many rows, ranks that do alike share a row.
+/// Returns at most `most` rows, and the number of ranks that are in none of them. If there are too many rows, ranks with similar shares of time have
+/// a common row.
 pub(super) fn grouped(rows: &[Row], most: usize) -> (Vec<Row>, usize) {
     let mut groups = rows.to_vec();
     for limit in ALIKE {
@@ -203,8 +205,8 @@ fn alike(rows: &[Row], limit: f64) -> Vec<Row> {
     groups
 }
 
-/// Returns the number of units (rows or indices) of a loop that each rank holds. `None` if the last decision was about the units that were left at its
-/// time, as in the middle of a pass of a DOALL loop.
+/// Returns the number of units (rows or indices) of a loop that each rank holds. `None` if the last decision was about the units that were left at
+/// its time, as in the middle of a pass of a DOALL loop.
 pub(super) fn held_units(run: &Run) -> Option<&[u64]> {
     let units = |arrangement: &'_ (f64, Arrangement)| match &arrangement.1 {
         Arrangement::Units(held) => Some(held.iter().sum::<u64>()),

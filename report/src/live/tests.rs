@@ -103,8 +103,8 @@ fn table_rows(text: &str) -> Vec<(&str, usize, u32)> {
     .collect()
 }
 
-/// On every terminal, no line is too long, the rows of the table and the ranks that are left out are all ranks, and the shares of each row add up to
-/// the whole.
+/// On a terminal of any size, no line is too long. Each rank is in one row of the table or counted as left out. The shares of each row have the sum
+/// 100 %.
 #[test]
 fn picture_fits_terminals_of_all_sizes_and_its_columns_add_up() {
     for ranks in [1, 4, 64, 256] {

@@ -13,7 +13,7 @@ use crate::efficiency::efficiencies;
 use crate::run::{Arrangement, Rank, Run, TaskRun};
 use crate::units;
 
-/// Time in seconds without a report of a rank, from which on the display calls the rank silent.
+/// Minimum time in seconds without a report of a rank that the display calls silent.
 pub(super) const MIN_SILENCE: f64 = 5.0;
 
 /// Returns the program, the state, the elapsed time and the efficiency of the run until the time `to`, as parts of a line.
@@ -68,7 +68,8 @@ fn on_hosts(ranks: &[Rank]) -> String {
     if hosts.is_empty() { String::new() } else { format!(" on {}", count(hosts.len() as u64, "host")) }
 }
 
-/// Returns the diagnosis of a part of the run or, if ranks are silent, the rank that has been silent for longest, and how the others spent their time.
+/// Returns the diagnosis of a part of the run or, if ranks are silent, the rank that has been silent for longest, and how the others spent their
+/// time.
 pub(super) fn why(run: &Run, span: (f64, f64)) -> Vec<String> {
     if run.has_ended {
         return vec![diagnosis(run)];

@@ -1,4 +1,4 @@
-//! Time lines of the ranks: sorted by loss, with alike ranks in groups.
+//! Time lines of the ranks: sorted by loss, with similar ranks in groups.
 
 use super::{ActivityRow, Lane};
 use crate::account::{KINDS, Shares, shares};
@@ -9,12 +9,13 @@ use crate::units::ranges;
 
 /// Number of ranks up to which each rank has its own row.
 const SINGLE: usize = 12;
-/// Maximum number of groups of alike ranks.
+/// Maximum number of groups of similar ranks.
 const GROUPS: usize = 16;
-/// Ranks are alike if their shares of computing differ by at most this fraction of the time. It is doubled until there are at most [`GROUPS`] groups.
+/// Maximum difference between the shares of computing of similar ranks, as a fraction of the time. It is doubled until there are at most [`GROUPS`]
+/// groups.
 const ALIKE: f64 = 0.03;
 
-/// Ranks that spent their time alike.
+/// Ranks with similar shares of computing and loss.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group {
     /// Ranks of the group in ascending order.
@@ -23,7 +24,8 @@ pub(crate) struct Group {
     pub mean: Shares,
 }
 
-/// Returns the ranks in groups, those that lost most time first. Few ranks are each a group.
+/// Returns the ranks in groups with similar shares of time, those that lost most time first. In a run of at most [`SINGLE`] ranks, each rank is a
+/// group.
 pub(crate) fn groups(run: &Run) -> Vec<Group> {
     let mut order: Vec<(usize, Shares)> =
         (0..run.ranks.len()).map(|rank| (rank, shares(run, rank, (0.0, run.seconds)))).collect();

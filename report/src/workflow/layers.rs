@@ -267,8 +267,8 @@ mod tests {
             }
         }
 
-        /// The number of crossings equals that found by a comparison of all pairs of lines. The chosen order has no more crossings than the first
-        /// one.
+        /// The number of crossings equals that found by a comparison of all pairs of lines. The chosen order has no more crossings than the original
+        /// order.
         #[test]
         fn ordering_never_increases_edge_crossings(ends in proptest::collection::vec((0..12usize, 12..24usize), 0..40)) {
             let layer = layers(24, &ends);

@@ -93,7 +93,8 @@ fn end_of(run: &Run, task: &TaskRun) -> f64 {
     task.end.unwrap_or(run.seconds).max(task.begin)
 }
 
-/// Distributes boxes among rows, so that the boxes of a row do not overlap. Returns one row if there are no boxes, except for a plan.
+/// Distributes boxes among rows, so that the boxes of a row do not overlap. At most [`SLOTS`] rows are returned; further boxes are in the last row
+/// and overlap others.
 fn slots(mut boxes: Vec<StripBox>) -> Vec<Vec<StripBox>> {
     boxes.sort_by(|a, b| a.begin.total_cmp(&b.begin));
     let mut rows: Vec<Vec<StripBox>> = Vec::new();

@@ -49,7 +49,7 @@ impl Load {
         Load { core, wave: Wave::ALWAYS_BUSY }
     }
 
-    /// Makes the load busy and rest by turns, as `wave` describes.
+    /// Makes the load busy and idle alternately, as `wave` describes.
     pub fn wave(self, wave: Wave) -> Self {
         Load { wave, ..self }
     }

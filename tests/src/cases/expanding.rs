@@ -166,7 +166,7 @@ fn of_many(session: &mut Session) -> Result<(), BoxError> {
         .window(window)
         .batch(BatchMode::Fixed(batch))
         .for_each(session, "sum", |x| {
-            // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
+            // The number of items in flight is compared with the maximum before this item is subtracted.
             most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
             sum = u64::wrapping_add(sum, noise(sum, x));
         })?;

@@ -27,7 +27,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-worklist", run: worklist },
 ];
 
-/// Farms with user code that takes longer than a rank may be silent (two seconds here), or than the other ranks may continue after a failure.
+/// Farms with slow user code. A call takes longer than a rank may be silent (two seconds here), or longer than the other ranks may continue after a
+/// failure.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "farm-slow-ends", run: slow_ends },
     Case { name: "farm-slow-tasks", run: slow_tasks },

@@ -49,7 +49,7 @@ pub fn bounded(session: &mut Session, window: Option<usize>, batch: Option<usize
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .for_each(session, "count", |x| {
-                    // The maximum is updated first, because the number of items in flight is highest before the delivered item is subtracted.
+                    // The number of items in flight is compared with the maximum before this item is subtracted.
                     most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
                     flying.fetch_sub(1, Ordering::SeqCst);
                     out.push(x);

@@ -129,7 +129,8 @@ pub const ARRAYS: usize = 6;
 /// Size in bytes of an array that tasks of the test's workflow exchange.
 pub const ARRAY: usize = 4 * MIB;
 
-/// Half of the tasks create arrays, and the others read two arrays each. Such a task sleeps, and meanwhile its rank neither receives nor sends.
+/// Workflow in which half of the tasks create arrays and the other half read two arrays each. A task that reads arrays sleeps. Its rank receives and
+/// sends nothing during this time.
 fn workflow(session: &mut Session) -> Result<(), BoxError> {
     const SOURCES: usize = 24;
     let run = |session: &mut Session, bytes: usize| -> Result<(), BoxError> {

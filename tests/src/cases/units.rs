@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
 /// Case with hundreds of seeds, each of which selects other random movements of indices between ranks.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
-/// Loops with user code that takes longer than a rank may be silent, or than the other ranks may continue after a failure.
+/// Loops with slow user code. A call takes longer than a rank may be silent, or longer than the other ranks may continue after a failure.
 pub(super) const SLOW: &[Case] = &[
     Case { name: "units-slow", run: slow },
     Case { name: "units-fail-beside-slow", run: fails_during_slow_unit },
@@ -135,7 +135,7 @@ fn moving(session: &mut Session, seeds: Range<u64>) -> Result<(), BoxError> {
     })
 }
 
-/// Rows that are too large for MPI to send them eagerly, and for the head of a message of armature.
+/// Loop over rows that are too large for MPI to send them eagerly, and for the first part (head) of a message of armature.
 fn large(session: &mut Session) -> Result<(), BoxError> {
     struct Large;
     impl DoAll for Large {
@@ -214,7 +214,7 @@ fn fails_during_slow_unit(session: &mut Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Gathers numbers of all ranks on rank 0, by a loop with one index for each rank that is only collected and never run.
+/// Gathers numbers of all ranks on rank 0. It collects the data of a loop with one index for each rank, without a pass over the indices.
 fn collect_indices(session: &mut Session, own_indices: Vec<u64>) -> Result<Vec<u64>, BoxError> {
     struct OwnIndices(Vec<u64>);
     impl DoAll for OwnIndices {

@@ -100,7 +100,7 @@ fn large(session: &mut Session) -> Result<(), BoxError> {
 
 const PLATE: Shape = Shape { rows: 23, columns: 14 };
 
-/// Heat equation, with the largest change of a value since the last test of convergence.
+/// Loop over the rows of the heat equation. `change` is the largest change of a value since the last test of convergence.
 struct Plate {
     change: f64,
 }

@@ -154,7 +154,7 @@ fn short_of_memory(session: &mut Session) -> Result<(), BoxError> {
     let mut builder = Description::builder("graph");
     for (number, inputs) in parents.iter().enumerate() {
         let mut one = task(number);
-        // No edge of the graph declares the size of a final result, because no task reads it. The memory of the final task therefore covers it.
+        // No task reads a final result, and no edge of the graph states its size. The memory of the task states it instead.
         let is_read = parents.iter().any(|parents| parents.contains(&number));
         one.memory = (!is_read).then_some(SIZE);
         builder.task(one);

@@ -25,8 +25,8 @@ fn with_all_behind(task: u64, children: impl Fn(u64) -> Vec<u64>) -> BTreeSet<u6
 }
 
 impl Rank {
-    /// If `is_deadly` is true, task `DEADLY` aborts the process of its rank. On rank 0, whose death would end the job, it fails instead until another
-    /// rank has died in it, so that another rank retries it.
+    /// Computes task `n`. If `is_deadly` is true, task `DEADLY` aborts the process of its rank. Rank 0 must not abort, because the job would end. As
+    /// long as no rank has died, the task returns an error on rank 0, and another rank retries it.
     fn task(&self, n: u64, is_deadly: bool) -> Result<Vec<u64>, BoxError> {
         self.work()?;
         if is_deadly && n == DEADLY {
@@ -95,8 +95,8 @@ impl Rank {
     }
 }
 
-/// If there was a deadly task, `missing` are the tasks without results: the deadly task, which has failed after two attempts that killed at most one
-/// rank each, and those that depend on it.
+/// Checks the results of a search or workflow. With a deadly task, `missing` has the tasks without results: the deadly task and those that depend on
+/// it. The deadly task must have failed after two attempts, each of which may have killed its rank.
 fn check(
     session: &Session,
     (numbers, out): (Range<u64>, BTreeMap<u64, Vec<u64>>),

@@ -20,7 +20,7 @@ pub const RANKS: usize = 3;
 /// Time limit of a job, which takes some seconds with its restart if there is one.
 const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest time from the record of a phase by a rank to the next call in which it waits for other ranks: `MPI_Init`, or the end of the session.
+/// Longest time that a rank needs to begin its next wait for other ranks (in `MPI_Init` or at the end of the session) after it has recorded a phase.
 const NEXT_CALL_DELAY: Duration = Duration::from_millis(300);
 
 /// Moment in a job at which one rank is killed.
@@ -38,9 +38,9 @@ pub enum Moment {
     Between,
     /// The rank is in the session, after the last of two skeletons (such as farms).
     Ended,
-    /// After the rank has finished its part, while it waits for the other ranks to leave the session.
+    /// The rank has finished its part, and waits for the other ranks to leave the session.
     Leaving,
-    /// After the rank has left the session.
+    /// The rank has left the session.
     Left,
     /// The rank runs a task that aborts its process.
     Task,
@@ -60,8 +60,8 @@ impl Moment {
         Moment::Task,
     ];
 
-    /// Returns the last phase that the rank records before it is killed; `None` if a task aborts the rank. The boolean is true if the rank is killed
-    /// after it has left this phase, while it waits for another rank, which the test holds in this phase.
+    /// Returns the last phase that the rank records before it is killed, or `None` if a task aborts the rank. The boolean is true if the rank is
+    /// killed in its next wait for other ranks. The test then holds another rank in this phase.
     fn phase(self) -> Option<(Phase, bool)> {
         Some(match self {
             Moment::Launched => (Phase::Launched, false),
@@ -141,7 +141,8 @@ impl Kill {
         self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
-    /// Returns true if the job is restarted, which it is not if the killed rank has already left the session.
+    /// Returns true if the job is restarted: restarts are allowed, the other ranks do not continue after the kill, and the killed rank had not left
+    /// the session.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_survived() && self.moment != Moment::Left
     }

@@ -123,7 +123,7 @@ fn each_page_is_in_the_table_of_contents() {
     assert_none(&faults, "docs/SUMMARY.md does not list");
 }
 
-/// Documentation tests compile the Rust code of those pages only that a crate includes.
+/// Documentation tests compile the Rust code of a page only if a crate includes the page.
 #[test]
 fn each_page_with_rust_is_compiled() {
     let crates = ["framework/runtime/src/lib.rs", "framework/planner/src/lib.rs"].map(read).concat();

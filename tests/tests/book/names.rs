@@ -12,7 +12,7 @@ pub(crate) enum Name {
     Option(String),
     Member(String, String),
     File(String),
-    /// Name that is no variable, option, member or file: a type, a method, a value of an option, or an experiment.
+    /// Name of any other kind than a variable, option, member or file: a type, a method, a value of an option, or an experiment.
     Word(String),
 }
 

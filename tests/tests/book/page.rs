@@ -61,7 +61,7 @@ impl Page {
         page
     }
 
-    /// Code spans are removed before links are searched, because text in a span that looks like a link is none.
+    /// Code spans are removed before links are searched, because text in a span may look like a link.
     fn read_prose(&mut self, prose: &str) {
         let mut without_spans = String::new();
         let (mut rest, mut line) = (prose, 1);

@@ -74,7 +74,7 @@ impl Sources {
         let mut is_option = false;
         for line in text.lines() {
             let code = if is_rust { without_comment(line) } else { line };
-            // `# ` begins a comment, but `#SBATCH --nodes` and other directives of batch systems are none.
+            // `# ` begins a comment, but `#SBATCH --nodes` and other directives of batch systems are not comments.
             if !is_rust && ["# ", "#!"].iter().any(|start| code.trim_start().starts_with(start)) {
                 continue;
             }
@@ -181,7 +181,7 @@ impl Sources {
     }
 }
 
-/// Returns true if the last components are equal, and the others of `name` are in `path` in the same order.
+/// Returns true if `path` and `name` have the same last component, and `path` has the other components of `name` in the same order.
 fn ends_in(path: &str, name: &str) -> bool {
     let (mut path, mut name) = (path.rsplit('/'), name.rsplit('/'));
     path.next() == name.next() && name.all(|part| path.any(|above| above == part))

@@ -15,8 +15,8 @@ use image::metadata::Orientation;
 use image::{DynamicImage, GrayImage, RgbImage};
 use jpeg_decoder::PixelFormat;
 
-/// Maximum number of scans of a JPEG file. Encoders produce ten scans. Decoding one scan costs as much as decoding the whole image, so that a small
-/// file with many scans would be an attack.
+/// Maximum number of scans of a JPEG file. Encoders produce ten scans. Decoding one scan costs as much as decoding the whole image. Without the
+/// limit, a small file with many scans would block a rank for a long time.
 const MAX_SCANS: usize = 100;
 
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
@@ -116,17 +116,17 @@ impl Frame {
 
 /// Second bytes of markers, with the names of the standard ITU-T T.81, table B.1.
 mod marker {
-    /// SOF0: start of a frame, baseline process
+    /// SOF0: start of a frame, baseline process.
     pub(super) const BASELINE: u8 = 0xc0;
-    /// SOF1: start of a frame, extended sequential process
+    /// SOF1: start of a frame, extended sequential process.
     pub(super) const EXTENDED: u8 = 0xc1;
-    /// SOF2: start of a frame, progressive process
+    /// SOF2: start of a frame, progressive process.
     pub(super) const PROGRESSIVE: u8 = 0xc2;
-    /// SOI: start of the image
+    /// SOI: start of the image.
     pub(super) const START: u8 = 0xd8;
-    /// EOI: end of the image
+    /// EOI: end of the image.
     pub(super) const END: u8 = 0xd9;
-    /// SOS: start of a scan
+    /// SOS: start of a scan.
     pub(super) const SCAN: u8 = 0xda;
 }
 

@@ -3,8 +3,8 @@
 use super::{DecodeError, Raster, check_size, damaged, decode_as};
 use image::ImageFormat::Png;
 
-/// Maximum ratio of the uncompressed to the compressed size. Deflate expands at most about 1032-fold, so a file that announces more is broken or an
-/// attack.
+/// Maximum ratio of the uncompressed to the compressed size. Deflate expands at most about 1032-fold. A file whose header announces more is damaged
+/// or malicious.
 const MAX_EXPANSION: u64 = 1100;
 const LENGTH: usize = 4;
 const NAME: usize = 4;
@@ -13,7 +13,7 @@ const SIGNATURE: usize = 8;
 
 pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
     let decoded = check(file).and_then(|()| decode_as(Png, file));
-    // Every truncated file gives this error, because the decoder's own error depends on the position of the cut.
+    // The decoder's own error depends on the length of a truncated file. Every truncated file gets this one error instead.
     decoded.map_err(|e| if is_whole(file) { e } else { damaged(Png, "cut off before its end") })
 }
 
@@ -45,7 +45,7 @@ fn is_whole(file: &[u8]) -> bool {
 struct Header {
     width: u32,
     height: u32,
-    /// Bits of a sample. Grey and palette pixels have one sample, pixels with colour and transparency four.
+    /// Bits of one sample. A pixel with a grey value or a palette index has one sample, and a pixel with colour and transparency has four.
     depth: u8,
     samples: u8,
     interlaced: bool,

@@ -5,8 +5,8 @@
 //! computed between two polls for messages (0: chosen by the framework), `live` (true if load is balanced at run time), the initial `shares` of the
 //! ranks, the `quantum` (time slice of the operating system's scheduler) in seconds, and the relative `noise` of each rank's speed with its `seed`; a
 //! new random factor applies in every half second. Prints `result seconds S total S movements N interactions N interacting S computing-R S units-R N
-//! …`: the time of the loop, the number of moves and of balancing steps, the seconds that rank 0 spends in balancing, and for each rank R its seconds
-//! of computing and its number of computed units.
+//! …`: the time of the measured passes, the time of all passes, the number of moves and of balancing steps, the seconds that rank 0 spends in
+//! balancing, and for each rank R its seconds of computing and its number of computed units.
 
 use std::ops::Range;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use crate::stats::median_interval;
 use crate::table::digits;
 use crate::{Mark, Outcome, Report, Table, Target};
 
-/// Seconds per simulated chunk that the automatic chunking policy assumes, with which the measurement is compared.
+/// Seconds per simulated chunk that the automatic chunking policy assumes; also the target (maximum) of the measured time.
 const ASSUMED_SECONDS: f64 = 0.25e-6;
 
 /// Returns the measured seconds per simulated chunk: the additional time with the automatic policy compared with a policy that simulates nothing,
@@ -41,7 +41,7 @@ pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
     Ok(interval.value)
 }
 
-/// Returns the CPU time of this thread in seconds, which other processes do not lengthen.
+/// Returns the CPU time of this thread in seconds. It does not include the time of other processes.
 fn computed() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64

@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) setting: Setting,
     fast: bool,
-    /// Efficiencies of the fixed policies in percent, with task times from one unknown seed.
+    /// Expected efficiencies of the fixed policies in percent. Their task times were drawn from one seed, which is not known.
     expected: Vec<f64>,
 }
 
@@ -64,8 +64,8 @@ fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> Ou
     seeds.map(|seed| Ok(row.setting.fixed(&row.setting.tasks(iterations, seed)?))).collect()
 }
 
-/// Returns the tolerance in percentage points. In 99 of 100 cases, the efficiency for another seed differs from the mean of `samples` by less
-/// (Student's prediction interval).
+/// Returns the tolerance in percentage points. In 99 of 100 cases, the efficiency for another seed differs from the mean of `samples` by less than
+/// this tolerance (Student's prediction interval).
 fn tolerance(samples: &[f64]) -> f64 {
     let (middle, n) = (mean(samples), samples.len() as f64);
     let variance = samples.iter().map(|sample| (sample - middle).powi(2)).sum::<f64>() / (n - 1.0);

@@ -104,8 +104,8 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        // A farm has a number below a million, and the seed of its draw k (from 0) is this number plus k million. So no two draws have the same seed,
-        // whether of one farm or of two.
+        // The farm's own seed is below a million. The seed of its draw k (from 0) is this seed plus k million, and all draws of all farms have
+        // different seeds.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
         let rows = rows.collect::<Outcome<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();

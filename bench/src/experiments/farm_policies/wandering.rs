@@ -25,7 +25,7 @@ enum Trend {
     Hump,
     Step,
     Wave,
-    /// Computing times of the rows of a picture of the Mandelbrot set: the whole set, or a part of its edge.
+    /// Computing times of the rows of a picture of the Mandelbrot set: of the whole set (`Whole`), or of a part of its edge (`Edge`).
     Whole,
     Edge,
 }
@@ -34,8 +34,8 @@ const TRENDS: [Trend; 7] =
     [Trend::Rising, Trend::Falling, Trend::Hump, Trend::Step, Trend::Wave, Trend::Whole, Trend::Edge];
 
 impl Trend {
-    /// Returns the times of `count` tasks before random deviations are added, in arbitrary units; for trends other than pictures, the times lie
-    /// between 1 and `height`.
+    /// Returns the times of `count` tasks before random deviations are added, in arbitrary units. They follow the number of iteration steps in the
+    /// rows of a picture, or else lie between 1 and `height`.
     fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
         let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
             (0..count).map(|i| 1.0 + (height - 1.0) * level(i as f64 / count as f64)).collect()

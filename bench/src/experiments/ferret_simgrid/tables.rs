@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
-/// Speed-up of the planner HeDPM that its paper reports.
+/// Speed-up that the paper of the planner HeDPM reports for this planner.
 const PAPER: f64 = 9.2;
 
 pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {

@@ -33,7 +33,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
 const ROUNDS: usize = 10;
 /// Number of runs of a loop without computation in one measurement.
 const RUNS: u64 = 20_000;
-/// Target: maximum seconds of a run of a loop without computation, 5 % of a loop that takes one millisecond.
+/// Target: maximum seconds of a run of a loop without computation. It is 5 % of the time of a loop that takes one millisecond.
 const RUN: f64 = 50e-6;
 /// Number of blocks in one measurement of the hook (the framework's call between two blocks) alone.
 const BLOCKS: u64 = 200_000;

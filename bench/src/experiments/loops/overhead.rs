@@ -1,9 +1,9 @@
 //! Experiment on the overhead of the framework's loops on two ranks without competing load, against hand-written MPI programs with the same kernels
 //! and a fixed distribution.
 //!
-//! A sweep is computed in strips of columns. In the hand-written sweep, the strips have the best of several widths; the framework chooses its own
-//! width, and balances the load during the run, as it does by default. The framework makes this choice in the warm-up passes, which both programs
-//! run. Serial loops are the reference for the efficiency: the plain loop proceeds row by row, the blocked loop strip by strip.
+//! A sweep is computed in strips of columns. In the hand-written sweep, the strips have the best of several widths. The framework chooses its own
+//! width in the warm-up passes, which both programs run. It also balances the load during the run (the default). Serial loops are the reference for
+//! the efficiency: the plain loop proceeds row by row, the blocked loop strip by strip.
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,

@@ -5,7 +5,7 @@
 //! the loop settles, the time of the passes is compared with that of a fixed distribution in proportion to the known speeds, after the same number of
 //! warm-up passes.
 //!
-//! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions; the latter is measured
+//! *Large*: 256 simulated hosts. Simulated time includes messages, but not the computing time of rank 0's decisions. This computing time is measured
 //! separately on this machine and added for each decision.
 
 use std::{path::Path, time::Instant};

@@ -253,8 +253,8 @@ impl Trials {
 
 struct Run {
     wrongly: usize,
-    /// Number of tasks in the journal at the kill; number of tasks that were started again (one rank killed) or whose effect existed but was not in
-    /// the journal (all ranks killed); seconds.
+    /// Three numbers: tasks in the journal at the kill; tasks that were started again (if one rank was killed) or whose effect existed although they
+    /// were not in the journal (if all ranks were killed); seconds of the run.
     measurements: [f64; 3],
 }
 

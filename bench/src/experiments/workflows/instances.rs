@@ -6,7 +6,8 @@ use armature_workflow_files::read;
 
 use crate::Outcome;
 
-/// Bandwidth between processors for generated workflows: the default in the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025).
+/// Bandwidth between processors for generated workflows: the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025) use 1 unit of size per unit of
+/// time.
 const BANDWIDTH: f64 = 1.0;
 /// Bandwidth between processors for workflows from real traces, in KiB per second; 1 GiB/s, about that of a 10 Gbit/s network.
 const GIB_IN_KIB: f64 = 1_048_576.0;

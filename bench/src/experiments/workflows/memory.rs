@@ -58,8 +58,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let sums = Heavy { sources, bytes, memory, seed: 0 };
     measure("sums".into(), sums, 2)?;
     let limits = [("own", "sums by Dask, with the limit beside its modules"), ("all", "sums by Dask")];
-    // The tenth of the memory limit in a smoke run (short test of the experiment) would, as limit for the whole process, leave no memory for Python
-    // itself, and Dask would hang, so this case is skipped.
+    // A smoke run (short test of the experiment) has a tenth of the memory limit. As a limit for a whole process of Dask, this is too little for
+    // Python itself, and Dask would hang. Therefore this case is skipped.
     for (limit, name) in limits.into_iter().take(if smoke { 1 } else { 2 }) {
         table.row(dask(name, limit, sums)?);
     }
@@ -73,7 +73,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Time limit of a run of Dask, which waits ten seconds before it restarts a worker, and restarts workers three times for a task.
+/// Time limit of a run of Dask. If workers run out of memory, Dask waits ten seconds before each restart of a worker, and gives a task up after three
+/// restarts.
 const DASK_LIMIT: Duration = Duration::from_secs(180);
 
 /// Runs the graph that creates and sums up arrays with Dask, and returns its row for the table of results.

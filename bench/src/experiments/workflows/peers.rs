@@ -42,7 +42,7 @@ const MAKE: &str = "make";
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let rounds = report.rounds(20);
     let folder = std::path::absolute("target/bench/workflow-peers")?;
-    // Workflow systems do not repeat tasks whose output files exist from an earlier run.
+    // Outputs of an earlier run are removed, because workflow systems do not repeat tasks whose output files exist.
     let _ = std::fs::remove_dir_all(&folder);
     let workflow = Family::Montage.build(if smoke { 40 } else { 200 }, 1)?;
     compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)

@@ -26,7 +26,7 @@ const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
 const MIN_FACTOR: f64 = 0.05;
 const SIZES: [usize; 2] = [200, 1000];
 const SEEDS: u64 = 3;
-/// Fraction of a processor's memory that the task with the largest estimate fills: once with spare memory, once with almost none.
+/// Fraction of a processor's memory that the task with the largest estimate fills. With 0.5 memory is left for larger tasks, with 0.9 almost none.
 const FILLED: [f64; 2] = [0.5, 0.9];
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {

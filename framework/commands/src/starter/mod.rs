@@ -32,8 +32,8 @@ use running::Running;
 /// Maximum number of bytes per read from a command's pipe: the capacity of a pipe.
 const PIECE: usize = 1 << 16;
 
-/// Maximum time for which the end of a command is delayed by one of its processes that does not end after SIGKILL, for example because it waits for
-/// a dead file server.
+/// Maximum time for which a process that SIGKILL does not end, such as a process that waits for a dead file server,
+/// delays the end of its command.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
 /// Runs commands until the caller has ended and all processes of commands have ended. Returns the exit code.
@@ -108,7 +108,7 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // A caller that has closed the connection is no error; events for the caller are discarded.
+            // It is not an error if the caller has closed the connection; events for the caller are discarded.
             self.connection.flush()?;
         }
         Ok(())
@@ -267,6 +267,7 @@ impl Starter {
 fn free_of_cores() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
-    // The kernel limits the set to the permitted CPUs. If the call fails, commands keep the caller's binding.
+    // The kernel removes CPUs from the set that this process may not use. If the call fails, commands keep the
+    // caller's binding.
     let _ = sched_setaffinity(None, &all);
 }

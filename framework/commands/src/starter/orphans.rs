@@ -57,7 +57,7 @@ impl Orphans {
         own.all(|orphan| orphan.killed.is_some_and(|since| now.duration_since(since) > limit))
     }
 
-    /// Called when a command has finished. Those of its orphaned processes that could not be killed no longer belong
+    /// Records that a command has finished. Those of its orphaned processes that could not be killed no longer belong
     /// to a command.
     pub(super) fn forget(&mut self, job_mark: &str) {
         for orphan in self.known.iter_mut().filter(|orphan| orphan.is_of(job_mark)) {

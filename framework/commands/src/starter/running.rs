@@ -35,7 +35,7 @@ pub(super) struct Running {
     kills_before: Option<u64>,
     orphans_cpu_time: Duration,
     lost_output: u64,
-    /// End of the command's standard error, for the message about its failure.
+    /// Last bytes that the command wrote to standard error, for the message about its failure.
     errors: Vec<u8>,
 }
 

@@ -15,8 +15,8 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use crate::request::{Destination, Input, Program, Request};
 use crate::role::VARIABLE;
 
-/// Environment variable whose value identifies a command. It finds processes of the command that have left its
-/// process group and process tree.
+/// Environment variable whose value identifies a command. By this variable the starter finds processes that have left
+/// the process group and the process tree of the command.
 pub(super) const JOB_MARK: &str = "ARMATURE_COMMAND";
 
 pub(super) struct Spawned {

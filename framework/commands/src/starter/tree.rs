@@ -114,7 +114,7 @@ fn stat(pid: Pid) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns a field of `/proc/PID/stat` behind the process name, which is in parentheses and may contain any
+/// Returns a field of `/proc/PID/stat` after the process name, which is in parentheses and may contain any
 /// characters.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
@@ -134,7 +134,7 @@ pub(crate) fn reap(child: Pid) -> bool {
 /// Sends a signal to all descendants of this process, repeatedly until none is left. This process must be their
 /// subreaper. Processes that the kernel cannot end, such as one that waits for a dead file server, remain.
 pub(crate) fn end_all_descendants(with: Signal) {
-    /// A killed process ends within a millisecond, unless it writes a large core file.
+    /// Maximum time for which the descendants are signalled. A killed process usually ends within a millisecond.
     const PATIENCE: Duration = Duration::from_secs(3);
     let start = std::time::Instant::now();
     loop {

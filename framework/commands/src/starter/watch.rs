@@ -1,4 +1,4 @@
-//! Schedule of the memory measurements of a command and of the signals that stop it. It only computes; its caller measures and signals.
+//! Schedule of the memory measurements of a command and of the signals that stop it. The caller measures the memory and sends the signals.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ const FIRST_POLL: Duration = Duration::from_millis(5);
 /// The time between two memory measurements of a command is its age divided by this number. If the memory grows
 /// steadily, its measured peak is thus within a tenth of the real one.
 const AGE_PER_POLL: u32 = 10;
-/// Maximum time between two measurements of memory. In this time, a program that fills memory at full speed can exceed its limit by some hundred
-/// megabytes. A measurement takes some ten microseconds per process.
+/// Maximum time between two measurements of memory. In this time, a program that fills memory at full speed can exceed its limit by several hundred
+/// megabytes. A measurement takes some tens of microseconds per process.
 const MOST_APART: Duration = Duration::from_millis(100);
 /// Maximum time between two measurements of memory if more than half of the memory limit is used.
 const APART_NEAR_LIMIT: Duration = Duration::from_millis(10);

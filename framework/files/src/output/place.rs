@@ -12,7 +12,6 @@ const LINKS: usize = 40;
 pub(super) enum Place {
     /// A regular file with this permission mode, or no file yet. The file is replaced.
     Replaced { at: PathBuf, mode: Option<u32> },
-    /// A FIFO (named pipe).
     Fifo(PathBuf),
     /// A device such as a terminal, `/dev/null` or a disk.
     Device(PathBuf),

@@ -80,7 +80,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Waits until the directory that contains `path` is on the disk, so that the file is found after a crash of the
+/// Waits until the entry of `path` in its directory is on the disk, so that the file is found after a crash of the
 /// machine.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -44,7 +44,8 @@ impl RateEstimate {
 ///
 /// The method is that of Beard and Chamberlain, *Run Time Approximation of Non-blocking Service Rates for Streaming Systems* (2015). A queue's
 /// monitor counts the items that the server moved in each sampling period T. Periods in which the server was blocked are ignored. The others are
-/// still noisy: many contain only part of an execution, some an outlier. The estimate is therefore not their mean but close to their upper end:
+/// still noisy: in many periods the server processed part of an item only, and some counts are outliers. The estimate is therefore not their mean but
+/// close to their upper end:
 ///
 /// 1. A sliding window of w counts is smoothed with a Gaussian of radius 2, without padding (Eq. 2).
 /// 2. At each sample the quantile q = mean + 1.645 · standard deviation of the smoothed window is computed (Eq. 3).
@@ -53,10 +54,11 @@ impl RateEstimate {
 ///
 /// [`Period`](crate::Period) finds a sampling period; [`reading_probability`](crate::reading_probability) and
 /// [`writing_probability`](crate::writing_probability) compute the probability of a period without blocking (Eq. 1). The framework measures
-/// whole batches and knows when they were blocked, so its own estimate is the robust mean of [`ServiceTime`](armature_planner::estimate::ServiceTime).
+/// whole batches and knows when they were blocked, so its own estimate is the robust mean of
+/// [`ServiceTime`](armature_planner::estimate::ServiceTime).
 ///
-/// The text of the paper that was available lacks several numbers, and a few of its details are ambiguous. [`RateOptions`] and
-/// [`PeriodOptions`](crate::PeriodOptions) contain them, with the reasons for the defaults.
+/// The text of the paper that was available lacks several numbers, and a few of its details are ambiguous. The fields of [`RateOptions`] and
+/// [`PeriodOptions`](crate::PeriodOptions) determine these numbers and details.
 ///
 /// A sample costs some tens of nanoseconds and allocates nothing.
 ///
@@ -91,7 +93,7 @@ impl RateEstimator {
     /// Creates an estimator for periods of `period` seconds.
     ///
     /// # Errors
-    /// For the reasons of [`RateOptions::validate`], and [`ErrorKind::Options`] if the period is not from 1e-60 to 1e60 s.
+    /// The errors of [`RateOptions::validate`], and [`ErrorKind::Options`] if the period is not from 1e-60 to 1e60 s.
     pub fn new(period: f64, options: RateOptions) -> Result<Self> {
         options.validate()?;
         if !range::is_positive(period) {
@@ -128,7 +130,7 @@ impl RateEstimator {
         let quantile = self.smooth.add(items, self.options.quantile)?;
         self.quantiles.add(quantile);
         let error = self.quantiles.standard_error();
-        // If all samples have 0 items, the mean is 0, and the standard error is 0 without the division.
+        // If all samples have 0 items, the mean is 0, and the standard error must not be divided by it.
         let scale =
             if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
         let converged = self.convergence.add(error / scale);

@@ -23,9 +23,9 @@ pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
     weights
 }
 
-/// Returns the weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (equation 4 of
-/// Beard and Chamberlain 2015); their mean is subtracted if
-/// `zero_sum`. Other values of `sigma` give no valid weights.
+/// Returns the weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma` (equation 4 of Beard and
+/// Chamberlain 2015). If `zero_sum` is true, the mean of the weights is subtracted from them. If `sigma` is not more
+/// than 0, the weights are not valid.
 ///
 /// ```
 /// let log = armature_papers::laplacian_of_gaussian(0.5, true);

@@ -1,4 +1,4 @@
-//! Parameters of the rate estimator, and our interpretation of the paper of Beard and Chamberlain where its text is ambiguous.
+//! Parameters of the rate estimator, and the choices of this crate where the text of the paper of Beard and Chamberlain is ambiguous.
 
 use armature_planner::range::{self, POSITIVE};
 use armature_planner::{Error, ErrorKind, Result};
@@ -9,8 +9,7 @@ pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
 /// Parameters of a [`RateEstimator`](super::RateEstimator).
 ///
-/// Where the text of Beard and Chamberlain's paper that was available to us gives no value, the default value is
-/// ours.
+/// Default values that are not in the available text of the paper of Beard and Chamberlain were chosen for this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {

@@ -34,8 +34,8 @@ impl Smooth {
         if !self.raw.is_full() {
             return None;
         }
-        // The samples are in the order of time, the oldest first; the opposite order would give the same result,
-        // because the kernel is symmetric.
+        // The samples are in chronological order; the opposite order would give the same result, because the kernel
+        // is symmetric.
         let (newer, older) = self.raw.parts();
         let value = older.iter().chain(newer).zip(&self.kernel).map(|(sample, weight)| sample * weight).sum();
         self.smoothed.add(value);

@@ -1,8 +1,9 @@
 //! Discrete-event simulation of a stream of items through a mapped pipeline.
 //!
-//! The model of [`pipeline`](armature_planner::pipeline) predicts the long-term speed of a mapping, and this simulator measures that speed.
-//! Processors do one thing at a time, items wait in queues and leave in order, and a window limits the items in flight. An item takes the same time
-//! on a processor as in the model. The simulation tests how the blocks of stages work together, the order of items, and the two kinds of dispatch.
+//! The model of [`pipeline`](armature_planner::pipeline) predicts the long-term speed of a mapping, and this simulator measures that speed. A
+//! processor processes one item at a time, items wait in queues and leave in order, and a window limits the items in flight. An item takes the same
+//! time on a processor as in the model. The simulation tests how the blocks of stages work together, the order of items, and the two kinds of
+//! dispatch.
 //!
 //! A processor that hosts several blocks of stages first serves blocks without another host, because all other blocks wait for them, and then
 //! replicated blocks. Within each kind, the processor serves the block furthest downstream first. The model makes the same assumption.
@@ -33,7 +34,8 @@ const MOST_ITEMS: u64 = 1 << 24;
 /// Simulates `items` items in the pipeline, with at most `window` of them in flight.
 ///
 /// # Errors
-/// The errors of [`production_time`](armature_planner::pipeline::production_time), and [`ErrorKind::Options`] if there are more than 16 million items.
+/// The errors of [`production_time`](armature_planner::pipeline::production_time), and [`ErrorKind::Options`] if there are
+/// more than 16 million items.
 ///
 /// ```
 /// use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};

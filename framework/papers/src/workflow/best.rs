@@ -10,8 +10,9 @@ use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::traversal::least_memory;
 
 /// Returns the best plan of all planners for a workflow, checked by the verifier: the planners of
-/// [`plan`](armature_planner::workflow::plan()), HEFTM in the task order of [`least_memory`], [`dag_het_mem`] and
-/// [`dag_het_part`](super::dag_het_part()). If [`dag_het_mem`] finds a plan, this function finds one as well.
+/// [`plan`](armature_planner::workflow::plan()), the list scheduler HEFTM with the task order of [`least_memory`],
+/// [`dag_het_mem`] and [`dag_het_part`](super::dag_het_part()). If [`dag_het_mem`] finds a plan, this function finds
+/// one as well.
 ///
 /// ```
 /// use armature_papers::workflow::generate::{Family, paper_cluster};

@@ -179,7 +179,8 @@ proptest! {
             if let Ok(platform) = Platform::with_speeds(&speeds, Link::FREE) {
                 let _ = platform.with_other_speeds(&others);
             }
-            // Platforms accept numbers of processors in this range, too, but would need up to several GiB of memory.
+            // Platforms with 1,000 to 99,999 processors are not tested, because they are valid but need up to several
+            // GiB of memory.
             if !(1000..100_000).contains(&count) {
                 let _ = Platform::uniform(count, speed, Link::FREE);
             }
@@ -220,8 +221,8 @@ fn out_of_range_speeds_are_refused_before_the_search() {
     );
 }
 
-/// Regression: the search went through all sets of processors, even those that must not run the block of stages, and
-/// its budget did not end it.
+/// Regression: the search tried all sets of processors for a block of stages, even sets that must not run the block,
+/// and did not stop when its budget was used up.
 #[test]
 fn optimum_search_without_result_stops_at_its_budget() {
     for serial in [true, false] {

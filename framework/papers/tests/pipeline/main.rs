@@ -180,7 +180,8 @@ proptest! {
         }
     }
 
-    /// The planner never returns a start mapping that breaks the rules.
+    /// The planner never returns a start mapping that the options do not permit, such as one with replicated groups
+    /// of stages.
     #[test]
     fn refined_plan_is_never_worse_than_its_valid_start(
         instance in instance(8, 6, false),

@@ -146,8 +146,7 @@ mod tests {
         assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
         assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
         assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
-        // One rank on a shared core gets less than half of it and the other rank more; this difference is no external
-        // load.
+        // One rank on a shared core gets less than half of it and the other rank more; this difference does not count as load from other programs.
         assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
     }
 

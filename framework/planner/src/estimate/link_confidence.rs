@@ -8,8 +8,8 @@ use crate::range;
 /// smaller difference, the delay counts as that of the link itself and not as waiting time.
 const MAX_SPREAD: f64 = 1.0 / 8.0;
 
-/// Measured transfer time of a number of bytes, with the difference in seconds between the smallest delays of the
-/// last two generations of 64 messages, if it is known.
+/// Measured transfer: its size in bytes, its time in seconds, and the difference in seconds between the smallest delays of the last two generations
+/// of 64 messages, if it is known.
 struct Reading {
     bytes: f64,
     seconds: f64,

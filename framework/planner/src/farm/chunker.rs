@@ -105,8 +105,9 @@ impl Chunker {
         self.next_up_to(worker, u64::MAX, knowledge)
     }
 
-    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` tasks (0 counts as 1). The limit is for example the number of
-    /// further tasks that may be in flight, of tasks that an iterator has ready, or of tasks that a master may compute before it polls for messages.
+    /// Returns the number of tasks of the next chunk for `worker`, limited to `most` tasks (0 counts as 1). Examples of a limit are the number of
+    /// further tasks that may be in flight, the number of tasks that an iterator has ready, and the number of tasks that a master may compute before
+    /// it polls for messages.
     pub fn next_up_to(&mut self, worker: usize, most: u64, knowledge: &Knowledge) -> Option<u64> {
         let left = self.remaining();
         if left == 0 {

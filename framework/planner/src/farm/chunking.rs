@@ -29,7 +29,7 @@ pub enum Chunking {
     Static,
     /// Chunks of the given number of tasks. [`Chunking::fixed`] creates this variant from a plain number.
     Fixed(NonZeroUsize),
-    /// A policy of the literature.
+    /// A published policy, such as factoring or guided self-scheduling.
     Policy(Published),
 }
 

@@ -22,8 +22,8 @@ pub struct HeldChunk {
 /// reaches its worker and its result returns.
 ///
 /// A chunk is expected to need the remainder of its time at the pace of its worker. A chunk that has exceeded this time is expected to need as much
-/// time again as it is late: of a worker that has just become slow, the master knows nothing but this lateness. An idle worker gets the chunk for
-/// which a copy saves most time, fast workers first. A copy that is not expected to end before the chunk itself is not sent.
+/// time again as it is late, because its lateness is all that the master knows about a worker that has just become slow. An idle worker gets the
+/// chunk for which a copy saves most time, fast workers first. A copy that is not expected to end before the chunk itself is not sent.
 ///
 /// ```
 /// use armature_planner::farm::{HeldChunk, second_copies};

@@ -25,7 +25,7 @@ fn the_chunk_that_gains_most_goes_to_the_fastest_idle_worker() {
 fn a_chunk_behind_another_one_waits_for_it() {
     let pace = |_: usize| Some(1.0);
     let chunks = [held(1, 1, 5, Some(1.0)), held(2, 1, 2, None), held(3, 1, 2, None)];
-    // At 1 s per task, worker 1 completes its chunks after 4, 6 and 8 more seconds. The idle workers receive copies of the two last chunks.
+    // At 1 s per task, worker 1 completes its chunks after 4, 6 and 8 more seconds. The idle workers receive copies of the last two chunks.
     assert_eq!(second_copies(&chunks, &[2, 3, 4], pace, 0.5), [(3, 2), (2, 3)]);
     let begun = [HeldChunk { copyable: false, ..chunks[0] }, chunks[1]];
     assert_eq!(second_copies(&begun, &[2], pace, 0.5), [(2, 2)]);

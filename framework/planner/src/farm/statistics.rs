@@ -124,7 +124,7 @@ impl TaskStatistics {
             return 1.0;
         }
         // Variation between chunks with total time T and k tasks: Σ T²/k − (Σ T)²/Σ k = Σ k (mean of a chunk − mean of all)². Its expectation is the
-        // sum of the variances of the chunk totals, each divided by its k, minus the part of the common mean.
+        // sum of the variances of the times T, each divided by its k, minus the variance of Σ T divided by Σ k.
         let between = (squares - times * times / tasks).max(0.0);
         let (c, mean_size) = (chunks as f64, tasks / chunks as f64);
         let ratio = between / ((c - 1.0) * variance);

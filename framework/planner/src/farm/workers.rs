@@ -7,8 +7,9 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// A new number of workers is rejected if the time of an iteration is more than this factor times both the earlier and the predicted time, unless the
-/// performance index (time divided by efficiency) rises by at most this factor. Times of iterations vary by some per cent.
+/// Factor by which the time of an iteration must exceed both the earlier and the predicted time for a new number of workers to be rejected. The
+/// number is not rejected if the performance index (time divided by efficiency) rises by at most this factor. Times of iterations vary by some per
+/// cent.
 const SLOWER: f64 = 1.1;
 
 /// Decides between iterations how many workers a farm uses.

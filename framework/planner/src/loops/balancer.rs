@@ -114,7 +114,7 @@ impl LoopBalancer {
     /// Creates a balancer for `ranks` ranks, whose rates (units per second) are not known yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than 2^20, and for the reasons of [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than 2^20; the errors of [`LoopOptions::validate`].
     pub fn new(ranks: usize, options: LoopOptions) -> Result<Self> {
         options.validate()?;
         check_ranks(ranks)?;

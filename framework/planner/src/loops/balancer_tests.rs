@@ -108,8 +108,8 @@ fn persistent_imbalance_counts_as_one_change() {
     let first = bench.look(&loaded);
     bench.carry_out(&first, 10.0);
     bench.now += 8.0;
-    // The load has stopped. To move the units (loop iterations) back costs 10 s. It is rejected at first, because it saves only 12.5 % of the 19 s
-    // for which the rates are expected to stay.
+    // The load has stopped. To move the units (loop iterations) back would cost 10 s. The balancer does not move them at first, because that would
+    // save only 12.5 % of the 19 s for which the rates are expected to stay.
     let looks: Vec<LoopDecision> = (0..150).map(|_| bench.look(&free)).collect();
     assert_eq!(looks[0].horizon, Some(19.0));
     assert_eq!(looks[1].horizon, Some(19.0), "no new change");

@@ -69,8 +69,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Returns the seconds of a pass, that is, until every rank has done each of its units (loop iterations) once. The result is infinite if a rank with
-/// a rate of 0 has units. Ranks with a rate of NaN are ignored.
+/// Returns the seconds of a pass, in which every rank does each of its units (loop iterations) once. The result is infinite if a rank with a rate of
+/// 0 has units. Ranks with a rate of NaN are ignored.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);

@@ -91,8 +91,8 @@ pub struct BlockMove {
 /// and so on. A rank sends from the end of its block that is adjacent to the receiver, so that all ranks hold blocks after each round.
 ///
 /// # Errors
-/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are not neighbours, if two moves cross the same border, or
-/// for the reasons of [`rounds`].
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are not neighbours, or if two moves cross the same border;
+/// the errors of [`rounds`].
 ///
 /// ```
 /// use armature_planner::loops::{block_moves, neighbour_moves};

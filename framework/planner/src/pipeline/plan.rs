@@ -52,7 +52,7 @@ pub struct PlanOptions {
     pub dispatch: Dispatch,
     /// Relative deviation up to which the planner HeDPM counts the time of a block (group of stages) as equal to the ideal time of a block.
     pub radius: f64,
-    /// True if several stages may be replicated together as one block. The paper replicates single stages only.
+    /// True if several stages may be replicated together as one block. In the HeDPM paper, only single stages are replicated.
     pub replicate_groups: bool,
     /// True if a processor may host several blocks of stages. In the HeDPM paper a processor hosts one block. With dispatch on demand, two replicated
     /// blocks share all their processors or none.

@@ -27,7 +27,7 @@ pub struct PipelineSpec {
     pub stages: Vec<StageSpec>,
 }
 
-/// One stage of a pipeline.
+/// Stage of a pipeline as described to the planner: its work and output size, and the processors that may run it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageSpec {

@@ -66,7 +66,8 @@ impl Default for TunerOptions {
 }
 
 impl TunerOptions {
-    /// Returns options with which a tuner evaluates candidates and records its decisions, but never changes the stream, for comparison.
+    /// Returns options with which a tuner never changes the stream. It still evaluates candidates and records its decisions, which can be compared
+    /// with those of an active tuner.
     pub fn off() -> Self {
         TunerOptions { enabled: false, ..TunerOptions::default() }
     }

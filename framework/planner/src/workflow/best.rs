@@ -21,9 +21,9 @@ use super::verifier::{Verification, verify};
 use super::worth::Worth;
 use crate::error::{Error, Result};
 
-/// Number of orders of the tasks for list scheduling that are tried in addition, each between the order of bottom levels and the order with the
-/// smallest memory. In the first of them the bottom levels have the weight one half, and in each following order half of the previous weight. Further
-/// orders gave the best plan in none of 28 cases.
+/// Number of orders of the tasks that list scheduling tries between the order of bottom levels and the order that needs the least memory. In the
+/// first of them the bottom levels have the weight one half, and in each following order half of the previous weight. Further orders gave the best
+/// plan in none of 28 cases.
 const BLENDS: u32 = 2;
 
 /// Planners of workflows whose plans are compared.

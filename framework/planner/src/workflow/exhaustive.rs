@@ -14,8 +14,8 @@ const MOST_PROCESSORS: usize = 3;
 /// placements; for larger problems the search ends in time only if lower bounds prune it.
 const MOST_TRIED: usize = 50_000;
 
-/// Returns the shortest plan over all orders of tasks and all processors, in which each file is sent as soon as it is written, if its makespan is
-/// shorter than `known`. Returns `None` otherwise, or if there are too many tasks, processors or placements.
+/// Returns the shortest plan that sends each file as soon as it is written, over all orders of tasks and all processors. Returns `None` if its
+/// makespan is not shorter than `known`, or if there are too many tasks, processors or placements.
 pub(super) fn shortest(
     graph: &Workflow,
     cluster: &Cluster,

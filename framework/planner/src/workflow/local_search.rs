@@ -111,8 +111,8 @@ fn with_moved_task(
 /// Places all tasks again in a random order close to that of the plan. If `homes` is given, tasks stay on the processors that it assigns to them.
 fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Option<Homes>) -> Option<Plan> {
     let mut random = Random::new(seed);
-    // Maximum number of positions by which tasks move in the order of the tasks. Its logarithm is uniformly distributed, from one position to all
-    // positions.
+    // Maximum number of positions by which a task moves in the order. The logarithm of this number is uniformly distributed between those of 1 and of
+    // the number of tasks.
     let reach = (graph.len() as f64).powf(random.uniform());
     let mut order: Vec<(Moment, usize)> = best
         .sequence
@@ -127,8 +127,8 @@ fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64, homes: Op
     Some(timeline.into_plan())
 }
 
-/// Returns the critical path of a plan, as a chain of tasks from the last task to end backwards, in which each task had to wait for the following
-/// one. For a plan of blocks, returns all tasks.
+/// Returns the critical path of a plan in reverse order: the task that ends last, then the task for which it had to wait, and so on. For a plan of
+/// blocks, returns all tasks.
 fn critical_path(graph: &Workflow, plan: &Plan) -> Vec<usize> {
     if plan.execution != Execution::Events {
         return plan.sequence.clone();

@@ -11,7 +11,7 @@ use crate::random::Random;
 /// Returns the shortest makespan of all plans in which each file is sent as soon as it is written. The makespan `known` of some plan is an upper
 /// bound.
 fn optimum(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory, known: f64) -> f64 {
-    // The search rejects longer makespans than a limit, which is slightly above `known`, so that it also accepts plans that are equally good.
+    // The search rejects plans whose makespan exceeds a limit. The limit is slightly above `known`, to accept equally good plans.
     let mut search = Search::new(graph, cluster, task_memory, known * (1.0 + 1e-12), usize::MAX);
     search.run();
     search.shortest

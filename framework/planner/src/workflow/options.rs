@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::memory::MemoryModel;
 
-/// Default number of plans that the local search evaluates. A plan of 30,000 tasks takes about a quarter of a second, so this number of plans on two
-/// cores takes well under a minute, the time that planning may take. Most of the gain is in the first plans.
+/// Default number of plans that the local search evaluates. A plan of 30,000 tasks takes about a quarter of a second. On two cores this number of
+/// such plans takes well under a minute, which is the time that planning may take. Most of the gain is in the first plans.
 const EVALUATIONS: usize = 100;
 
 /// Default number of partitions of the workflow from which the planner DagHetPart starts. Trying all numbers of partitions on a cluster of 36

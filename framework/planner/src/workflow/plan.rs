@@ -44,8 +44,8 @@ pub struct Eviction {
     pub edge: usize,
     /// Time at which the file has left the memory of the processor, in seconds.
     pub at: f64,
-    /// Task on the processor for which memory is freed by the eviction. The file leaves the memory after the previous task has ended, and before the
-    /// memory of this task is reserved.
+    /// Task for which the eviction frees memory on the processor. The file leaves the memory after the previous task has ended, and before the memory
+    /// of this task is reserved.
     pub before: usize,
 }
 

@@ -122,8 +122,8 @@ fn files_on_one_channel_are_sent_sequentially() {
     certified(&graph, &machines, &plan);
 }
 
-/// The tasks take no time, and task 4 needs memory that a file occupies which waits for its reader. The file must be evicted although start and end
-/// of all tasks are equal.
+/// The tasks take no time. Task 4 needs memory that is occupied by a file which waits for its reader. The file must be evicted, although all tasks
+/// start and end at the same time.
 #[test]
 fn files_are_evicted_between_zero_length_tasks() {
     let graph = workflow(
@@ -188,7 +188,7 @@ fn plans_do_not_move_files_unnecessarily() {
     let graph = sums_of_pairs(4, 1.0, 0);
     let plan = super::plan(&graph, &machines(2, 34, 16.0), &options).unwrap().plan;
     assert_eq!((plan.makespan, plan.evicted_bytes(&graph), plan.sent_bytes(&graph)), (7.0, 0, 0));
-    // The plan must not run the tasks that write the pairs of files all at first, because their files would fill the memory of both processors.
+    // The plan must not run all tasks that write the pairs of files first, because their files would fill the memory of both processors.
     let graph = sums_of_pairs(60, 0.02, 1);
     let plan = super::plan(&graph, &machines(2, 190, f64::INFINITY), &options).unwrap().plan;
     assert_eq!(plan.evicted_bytes(&graph), 0);

@@ -68,8 +68,8 @@ pub(super) fn place_as_assigned(
 }
 
 /// Plans the remaining tasks of a run by list scheduling, in which another task comes first while the next task fits on no processor (relaxed HEFTM).
-/// Plans are made in the orders of [`Level::Bottom`], of [`Level::BottomWithInputs`] and of least memory, and in the order of least memory with
-/// clusters of tasks that stay on one processor, which sends and evicts less. Returns the best plan.
+/// Plans are made in the orders of [`Level::Bottom`], of [`Level::BottomWithInputs`] and of least memory. Further plans, with fewer sent and evicted
+/// files, are made in the order of least memory with clusters of tasks that stay on one processor. Returns the best plan.
 ///
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if no order leads to a plan.

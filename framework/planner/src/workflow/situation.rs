@@ -83,9 +83,9 @@ impl Situation {
         }
     }
 
-    /// Returns the state at time `now` if the run follows a plan that was made from this state, in which files are sent as soon as they are written
-    /// ([`Execution::Events`](super::Execution::Events)). A file that is being sent at that time is still in the memory or buffer from which it is
-    /// sent.
+    /// Returns the state at time `now` of a run that follows `plan`. The plan must have been made from this state, and send files as soon as they
+    /// are written ([`Execution::Events`](super::Execution::Events)). A file that is being sent at that time is still in the memory or buffer from
+    /// which it is sent.
     pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
         let mut later = Situation { now, ..self.clone() };
         let starts = |task: usize| self.tasks[task] == Progress::Waiting && plan.start[task] < now;

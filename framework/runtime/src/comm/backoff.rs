@@ -64,8 +64,8 @@ impl Backoff {
         }
     }
 
-    /// Returns the length of the sleep at `now`, or `None` to spin. Sleeps stay short while a message is being received, because a message
-    /// that is copied piece by piece (shared memory, TCP) makes progress only when this rank polls.
+    /// Returns the length of the sleep at `now`, or `None` to spin. Sleeps stay short while a message is being received: with shared memory or TCP a
+    /// message is copied piece by piece, and makes progress only when this rank polls.
     fn next(&mut self, now: Duration, is_receiving: bool) -> Option<Duration> {
         let since = *self.idle_since.get_or_insert(now);
         if self.spinning && now.saturating_sub(since) < self.spin {

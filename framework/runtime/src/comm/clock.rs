@@ -32,11 +32,12 @@ impl Clock {
         }
     }
 
-    /// Returns the CPU time of the calling thread, which does not include time in which the thread has no core. Under the simulator ranks do
-    /// not share hosts, and the result is the time of the clock.
+    /// Returns the CPU time of the calling thread, which does not include time in which the thread has no core. Under the simulator ranks do not
+    /// share hosts, and the result is the time of the clock.
     ///
-    /// If both times are read, read [`now`](Clock::now) first at the start and last at the end of an interval. A thread that shares its
-    /// core often loses it while it reads its CPU time, and the measured work would lack that time.
+    /// An interval that is measured by both clocks begins with a call of [`now`](Clock::now) before that of `cpu`, and ends with the calls in the
+    /// opposite order. A thread that shares its core often loses the core while it reads its CPU time, and in another order the measurement would
+    /// lack this loss.
     #[inline]
     pub(crate) fn cpu(&self) -> Duration {
         if self.is_simulated() {

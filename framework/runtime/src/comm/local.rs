@@ -1,6 +1,6 @@
 //! Transport between ranks that are threads of one process.
 //!
-//! The transport does not need MPI. Examples of the documentation, most tests and first experiments on a laptop use it. Messages are serialized to
+//! The transport does not need MPI. Examples in the documentation, most tests and first experiments on a laptop use it. Messages are serialized to
 //! bytes as with MPI, so a program that works on this transport works under `mpirun`.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -127,8 +127,8 @@ pub(crate) trait Transport {
     /// simulated.
     fn leave_now(&mut self);
 
-    /// Ends this rank with a failure after the time `grace`, if the rank is a process, even if its threads are still running, because running
-    /// user code cannot be stopped. A rank that is a thread or simulated ends when its user code returns.
+    /// Ends this rank with a failure after the time `grace`, if the rank is a process. The process ends even if its threads still run user code,
+    /// which cannot be stopped in another way. A rank that is a thread or simulated ends when its user code returns.
     fn leave_within(&mut self, _grace: Duration) {}
 
     /// Returns true if the ranks of this transport are all processes of the job.
@@ -141,8 +141,8 @@ pub(crate) trait Transport {
     #[cfg(feature = "mpi")]
     fn stay(&mut self) {}
 
-    /// Sets whether the allocator of the process keeps freed memory for later allocations, as a transport may request for speed, or returns
-    /// it to the system, so that the process holds only memory in use.
+    /// Sets whether the allocator of the process keeps freed memory, which makes later allocations faster, or returns it to the system, so that the
+    /// process holds only memory in use.
     fn keep_freed_memory(&mut self, _keep: bool) {}
 
     /// Returns a communicator of the transport's ranks for MPI calls of the program; `None` if ranks are threads. Collective: all ranks must call it.
@@ -164,7 +164,7 @@ pub(crate) trait Transport {
     fn close(&mut self) -> Result<()>;
 }
 
-/// Wakes a rank's thread that is blocked in [`Transport::wait`].
+/// Handle that wakes a rank's thread which is blocked in [`Transport::wait`].
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(std::thread::Thread);
 

@@ -8,7 +8,7 @@ use super::liveness::HEARTBEAT_PERIOD;
 use super::message::{Control, Message, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time after which a rank that waits logs which ranks it waits for. Ordinary waits are shorter.
+/// Duration of a rank's wait after which a log message names the ranks that it waits for. Ordinary waits are shorter.
 pub(crate) const FIRST_REMINDER: Duration = Duration::from_secs(10);
 
 /// Schedule of the log messages about a long wait: after ten seconds, and whenever the duration of the wait has doubled.

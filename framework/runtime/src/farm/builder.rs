@@ -163,10 +163,9 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 
     /// Sets how many times a failed task is tried again, on another rank if there is one. The default is 0.
     ///
-    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. Rank 0 does not run a task in which a
-    /// rank died, and the last worker does not run one in which two ranks died, so that these tasks may fail after fewer tries. If a rank
-    /// died in an unknown task of a chunk, each task of the chunk is tried again alone, and the death is counted when the task has been
-    /// found.
+    /// The death of a process in a task counts as a try, if the launcher lets the other ranks continue. A task in which one rank died is not run by
+    /// rank 0, and a task in which two ranks died is not run by the last worker; these tasks may therefore fail after fewer tries. If it is not known
+    /// in which task of a chunk a rank died, the tasks of the chunk are tried again separately, and the death counts as a try when its task is known.
     ///
     /// ```
     /// use armature::farm::Farm;
@@ -254,15 +253,15 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Sends the last tasks of a run to idle ranks as well, if their ranks are slow. The first result of a task counts.
+    /// Sends the last tasks of a run to idle ranks too, if the ranks that hold these tasks are slow. The first result of a task counts.
     ///
     /// When no task is left to be sent, an idle rank gets a second copy of tasks that it is expected to complete before the rank that holds them:
     /// that rank was slow in its latest tasks, or has already taken longer than expected. Each task has at most two copies. If a task fails in one
     /// copy, the other copy counts.
     ///
-    /// A task may run twice, also at the same time. If that has effects besides the result, such as a file with a fixed name, leave the
-    /// option off. The run ends with the first results, but a rank returns from it only after the task in which it is.
-    /// [`explore`](Farm::explore) sends no second copies.
+    /// A task may run twice, also at the same time. If that has effects besides the result, such as a file with a fixed name, leave the option off.
+    /// The run ends with the first results, but a rank that is in a task returns from the run only after this task. [`explore`](Farm::explore) sends
+    /// no second copies.
     ///
     /// ```
     /// use std::time::Duration;

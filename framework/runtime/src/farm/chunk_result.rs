@@ -62,8 +62,8 @@ impl Activity {
 /// Without this limit, results of long chunks would reach the journal and the display late, and a farm would stop late.
 pub(crate) const PART: Duration = Duration::from_millis(100);
 
-/// Clock for the tasks of a chunk. It either times tasks one by one, where each reading ends one task and starts the next, or is only read after
-/// several tasks to find out whether the worker has to stop.
+/// Clock for the tasks of a chunk. If tasks are timed one by one, each reading of the clock ends one task and starts the next. Otherwise the
+/// clock is only read after several tasks, to find out whether the worker has to stop.
 #[derive(Debug)]
 pub(crate) struct TaskTimer<'a> {
     pub(crate) clock: Clock,

@@ -129,7 +129,7 @@ pub(super) trait Deliver {
     fn progress(&self) -> ((u64, u64), bool);
 }
 
-/// Replaces the delivery to the sink while no tasks run, and therefore never receives a result.
+/// Stand-in for the delivery to the sink while no tasks run, which receives no results.
 pub(super) struct NoDelivery;
 
 impl Deliver for NoDelivery {
@@ -285,7 +285,7 @@ impl<'scope, 'env> Delivery<'scope, 'env> {
         self.executor.is_interleaved()
     }
 
-    /// Must be called after all results are delivered to the sink.
+    /// Ends the thread that calls the sink, if there is one. Must be called after all results are delivered to the sink.
     pub(super) fn finish(self) -> Result<()> {
         self.executor.finish().map(drop)
     }

@@ -95,8 +95,8 @@ pub struct Explored<I, O> {
 ///
 /// An exploring farm is created by [`Farm::exploring`] and run by [`explore`](Farm::explore) or [`explore_in_order`](Farm::explore_in_order). The
 /// farm has the options of every farm; [`unordered`](Farm::unordered) has no effect. In the [`Summary`](super::Summary), in a
-/// [`FailedTask`](super::FailedTask) and on the display, a task is one task together with the tasks below it that its rank ran before it returned
-/// the rest.
+/// [`FailedTask`](super::FailedTask) and on the display, a task that a rank received counts as one task, together with the tasks below it that the
+/// rank ran before it returned the rest.
 pub type Exploration<'f, I, O> = Farm<'f, Part<I>, Explored<I, O>>;
 
 impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {

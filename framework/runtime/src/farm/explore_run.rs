@@ -22,9 +22,9 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// [`More`], in the order in which they are added, until the sink has received all results and adds no more.
     ///
     /// The sink receives results in the order of the tasks, so the tasks that it adds for a result wait for all earlier results. With
-    /// [`unordered`](Farm::unordered) they do not wait, but the numbers of the tasks differ between runs, and a [`journal`](Farm::journal)
-    /// is not possible. With a journal the sink must add the same tasks for the same results. Waiting tasks are in the memory of rank 0. If
-    /// they become very many, use [tasks that create tasks](Farm::exploring), which run depth first.
+    /// [`unordered`](Farm::unordered) they do not wait, but the numbers of the tasks differ between runs, and a [`journal`](Farm::journal) is not
+    /// possible. With a journal the sink must add the same tasks for the same results. Waiting tasks are in the memory of rank 0. If there are very
+    /// many of them, use [tasks that create tasks](Farm::exploring), which run depth first.
     ///
     /// # Errors
     /// The errors of [`for_each`](Farm::for_each).

@@ -20,14 +20,13 @@ pub(crate) struct FailureDetector {
     /// Time without a message after which the master counts as dead. It also applies to a worker whose user code runs on the
     /// communicating thread, because that worker sends no heartbeats meanwhile.
     peer_limit: Duration,
-    /// Time without a message after which a rank is lost that has not joined the farm. Such a rank may still run code of the program before the
-    /// farm.
+    /// Time without a message after which a rank that has not joined the farm is lost. Such a rank may still run code of the program before the farm.
     join_limit: Duration,
     last_status: Vec<Option<Status>>,
     /// True for ranks that have joined the farm. A rank has joined when a message of the farm has arrived from it.
     present: Vec<bool>,
-    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it, by the clock that measures
-    /// how long ranks are silent.
+    /// By rank: time since which the heartbeats of a worker report that it holds no tasks although a chunk was sent to it. The time is that of the
+    /// clock that measures the silence of ranks.
     empty: Vec<Option<Duration>>,
     /// Flight records of workers on this machine: the last activity of each worker, in memory that outlives its process.
     pub(crate) flight_records: FlightRecords,
@@ -96,8 +95,8 @@ impl FailureDetector {
         Ok(is_lost.then(|| Loss { rank: from, certain: true, died: false, why: why.into() }))
     }
 
-    /// Must be called when a message other than a heartbeat arrives: its sender has joined the farm, and holds tasks or has just
-    /// completed some.
+    /// Records that a message other than a heartbeat has arrived from `rank`: the rank has joined the farm, and holds tasks or has just completed
+    /// some.
     pub(crate) fn active(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
@@ -114,7 +113,7 @@ impl FailureDetector {
         }
     }
 
-    /// The second value is true if a worker is certainly dead after this time without a message, and not just in a long task.
+    /// Returns the maximum time without a message for a worker, and true if a worker that exceeds it is certainly dead, and not just in a long task.
     fn limit(&self, rank: usize, state: WorkerState) -> (Duration, bool) {
         let longest = self.peer_limit.max(self.silence);
         match self.last_status[rank].as_ref().map(|status| status.mode) {
@@ -143,8 +142,8 @@ impl FailureDetector {
         self.flight_records.last_activity(rank, died, task)
     }
 
-    /// Returns after which silence a worker, which gets its chunks from the rank `superior`, counts `rank` as dead. Every worker
-    /// monitors the process of rank 0, without which the farm cannot continue.
+    /// Returns the maximum silence of `rank` for a worker that gets its chunks from the rank `superior`. The worker monitors its superior, and the
+    /// process of rank 0, without which the farm cannot continue.
     pub(crate) fn watch_master(&self, rank: usize, superior: usize) -> Watch {
         match rank {
             0 if superior != 0 => Watch::Process,

@@ -29,7 +29,8 @@ enum Role {
 
 pub(super) struct Follower<'w, 'f> {
     link: Link,
-    /// Runs the tasks of this rank. A rank that has become a sub-master still finishes the chunks that it received as a worker.
+    /// Worker part of this rank, which runs tasks. In a rank that has become a sub-master it still finishes the chunks that the rank received as a
+    /// worker.
     worker: WorkerRole,
     role: Role,
     join_limit: Duration,
@@ -79,8 +80,8 @@ impl<'w, 'f> Follower<'w, 'f> {
     {
         driver.run_until_finished(endpoint, &mut self)?;
         let Follower { worker, mut link, .. } = self;
-        // The last message of a rank, its report of statistics, carries the incumbent (best value known so far) too: the sink may have ended the run
-        // before the results of the last tasks, which would carry the incumbent, were sent.
+        // The last message of a rank, its report of statistics, also carries the incumbent (best value known so far). The results of the last tasks
+        // do not carry it to rank 0 if the sink has ended the run before they were sent.
         let report = ToMaster::Report(worker.report).encode(endpoint.run())?;
         endpoint.send_ready(0, link.incumbent.add(0, report)?)?;
         if worker.timed_out {
@@ -250,7 +251,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// A sub-master monitors its members for silence; every rank monitors rank 0 and the rank from which it gets chunks.
+    /// Returns the maximum silence of `rank`, if this rank monitors it. A sub-master monitors its members; every rank monitors rank 0 and the rank
+    /// from which it gets chunks.
     fn watch(&self, rank: usize) -> Watch {
         match &self.role {
             Role::Submaster(submaster) if rank != self.link.superior => {
@@ -260,8 +262,8 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         }
     }
 
-    /// The rank that sends chunks to this rank has to know the thread on which tasks run, because it waits longer for messages of a
-    /// rank that cannot send heartbeats while a task runs.
+    /// Returns true if the thread on which tasks run has changed. The rank that sends chunks to this rank has to know the thread, because it waits
+    /// longer for messages of a rank that cannot send heartbeats while a task runs.
     fn has_urgent_change(&mut self, at: &Moment) -> bool {
         self.user_code = at.user_code;
         self.link.has_urgent_change(WorkerRole::mode(self.role.holds(), self.user_code))

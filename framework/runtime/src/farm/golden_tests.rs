@@ -130,7 +130,8 @@ fn open(path: &Path, kind: JournalKind) -> ResultJournal {
     ResultJournal::open(path, "golden", kind, FINGERPRINT, Clock::wall()).unwrap()
 }
 
-/// Opening locks a journal, so a copy of the stored file is opened.
+/// Writes a journal and compares it with the stored file `name`. Returns the stored journal, opened as a copy because opening
+/// locks the file.
 fn rewritten(name: &str, kind: JournalKind, write: impl FnOnce(&mut ResultJournal)) -> ResultJournal {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));

@@ -166,7 +166,7 @@ pub(super) struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// A lock that was poisoned by a panic is used nevertheless: user code under the lock only reads the value, so it is intact.
+    /// Locks the value, even if a panic has poisoned the lock: user code under the lock only reads the value, so it is intact.
     fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }

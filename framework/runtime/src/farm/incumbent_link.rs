@@ -108,7 +108,7 @@ impl IncumbentLink {
         Ok(sent > 0)
     }
 
-    /// Causes the incumbent's current value to be sent again: this rank gets its chunks from another rank now, which may not know the value.
+    /// Causes the incumbent's current value to be sent again. Called when this rank gets its chunks from another rank, which may not know the value.
     pub(super) fn repeat_round(&mut self) {
         self.spread = 0;
     }

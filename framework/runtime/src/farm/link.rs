@@ -55,8 +55,8 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// The superior (the sender of chunks) has to know the thread `mode` on which tasks run, because it waits longer for messages of
-    /// a rank that cannot send heartbeats while a task runs.
+    /// Returns true if tasks run on another thread (`mode`) than last reported to the superior (the sender of chunks). The superior
+    /// has to know the thread, because it waits longer for messages of a rank that cannot send heartbeats while a task runs.
     pub(super) fn has_urgent_change(&mut self, mode: ExecutionMode) -> bool {
         self.announced.replace(mode) != Some(mode)
     }

@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Marks the journal record of a failed task; the record of a result has the number of its large data blocks in this place.
+/// Value that marks the journal record of a failed task, in the place where the record of a result has the number of its large data blocks.
 const FAILED: u32 = u32::MAX;
 
 impl ResultJournal {
@@ -172,8 +172,8 @@ impl ResultJournal {
         known.map(Some).map_err(|_| strange(record, self.journal.path()))
     }
 
-    /// The replay of an exploration (tasks that create tasks) ends when the journal has no further result and the sink has received
-    /// all of them (`is_idle`).
+    /// Ends the replay of an exploration (tasks that create tasks) if the journal has no further result and the sink has received all of them
+    /// (`is_idle`). Returns true if no replay is in progress.
     pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
         self.replaying &= !(is_idle && self.known.is_empty());
         !self.replaying
@@ -236,20 +236,20 @@ impl ResultJournal {
         Ok(())
     }
 
-    /// Returns a number that no death in the journal exceeds, so that deaths in this run get higher numbers.
+    /// Returns an upper bound of the number of deaths of ranks that the journal records. Deaths in this run get higher numbers.
     pub(crate) fn deaths(&self) -> u32 {
         u32::try_from(self.records_of_deaths.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns what the journal records about deaths of ranks in the tasks from number `from` on: the end of the range of tasks to which the entry
-    /// applies, and the failed attempts if ranks may have died in these tasks. Returns `None` if there is no entry about this or a later task.
+    /// Returns the end of the range of tasks, from number `from` on, for which the journal records the same failed attempts, and these attempts; they
+    /// are `None` if no rank may have died in these tasks. Returns `None` if there is no entry about this or a later task.
     pub(crate) fn recorded(&self, from: u64) -> Option<(u64, Option<Attempts>)> {
         let start = self.records.start;
         recorded_from(&self.records_of_deaths, start.saturating_add(from))
             .map(|(records, known)| (records.end - start, known))
     }
 
-    /// Also starts to flush the journal to disk if enough time has passed since the last flush.
+    /// Writes buffered records to the journal, and starts to flush it to disk if enough time has passed since the last flush.
     pub(crate) fn tick(&mut self) -> Result<()> {
         let now = self.clock.now();
         self.journal.tick(now)

@@ -272,7 +272,7 @@ struct FarmRun<'a, 'f> {
 
 impl FarmRun<'_, '_> {
     /// Returns the settings of the farm that must be equal on all ranks, which the ranks compare before the run. The chunk size and the journal are
-    /// missing, because only rank 0 uses them.
+    /// not compared, because only rank 0 uses them.
     fn announcement(&self, method: &str) -> Announcement {
         let options = &self.options;
         let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();

@@ -1,5 +1,5 @@
-//! Tests of farms that send their last tasks to idle ranks as well. The slow rank waits in its tasks until the run no longer needs them, so that a
-//! farm that waits for it does not end in time.
+//! Tests of farms that send their last tasks to idle ranks too. The slow rank waits in its tasks until the run no longer needs them. A farm that
+//! waits for the slow rank therefore does not end in time.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -46,7 +46,8 @@ impl Blocked {
         Farm::with_context("slow", work).chunking(Chunking::fixed(2))
     }
 
-    /// If any slow task was begun, the copy of a task on another rank must have ended first.
+    /// Checks that a second copy of a task ended first if any slow task was begun, and that the run did not wait for a slow task until its time
+    /// limit.
     fn check(&self, summary: &Summary) {
         assert!(self.begun.load(Ordering::Relaxed) == 0 || summary.ended_in_copies > 0, "{summary}");
         assert!(summary.elapsed < LIMIT, "{summary}");

@@ -1,4 +1,4 @@
-//! Sub-master: a rank that dispatches chunks to its members and forwards their results to the master.
+//! Sub-master: a rank that dispatches chunks to a group of workers, its members, and forwards their results to the master.
 
 use armature_text::shown;
 
@@ -16,7 +16,7 @@ pub(super) struct Submaster {
 }
 
 impl Submaster {
-    /// Begins to work as a sub-master for the members that `order` names.
+    /// Begins to work as a sub-master for the ranks that `order` names as its members (workers that get their chunks from it).
     pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
         let (me, size) = (out.endpoint().rank(), out.endpoint().size());
@@ -46,7 +46,7 @@ impl Submaster {
         chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
     }
 
-    /// Handles a message of a worker; messages of ranks that are not members are ignored.
+    /// Handles a message of a rank. Messages of ranks that are not members (workers of this sub-master) are ignored.
     pub(super) fn on_message(
         &mut self,
         link: &mut Link,
@@ -69,8 +69,8 @@ impl Submaster {
             ToMaster::Result(entry) => {
                 self.state.done(from, entry.chunk()?, entry);
             }
-            // Only rank 0 expects messages of these kinds (results of sub-masters, tasks over their time limit, losses of members,
-            // last reports).
+            // A sub-master ignores these messages, because only rank 0 handles them: results of sub-masters, tasks that exceed their time limit,
+            // losses of members, and final reports.
             ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
@@ -87,7 +87,8 @@ impl Submaster {
             let frame = ToWorker::Chunk(header, payload).encode(out.run())?;
             out.send(member, link.incumbent.add(member, frame)?)?;
             has_progressed = true;
-            // Busy members receive one chunk at a time, so that idle members that requested later are served first.
+            // If no member is idle, this call sends only one chunk. A member that becomes idle before the next call is then served before the busy
+            // members.
             if !self.state.somebody_is_idle() {
                 break;
             }

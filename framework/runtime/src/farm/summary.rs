@@ -37,7 +37,7 @@ impl RankReport {
 pub struct Summary {
     /// Name of the farm.
     pub name: String,
-    /// Number of tasks that succeeded or failed at every attempt.
+    /// Number of tasks that have succeeded, plus those that failed at every attempt.
     pub tasks: u64,
     /// Number of tasks whose results were in the journal of an earlier run.
     pub known: u64,

@@ -84,8 +84,8 @@ pub(crate) struct TaskRunner<'w, 'f> {
     activity: Arc<Activity>,
     task_time: Option<f64>,
     chunk_time: Option<Duration>,
-    /// True if the number of every task is set for the communicating thread when the task starts, however short tasks are: it must know which task
-    /// exceeds the time limit.
+    /// True if every task, however short, reports its number when it starts, because the communicating thread must know which task exceeds the time
+    /// limit.
     every: bool,
     /// Writer of the rank's flight record, from which other processes read the last activity of this process after its death.
     flight_recorder: Option<FlightRecorder>,

@@ -1,5 +1,5 @@
-//! Source of tasks: the user's iterator, from which tasks are drawn as chunks are dispatched. The iterator is called between messages if it
-//! answers soon, and otherwise on a thread: it may take any time while rank 0 sends heartbeats to its workers.
+//! Source of tasks: the user's iterator, from which tasks are drawn as chunks are dispatched. The iterator is called on rank 0's communicating thread
+//! while its calls are short, and otherwise on a separate thread, so that rank 0 sends heartbeats to its workers during a long call.
 
 use std::thread::Scope;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::wire::{Item, weigh};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) most: u64,
-    /// Number of bytes of tasks after which no more tasks are drawn.
+    /// Limit on the total bytes of the tasks of one call. The task that reaches the limit is the last one drawn.
     pub(super) bytes: u64,
     /// Sampling interval: the size of one task in `step` is measured.
     pub(super) step: usize,
@@ -71,8 +71,8 @@ pub(super) trait Source {
         false
     }
 
-    /// Returns true if no thread calls the iterator of tasks at the moment, so that the communicating thread of rank 0 may poll
-    /// without sleeping.
+    /// Returns true if no separate thread of rank 0 calls the iterator at the moment. The communicating thread may then poll without sleeping,
+    /// because it takes the core from no other thread.
     fn leaves_the_core(&self) -> bool;
 
     /// Returns true if the user's iterator runs on the communicating thread of rank 0 at the moment, because its calls have been
@@ -98,11 +98,11 @@ pub(super) trait Source {
 pub(super) trait Tasks: Send {
     fn hint(&self) -> (usize, Option<usize>);
 
-    /// Draws tasks until there are as many as `wanted` allows, in number or in bytes, or until `timer` stops the call. Also returns true if the
-    /// limit of bytes was reached, and true if the iterator has ended.
+    /// Draws tasks until `wanted` is reached in number or in bytes, or until `timer` stops the call. Returns the tasks, true if the limit of bytes
+    /// was reached, and true if the iterator has ended.
     ///
     /// # Errors
-    /// If the iterator panics. The error names the task, if `drawn` tasks were drawn before.
+    /// If the iterator panics. The error names the task at which it panicked; `drawn` is the number of tasks that earlier calls have drawn.
     fn draw(&mut self, wanted: Wanted, timer: &mut JobTimer, drawn: u64) -> Result<(Items, bool, bool)>;
 }
 
@@ -231,7 +231,8 @@ impl Source for TaskSource<'_, '_> {
             return (here, true);
         }
         let (low, high) = self.hint;
-        // The size hint of an endless iterator is ignored. The number is also not exact while a call of the iterator is running.
+        // The size hint of an endless iterator is not used as the number of tasks left. While a call of the iterator is running, that number is not
+        // exact either.
         match (low, high) {
             (usize::MAX, None) => (here, false),
             _ => ((low as u64).saturating_add(here), high == Some(low)),

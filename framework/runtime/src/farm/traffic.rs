@@ -19,8 +19,8 @@ const OWN_GRAIN: f64 = 100e-6;
 
 /// Assumed start-up time of a message in seconds, before it is measured: that of shared memory if both ranks are awake.
 const START_UP: f64 = 2e-6;
-/// Assumed transfer time per byte, in seconds: that of one copy through memory. On a network the measured start-up time of a message includes the
-/// bytes of small messages.
+/// Assumed transfer time per byte, in seconds: that of one copy through memory. A network needs more time per byte, but for small messages the
+/// measured start-up time includes it.
 const PER_BYTE: f64 = 2.5e-10;
 /// Factor by which the shortest measured time is increased with each new measurement, so that old measurements lose their weight.
 const FORGET: f64 = 1.02;
@@ -91,8 +91,8 @@ impl TrafficStats {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
     }
 
-    /// Records the time of a round trip to an idle worker, from a chunk to its result, without the time in which the chunk ran. The shortest round
-    /// trip counts, because the master is often busy meanwhile; at each later round trip its time is increased a little.
+    /// Records the time of a round trip to an idle worker, from a chunk to its result, without the time in which the chunk ran. The shortest time
+    /// counts, because the master is often busy when the result arrives; it is increased by the factor [`FORGET`] at each later round trip.
     pub(crate) fn exchanged(&mut self, round_trip: Duration) {
         self.one_way = Some(shortest(self.one_way, round_trip.as_secs_f64() / 2.0));
     }
@@ -109,7 +109,8 @@ impl TrafficStats {
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)
     }
 
-    /// Returns the time in seconds between the sending of a message and its arrival in which the sender can do other work.
+    /// Returns the time in seconds from the sending of a message to its arrival, without the time for which the message occupies its sender; 0 as
+    /// long as one of the two times has not been measured.
     pub(crate) fn latency(&self) -> f64 {
         match (self.one_way, self.sending) {
             (Some(one_way), Some(sending)) => (one_way - sending).max(0.0),
@@ -131,7 +132,7 @@ impl TrafficStats {
     }
 
     /// Returns the number of chunks that a worker should hold in addition to the running one: as many as it runs before the master answers a request,
-    /// but no more than an equal share of the remaining tasks. `left` is their number, if it is known, for `workers` workers.
+    /// but no more than its share if the `left` remaining tasks (`None` if unknown) are divided equally among `workers` workers.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
         let wanted = match self.chunk_time {
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,

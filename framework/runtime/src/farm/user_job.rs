@@ -1,9 +1,9 @@
-//! Calls of the user's source and sink in *jobs*, which an executor runs: how long a job may keep rank 0 from its messages, and on which thread later
-//! jobs run.
+//! Measurement of *jobs*: series of consecutive calls of the user's source or sink on rank 0. Their duration determines on which thread later jobs
+//! run.
 //!
-//! On the communicating thread a job stops after the time above which executors move jobs to a thread, and another job makes the remaining calls. If
-//! short jobs follow each other at long intervals, their times do not move later jobs back to the communicating thread, because a transfer to a
-//! thread costs little compared with such intervals.
+//! A job on rank 0's communicating thread stops after `THREADED_ABOVE`, so that rank 0 answers messages, and another job makes the remaining calls.
+//! Short jobs at long intervals do not count. They would move later jobs back to the communicating thread, although the transfer of a job to a thread
+//! costs little compared with such intervals.
 
 use std::time::Duration;
 

@@ -20,8 +20,8 @@ pub(super) enum Order {
     NewestFirst,
 }
 
-/// Function that is called for each task before it is dispatched, with the number of the task, and with true if fewer tasks wait than would keep
-/// all ranks busy. Returns true if ranks may have died in the task.
+/// Function that is called for each task before it is dispatched. Its arguments are the task, the number of the task, and true if too few tasks wait
+/// to keep all ranks busy. Returns true if ranks may have died in the task.
 type OnTake<I> = fn(&mut I, u64, bool) -> bool;
 
 struct Tasks<I> {
@@ -118,8 +118,8 @@ impl<I: Item> Source for WorklistSource<I> {
         (self.waiting(), true)
     }
 
-    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. The tasks that they create arrive
-    /// later, and other ranks need tasks meanwhile.
+    /// Returns the maximum number of tasks in a chunk: half of an even share of the waiting tasks. Tasks that the chunk creates arrive only later,
+    /// and the other half keeps the other ranks busy until then.
     fn share(&self) -> u64 {
         (self.waiting() / (2 * self.ranks)).max(1)
     }
@@ -179,7 +179,7 @@ mod tests {
     fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
         let list = Worklist::new();
         list.add(tasks);
-        // The test's tasks become odd numbers if they were drawn while few tasks were waiting.
+        // The function that is called for each drawn task doubles it, and adds one if few tasks were waiting.
         let source = WorklistSource::new(
             list.clone(),
             order,

@@ -114,8 +114,8 @@ impl Attempt {
             let directory = attempt_directory(dir, number);
             match fs::create_dir(&directory) {
                 Ok(()) => return Ok(Attempt { number, directory, _lock: lock }),
-                // The name is taken by a file, or by a job on another host if the file system does not share locks between hosts, so
-                // the next number is tried.
+                // The name of the directory is taken: by a file, or by the directory of a job on another host, if the file system does not share
+                // locks between hosts. The next number is tried.
                 Err(error) if error.kind() == IoKind::AlreadyExists => number += 1,
                 Err(error) => return Err(wrong(error)),
             }

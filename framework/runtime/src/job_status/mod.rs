@@ -35,12 +35,12 @@ const LONGEST: u64 = 4 << 20;
 /// that is due. Without this word, the job writes a checkpoint and stops at once.
 pub const AFTER_CHECKPOINT: &str = "--after-checkpoint";
 
-/// Status of a job.
+/// Content of a job status file: state and result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct JobStatus {
-    /// State of the job.
+    /// State of the job at the time of writing.
     pub state: State,
     /// Recommended exit code of the job: 0 only if it has finished, [`STOPPED`] if it was stopped.
     pub code: u8,
@@ -83,7 +83,7 @@ pub const EVENTS_COPY: &str = "job-status.json";
 /// Text that names the time limit as the cause of a stop, after "stopped by".
 pub(crate) const TIME_LIMIT: &str = "the time limit of the job";
 
-/// State of a job.
+/// State of a job: one of the states before its end, or the way in which it has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -128,7 +128,7 @@ impl StatusWriter {
         // The status file is read first, because another rank may have written a failure to it in the meantime.
         let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
-        // Ranks other than 0 do not create the status file. If it does not exist here, rank 0 has it on another machine.
+        // Only rank 0 creates the status file. If this rank finds none, rank 0 has created it on another machine.
         let is_of_another =
             found.as_ref().is_some_and(|found| found.started_by != self.job_status.started_by);
         if ended || is_of_another || (found.is_none() && self.rank != 0) {
@@ -170,8 +170,8 @@ impl StatusWriter {
             self.copy_path = None;
         }
         let Some(path) = &self.path else { return Ok(()) };
-        // If this process does not hold the lock, because the launcher should, the content of the status file is checked before each write: locks are
-        // not shared between hosts on every file system, and a killed launcher has released its lock.
+        // This process does not hold the lock if a launcher has to hold it. Then the content of the status file is checked before each write, because
+        // some file systems do not share locks between hosts, and because a killed launcher has released its lock.
         let found = JobStatus::read(path).ok().flatten().filter(|_| self._lock.is_none());
         if let Some(other) = found.filter(|found| found.started_by != self.job_status.started_by) {
             log::warn!(
@@ -201,8 +201,8 @@ impl StatusWriter {
     }
 }
 
-/// Returns true if the launcher has created the status file for this process; the launcher then holds its lock. After a restart, a network file
-/// system may still show the job status of the attempt that died.
+/// Returns true if a launcher has created the status file for this process; the launcher then holds the lock of the file. The file may still contain
+/// the status of an earlier attempt, which has ended or whose process is dead: a network file system may show old content after a restart.
 fn is_prepared(found: &JobStatus) -> bool {
     let is_here = found.place == place();
     let is_own = is_here && found.process == std::process::id();
@@ -335,8 +335,7 @@ mod tests {
             started_by: started_by.into(),
             ..JobStatus::default()
         };
-        // The launcher that holds the lock has created the status file for this process. After a restart, the file may still contain the status of
-        // the attempt that died.
+        // Rank 0 accepts both kinds of status in a file that a launcher has created: a new status, and that of an earlier attempt, which has died.
         for before in [of("one"), JobStatus { state: State::Failed, process: 5, ..of("one") }] {
             before.write(&path).unwrap();
             StatusWriter::start(Some(&path), None, 0, 1).unwrap();

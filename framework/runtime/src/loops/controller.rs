@@ -250,8 +250,8 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // The balancer expects the duration of a pass; it is zero here, because reports are requested after a time and not after a
-        // number of passes.
+        // `phase`, the time between two points at which ranks can report, is zero, because reports are requested after a time and not after a number
+        // of such points.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;

@@ -23,7 +23,7 @@ pub(super) struct Coordinator {
     start: Duration,
     pub(super) ended: Option<Duration>,
     pub(super) stop_requested: bool,
-    /// The run was asked to stop early, when its next checkpoint is due.
+    /// True if the run is to stop when its next checkpoint is due, instead of at the end of the present pass.
     stops_at_checkpoint: bool,
     has_last_snapshot: bool,
 }
@@ -107,7 +107,8 @@ impl Coordinator {
         self.snapshots.as_mut().filter(|_| !is_started).and_then(|snapshots| snapshots.begin(pass))
     }
 
-    /// Describes the progress that the newest checkpoint keeps of a run that was stopped after `done` of `total` passes.
+    /// Describes the progress of a run that was stopped after `done` of `total` passes; if the run has a complete checkpoint, the part of the
+    /// progress that the newest checkpoint contains.
     pub(super) fn kept(&self, done: u64, total: u64, what: &str) -> String {
         match self.snapshots.as_ref().and_then(SnapshotCoordinator::kept) {
             Some((saved, dir)) => kept((saved, Some(total)), what, Some(dir)),
@@ -115,8 +116,8 @@ impl Coordinator {
         }
     }
 
-    /// Returns the summary of a run of `passes` passes over `units` units (rows or indices), and what the next run needs. `block` is the final
-    /// block size, `ranks` the work statistics of each rank, and `held` the number of units of each rank.
+    /// Returns the summary of a run of `passes` passes over `units` units (rows or indices), and the distribution and the balancer with which the
+    /// next run begins. `block` is the final block size, `ranks` the work statistics of each rank, and `held` the number of units of each rank.
     pub(super) fn finish(
         mut self,
         (units, passes): (u64, u64),

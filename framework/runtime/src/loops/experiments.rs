@@ -26,7 +26,7 @@ impl Settings {
         self.change(|settings| settings.quantum = Some(quantum))
     }
 
-    /// Moves units (rows or indices) at random at each decision, with the random seed `seed`, whatever was measured.
+    /// Moves units (rows or indices) at random at each decision, with the random seed `seed`. Measurements are ignored.
     pub fn forced(self, seed: u64) -> Self {
         self.change(|settings| settings.forced = Some(seed))
     }

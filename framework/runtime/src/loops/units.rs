@@ -34,7 +34,7 @@ pub(super) mod sealed {
     pub trait Storage: Sized + Send + 'static {
         /// Creates storage that contains no units (rows or indices).
         fn empty() -> Self;
-        /// Checks that this holds the data of `units` units (rows or indices). If it does not, the error describes its actual size.
+        /// Checks that this storage holds the data of `units` units (rows or indices). If it does not, the error describes its actual size.
         fn check(&self, units: usize) -> Result<(), String>;
         /// Removes the data of the units (rows or indices) from position `at` on and returns them.
         fn split_off(&mut self, at: usize) -> Self;

@@ -16,7 +16,8 @@ use crate::balance::probe::Probed;
 /// Event of a run. Its `Display` is one sentence.
 ///
 /// Times are in seconds per item. The time of a stage is the service time of one item; the time of a mapping (assignment of stages to ranks) is the
-/// time between two items that the source yields while the pipeline is full. An *epoch* is the period in which one mapping applies.
+/// time between two items that the source yields while the pipeline is full. An *epoch* is the period in which one mapping applies. The *logging
+/// rank* is the rank whose log contains the event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]

@@ -78,7 +78,7 @@ impl Follower {
     /// Reads the lines that ranks have written to their logs since the last call. An incomplete line is read by a later call.
     ///
     /// # Errors
-    /// The errors of [`read`](super::read()); but a directory without events is no error, it has no new records.
+    /// The errors of [`read`](super::read()), except that a directory without events is not an error: there are no new records.
     pub fn poll(&mut self) -> Result<NewRecords> {
         let has_new_attempt = newest_attempt(&self.dir) != self.attempt;
         let had_files = !self.tails.is_empty();

@@ -40,7 +40,7 @@ pub fn short(x: f64) -> String {
 
 const WHOLE: u8 = 100;
 
-/// Returns a fraction of 1 as text in per cent, with this many `decimals`.
+/// Returns a fraction of 1 as text in per cent, with `decimals` digits after the decimal point.
 pub fn percent(part: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", f64::from(WHOLE) * part)
 }

@@ -109,8 +109,8 @@ fn joined(parts: &[(Part, String)]) -> String {
     parts.iter().map(|(_, text)| &text[..]).collect::<Vec<_>>().join("  ")
 }
 
-/// Measures the recent rate of finished work per second, from the increase before the last recorded increase of the amount of finished work. There is
-/// thus a rate even if a task takes minutes.
+/// Measures the recent amount of finished work per second, from the last but one recorded increase of this amount until now. The times of increases
+/// are recorded, and not the amount at fixed times, so that there is a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Minimum time between two increases of the amount of finished work that are recorded.

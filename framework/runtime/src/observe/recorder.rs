@@ -19,10 +19,11 @@ use crate::session::topology::this_process;
 /// Minimum length of an interval of a rank's time that gets a line in the event log. A line has 150 bytes, so a rank writes at most 15 kB/s in the
 /// first seconds of a run.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Minimum length of an interval of a rank's time as a fraction of the run so far: with a 500th, a rank writes 3600 lines in a run of an hour.
+/// Minimum length of an interval of a rank's time as a fraction of the run so far: with a 500th, a rank writes at most about 3800 lines in a run of
+/// an hour.
 const PARTS: u32 = 500;
 /// Delay between the end of an interval of a rank's time and its line in the log. Work that is noticed late, such as the end of a command, is added
-/// to its interval within this delay. Work that is noticed later is added to later intervals, so that only the sum is right.
+/// to its interval within this delay. Work that is noticed later is added to later intervals; the sum over all intervals remains correct.
 const HELD: Duration = Duration::from_millis(500);
 /// Number of lines about intervals of a rank's time between two lines about its calls of user code and the messages that it sent.
 const PARTS_PER_TALLY: u32 = 50;

@@ -22,8 +22,8 @@ const SEARCHES_PER_COMPARISON: u32 = 5;
 /// Minimum number of items that must reach the sink between two decisions about the mapping. After [`LONGEST_PERIOD`] one item is enough.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Factor by which the time between searches for a mapping grows while conditions stay as at the last search: similar speeds of the ranks and times
-/// of the stages, and no longer predicted time per item.
+/// Factor by which the time between searches for a mapping grows while little has changed since the last search: the speeds of the ranks and the
+/// times of the stages are similar, and the predicted time per item has not increased.
 const QUIET: u32 = 5;
 /// Largest relative difference between two values of a rank's speed, or of a stage's time per item, that count as equal.
 const ALIKE: f64 = 0.1;

@@ -408,8 +408,8 @@ fn balance_once_reports_the_outcome_after_its_change() {
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
-        // Rank 1 is slow until the first change of the mapping, then rank 0: the controller would change it again, but `Balance::Once` permits only
-        // one change.
+        // Rank 1 is slow until the first change of the mapping, and rank 0 afterwards. A second change would be worthwhile, but `Balance::Once`
+        // permits only one.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
         report(&mut performance_model, 0, 0, a, items, now);

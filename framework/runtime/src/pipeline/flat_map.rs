@@ -172,8 +172,8 @@ where
         let count = items.len() - before;
         if count > 0 {
             if last.replace(place) != Some(place) {
-                // An input item counts as dropped until its first output item. An input item that was started in an earlier part of the output is not
-                // counted here.
+                // An input item counts as dropped from its start until its first output item. If it was started in an earlier part of the output,
+                // `dropped` does not include it, and is zero.
                 dropped -= dropped.min(1);
             }
             produced.add(place, count as u32);

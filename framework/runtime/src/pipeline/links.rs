@@ -1,9 +1,9 @@
 //! Estimates of the links between ranks from their traffic: every rank measures its incoming batches, and rank 0 combines the results.
 //!
-//! A batch carries a reading of its sender's clock. The receiver measures the time until it has the batch, if it was polling: a rank that
-//! computed in the same thread meanwhile would measure its own lateness. (For the same reason, a sender that computes in the communicating
-//! thread does not stamp its batches: MPI may transfer them much later.) The delays also contain the offset of the clocks and waiting
-//! times; the planner's [`LinkTraffic::cautious`] derives cautious estimates from them.
+//! A batch carries a reading of its sender's clock. The receiver measures the delay of the batch, unless it has run user code on the communicating
+//! thread since its last poll: the batch may then have arrived some time ago. For a similar reason, a sender that computes on the communicating
+//! thread does not stamp its batches: MPI may transfer them much later. The delays also contain the offset of the clocks and waiting times; the
+//! planner's [`LinkTraffic::cautious`] derives cautious estimates from them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -148,8 +148,9 @@ impl LinkTable {
         self.links.keys().filter_map(estimate).collect()
     }
 
-    /// Replaces the measurements of links made at the start by the estimates from traffic, where there are any at time `now`. A link between two
-    /// ranks that exchanged no messages gets the worse of their links to rank 0, as at the start.
+    /// Replaces the initial measurements of links by the estimates from traffic, where there are any at time `now`. A link between two ranks other
+    /// than 0 that exchanged no messages gets the worse of their links to rank 0, if traffic has changed one of these. The initial measurements
+    /// follow the same rule.
     pub(crate) fn correct(&self, platform: &mut Platform, now: Duration) -> Result<()> {
         let estimates = self.estimates(now);
         let set = |platform: &mut Platform, from, to, link| {

@@ -11,8 +11,8 @@ use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
 use crate::balance::probe::Speed;
 
-/// Number of input and output items of a stage above which both counts are halved, so that a changed ratio of output to input shows after about this
-/// number of items.
+/// Maximum of the sum of a stage's input and output items that are counted. Above it both counts are halved, so that a change of the ratio of output
+/// to input shows after about this number of items.
 const MOST_FLOW: f64 = 65_536.0;
 
 /// Measurements that one rank has made since the start of the run.
@@ -38,8 +38,8 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// Service time of a stage per item on a rank that has a whole core. The items are the input items or, if the stage produces several items
-/// from one, the input and the output items, because the output of one input item may take longer than the whole stream lasts.
+/// Service time of a stage per item on a rank that has a whole core. The items are the input items or, if the stage produces several items from one,
+/// the input and the output items, because a whole stream may be made from a single input item.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     pub(crate) seconds: Estimate,

@@ -106,8 +106,8 @@ impl<T> Pipeline<'_, T> {
 
     /// Writes snapshots, from which a later start of the job continues: on more or fewer ranks, after a crash, a time limit or a request to stop.
     ///
-    /// A snapshot holds the number of source items that are done, the states of the serial stages, and the state of the sink. So the source must
-    /// yield the same items in each job, and each serial stage must be able to [save](super::Stage::save) its state or be
+    /// A snapshot holds the number of source items that are done, the states of the serial stages, and the state of the sink. The source must
+    /// therefore yield the same items in each job, and each serial stage must be able to [save](super::Stage::save) its state or be
     /// [stateless](Pipeline::stateless). With [`write_to`](Pipeline::write_to) and [`run_into`](Pipeline::run_into), each item reaches the output
     /// exactly once. The function of [`for_each`](Pipeline::for_each) receives the items since the last snapshot again.
     ///

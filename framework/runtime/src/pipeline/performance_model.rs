@@ -58,8 +58,8 @@ pub(crate) struct PerformanceModel {
     /// For each rank that has run stages: speed that follows from their service times.
     shown: Vec<Option<Shown>>,
     /// For each stage: work (seconds per item on a rank of speed 1) from the last fit of works and speeds to the measured service times. The next fit
-    /// starts from it: if service times change, a load on the rank, which slows all its stages, is more likely than a change of the work of all its
-    /// stages.
+    /// starts from these works and prefers a change of a rank's speed to a change of the works of all its stages, because a load on the rank is the
+    /// more likely cause.
     works: Vec<Option<f64>>,
     /// For each stage: true if it is serial and can migrate to another rank.
     movable: Vec<bool>,
@@ -248,8 +248,9 @@ impl PerformanceModel {
 
     /// Fits works of stages and speeds of ranks to the measured service times on the ranks that run the stages under the current mapping `present`.
     ///
-    /// Service times of a stage on ranks that no longer run it are left out: the data may have changed since then, and compared with new times on
-    /// other ranks, the change would look like a difference between the ranks. Only the speed of a rank that ran the stage before is kept.
+    /// Service times of a stage on ranks that no longer run it are left out. The items of the stream may have become cheaper or more expensive since
+    /// then, which would look like a difference between the speeds of ranks. For a rank that runs no measured stage now, the speed from an earlier
+    /// fit is used for a limited time.
     fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
         let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))

@@ -79,7 +79,7 @@ impl ProducedCounts {
         self.by_place().flat_map(|(place, items)| std::iter::repeat_n(place, items as usize))
     }
 
-    /// For each of the sorted positions `removed`, counts one item less for the source item at this position.
+    /// Counts, for each of the sorted positions `removed`, one item less for the source item at this position.
     pub(crate) fn remove_places(&mut self, removed: Vec<u32>) {
         if removed.is_empty() {
             return;

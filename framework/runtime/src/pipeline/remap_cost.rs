@@ -21,12 +21,11 @@ const WINDOWS: u64 = 4;
 /// distort the pace.
 const LEAST_ITEMS: u64 = 32;
 
-/// Cost of a change of a pipeline's mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
-    /// Cost as a multiple of the time that the items in flight at the change take at the better of the paces before and after; `None` if no items
-    /// were in flight.
+    /// Cost in units of the time that the items in flight at the change take, at the better of the paces (seconds per item) before and after; `None`
+    /// if no items were in flight.
     pub(crate) windows: Option<f64>,
 }
 
@@ -186,8 +185,8 @@ impl RemapCostMeter {
         };
     }
 
-    /// Computes the cost of the last change of the mapping at the end of the stream, even if fewer items than usual have arrived since: for the pace
-    /// after the change, as many items suffice as were in flight.
+    /// Computes the cost of the last change of the mapping at the end of the stream, even if fewer items than usual have arrived since. The pace
+    /// (seconds per item) after the change is then measured over at least as many items as were in flight.
     pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
             Phase::Measuring { window, .. } => self.settle(Point::of(s), window),

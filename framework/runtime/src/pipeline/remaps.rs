@@ -28,10 +28,10 @@ pub struct Remap {
     pub before: Option<f64>,
     /// Measured production time (seconds per item of the source) some time after the change of the mapping.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change of the mapping. Until the mapping took effect, the loss is relative to the time per item
-    /// before the change; from then until the last batch drawn before the change reached the sink, to the shorter of the times per item
-    /// before and after. Slightly negative if nothing was lost and the times per item were measured a little too long. `None` if the times
-    /// per item are unknown, because another change, or the start or end of the stream, followed or preceded too soon.
+    /// Seconds that the stream lost by the change of the mapping. Until the mapping took effect, the loss is relative to the time per item before the
+    /// change. From then until the last batch drawn before the change reached the sink, it is relative to the shorter of the times per item before
+    /// and after. The value may be slightly negative if nothing was lost. `None` if a time per item is unknown, because another change, or the start
+    /// or end of the stream, was too near.
     pub cost: Option<f64>,
     /// Cost of the change as a multiple of the time that the items in flight take, at the shorter of the times per item before and after
     /// the change.

@@ -59,7 +59,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.def.run(session, sink, "for_each").map(Outcome::of)
     }
 
-    /// Like [`for_each`](Pipeline::for_each), with a function that can fail. Its first error ends the job.
+    /// Runs the pipeline like [`for_each`](Pipeline::for_each), with a function that can fail. Its first error ends the job.
     ///
     /// # Errors
     /// The errors of [`for_each`](Pipeline::for_each).
@@ -140,7 +140,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.collected(session, "collect")
     }
 
-    /// Like [`collect`](Pipeline::collect), but returns the items on every rank.
+    /// Runs the pipeline like [`collect`](Pipeline::collect), but returns the items on every rank.
     ///
     /// # Errors
     /// The errors of [`for_each`](Pipeline::for_each).

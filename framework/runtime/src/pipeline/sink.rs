@@ -14,10 +14,10 @@ use crate::wire::Item;
 /// continues from a snapshot calls [`resume`](Sink::resume), which must undo everything after the commit of that snapshot. Without snapshots,
 /// only [`take`](Sink::take) and [`finish`](Sink::finish) are called.
 pub trait Sink: Send {
-    /// Type of the items.
+    /// Type of the items that the sink takes.
     type In: Item;
 
-    /// Takes one item.
+    /// Receives the next item that has passed all stages.
     ///
     /// # Errors
     /// An error ends the job.

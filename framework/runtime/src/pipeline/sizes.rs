@@ -1,12 +1,13 @@
-//! Selection of the batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages on the same rank need it,
-//! because they are not sent as messages.
+//! Selection of the batches whose size in bytes is measured by encoding and decoding them. Only batches between two stages on the same rank need this
+//! measurement, because they are not sent as messages.
 
 use std::time::Duration;
 
-/// Maximum number of further batches between any two stages whose encoded size is measured, after the required number. Items differ in size; with
-/// these measurements the mean size is as accurate as the mean service time.
+/// Maximum number of size measurements between any two stages beyond the required number. Items differ in size; with these measurements the mean size
+/// is as accurate as the mean service time.
 const MORE: usize = 61;
-/// Maximum cost of these further measurements: one part in 200 of the computing time, half a per cent, is not noticeable.
+/// Maximum cost of size measurements beyond the required number: the computing time divided by this number. Half a per cent of the computing time is
+/// not noticeable.
 const PARTS: u32 = 200;
 
 /// Numbers of required and of optional size measurements that remain for each edge between two stages, and the time that such measurements have

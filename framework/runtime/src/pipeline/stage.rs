@@ -101,7 +101,7 @@ pub trait Stage: Send {
         None
     }
 
-    /// Restores the state that the instance on another rank has [saved](Stage::save).
+    /// Restores the state that an instance of the stage on another rank, or in an earlier start of the job, has [saved](Stage::save).
     ///
     /// # Errors
     /// An error ends the job. The default implementation refuses every state that is not empty.

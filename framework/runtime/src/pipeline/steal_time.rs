@@ -8,11 +8,12 @@ use crate::comm::run_delay::RunDelay;
 /// Minimum difference between elapsed time and processor time from which the kernel is asked for steal time (time in which other threads
 /// had the core): shorter than a time slice of the scheduler, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// The kernel is asked for steal time (time in which other threads had the core) only if elapsed time exceeds processor time by at least
-/// one part in 64. Less steal time changes no decision about the mapping of stages to ranks.
+/// Minimum difference between elapsed time and processor time, as one part in this number of the elapsed time, from which the kernel is asked for
+/// steal time (time in which other threads had the core). Less steal time changes no decision about the mapping of stages to ranks.
 const GAP_PART: u32 = 64;
-/// Used if the kernel does not record how long a thread was ready without a core: a thread that computed for less than one part in 8 of the
-/// elapsed time is assumed to have waited for a disk or a server, for example, and not for a core.
+/// Minimum processor time of a thread that may have waited for a core, as one part in this number of the elapsed time. It is used if the kernel does
+/// not record how long a thread was ready without a core. A thread with less processor time is assumed to have waited for a disk or a server, for
+/// example.
 const WAITING_PART: u32 = 8;
 
 /// Meter of steal time.

@@ -78,7 +78,7 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // Maximum number of changes of the mapping that the summary lists. It only counts earlier changes.
+        // Maximum number of changes of the mapping that the summary lists. Earlier changes are only counted.
         const LISTED: usize = 8;
         if changes.len() > LISTED {
             write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;

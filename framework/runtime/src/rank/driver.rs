@@ -349,10 +349,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     /// Waits until a message or the compute thread wakes the rank, or until its sleep has ended.
     ///
-    /// If user code has a compute thread, the communicating thread leaves the core to it: it sleeps between polls instead of spinning, even while
-    /// the compute thread is idle. Calls of user code on a compute thread take a millisecond or more, compared with which a wake-up is short.
-    /// Spinning would also keep compute threads of other ranks from waking up on this core; a pipeline of one item on two ranks would take twice as
-    /// long. While a call runs, the first sleep is longer, because this rank rarely needs a message during a call: input is requested ahead.
+    /// If user code has a compute thread, the communicating thread sleeps between polls instead of spinning, even while the compute thread is idle. A
+    /// call of user code on a compute thread takes a millisecond or more, so the time of a wake-up is small in comparison. A spinning thread would
+    /// keep compute threads from waking up on its core, also those of other ranks: a pipeline of one item on two ranks would take twice as long.
+    /// While a call runs, the first sleep is longer, because this rank has requested its input in advance and rarely needs a message during the call.
     fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         if protocol.is_parked() != self.is_parked {
             self.is_parked = !self.is_parked;

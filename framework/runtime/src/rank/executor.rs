@@ -88,9 +88,9 @@ impl WorkLog {
         outcome
     }
 
-    /// Runs a task on the communicating thread. Start and end of a task that does work of the skeleton (such as a batch of items) are not
-    /// recorded: its outcome contains its duration, and no other thread reads the record meanwhile. In a simulator nothing is recorded,
-    /// because reading the clock takes time.
+    /// Runs a task on the communicating thread. If the task does work of the skeleton (such as a batch of items), its start and end are not recorded
+    /// for the event log: the outcome of the task contains its duration, and no other thread reads the counts of user-code calls meanwhile. In a
+    /// simulator nothing is recorded, because reading the clock takes time.
     fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
         if W::is_work(&task) || self.clock.is_simulated() {
             user_code.run(task)

@@ -29,8 +29,9 @@ pub(crate) trait Protocol: Sized {
     /// that the job has run. The value is 1 if no message needs a reply before the job ends; more polls only slow down the simulation.
     const POLLS_PER_SIMULATED_JOB: u32 = 1;
 
-    /// Number of messages received between two jobs of user code on the communicating thread. The value is one by default, so that the sender can
-    /// continue as soon as it has the reply; it is higher for protocols whose decisions need messages of many ranks.
+    /// Maximum number of messages that are received between two jobs of user code on the communicating thread. With the default of one, the reply to
+    /// a message does not wait until further messages have been handled. The number is higher for protocols whose decisions need messages of many
+    /// ranks.
     const MESSAGES_BETWEEN_JOBS: usize = 1;
 
     /// Number of turns of the driver's loop between two calls of [`on_tick`](Protocol::on_tick) while there is work. With calls of user code of a
@@ -170,7 +171,7 @@ pub(crate) struct Moment {
     pub(crate) user_code: Place,
 }
 
-/// Which thread runs a rank's user code, and whether user code is idle.
+/// Thread that runs a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) is_inline: bool,

@@ -1,5 +1,4 @@
-//! Interface through which the [executor](super::executor) runs the user code of a rank, that is, the functions that the program passes to
-//! a skeleton.
+//! Interface through which the [executor](super::executor) runs the user code of a rank (the functions that the program passes to a skeleton).
 
 use std::time::Duration;
 

@@ -129,8 +129,8 @@ pub(super) struct Opening {
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; they must \
                       not depend on values that only rank 0 has, such as the results of a farm";
 
-/// Ranks that disagree with rank 0 report this one after the other, in the order of their numbers. This interval between two reports is several times
-/// the time of a message, so that a rank learns of the report of a lower rank before its own report is due, and does not send it.
+/// Ranks that disagree with rank 0 report the disagreement one after the other, in the order of their numbers. This interval between two reports is
+/// several times the time of a message, so that a rank learns of the report of a lower rank before its own report is due, and does not send it.
 const TURN: Duration = Duration::from_millis(50);
 /// Maximum delay before a rank reports that it disagrees with rank 0, so that the job ends within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);

@@ -69,8 +69,9 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     endpoint.close()
 }
 
-/// Waits on rank 0 until all ranks have reported that they leave. Rank 0 does not wait for ranks that a farm has lost, with one exception: if the
-/// launcher ends the job at the death of a rank, a lost rank may still be alive. Rank 0 then waits for the rank up to the longest permitted silence.
+/// Waits on rank 0 until all ranks have reported that they leave. Rank 0 does not wait for ranks that a farm has lost, with one exception: under a
+/// launcher that ends the job when a rank dies, a lost rank may be alive and only slow, because the job has not ended. Rank 0 then waits for the rank
+/// up to the longest permitted silence.
 fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut here = vec![false; endpoint.size()];
     here[0] = true;

@@ -95,9 +95,10 @@ impl Session {
 
     /// Returns the number of threads that the program may run at once on this rank without taking cores from other ranks, at least 1.
     ///
-    /// The number is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound
-    /// to the same package, 1 if the node or the CPU quota has fewer cores than ranks. Two hardware threads of a core count once. Use the number for the thread
-    /// pool of rayon, for `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has bound the rank.
+    /// The number is this rank's share of the cores that its process may use: all of them if the rank has them alone, half if two ranks are bound to
+    /// the same package, 1 if the node or the CPU quota has fewer cores than ranks. Two hardware threads of a core count once. Use the number for the
+    /// thread pool of rayon, for `OMP_NUM_THREADS`, or for other threads of the program. Start a thread pool in each process once, after `run` has
+    /// bound the rank.
     ///
     /// ```
     /// armature::run(&armature::Config::new(), |session| {

@@ -42,8 +42,8 @@ impl Attempts {
         self.failed >= tries
     }
 
-    /// Returns true if the task gets no further attempt after its `tries`. A task gets another attempt if a rank died either in it or in
-    /// another task, because the other task may have caused the death.
+    /// Returns true if the task gets no further attempt after its `tries`. A task that may have caused a death, but has certainly caused none, gets
+    /// further attempts, because another task may have been the cause.
     fn is_spent(self, tries: u32) -> bool {
         self.is_exhausted(tries) && (self.suspicion.certain > 0 || !self.is_suspect())
     }

@@ -17,8 +17,9 @@ pub(crate) enum LastActivity {
     /// The rank was in this chunk of tasks, and in this task of the chunk if the task is known. In a workflow, a chunk is one call of a
     /// closure.
     Chunk { id: u64, task: Option<u64> },
-    /// State like `Behind`, but the rank's flight record (number of its current task, in memory) names no chunk. The rank had therefore not begun a task in
-    /// which a rank may have died before: such a task is written to the flight record before it begins.
+    /// The rank was in the task that its last heartbeat named, or in a later one; if no task is named, it may have been in any of its tasks. Its
+    /// flight record (number of its current task, in memory) names no chunk. The rank had therefore not begun a task in which a rank may have died
+    /// before: such a task is written to the flight record before it begins.
     Unrecorded(Option<u64>),
 }
 

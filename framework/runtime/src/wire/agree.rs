@@ -83,8 +83,8 @@ impl Agreement {
     }
 
     /// Returns the number, at least `number`, of the next item that is examined (decoded and encoded again) whatever its structure: one of the first
-    /// 64 items of the type, or an item whose number is a power of two. If [`MOST_TIME`] has been spent
-    /// on such items, only item 0 is still examined whatever its structure.
+    /// 64 items of the type, or an item whose number is a power of two. If [`MOST_TIME`] has been spent on such items, only item 0 is still examined
+    /// whatever its structure.
     fn due(&self, number: u64) -> u64 {
         match number {
             0 => 0,

@@ -9,7 +9,7 @@ use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
-/// Written in place of an item's length if the item is sent as a separate part of the message.
+/// Value in place of an item's length if the item is sent as a separate part of the message.
 const APART: u32 = u32::MAX;
 
 /// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.

@@ -15,7 +15,7 @@ const OTHER_ORDER: u8 = 1 << 7;
 header! {
     struct Start {
         version: u8, codec: u8,
-        /// Where the memory of the items is: 1 if it is the first part of the message, 0 if it follows this header in the message's head (its first
+        /// Location of the items' memory: 1 if it is the first part of the message, 0 if it follows this header in the message's head (its first
         /// bytes).
         in_part: u8,
     }

@@ -323,7 +323,7 @@ impl<'w> Workflow<'w> {
         self.run_on_ranks(session, Some("collect")).map(Outcome::new)
     }
 
-    /// Like [`collect`](Workflow::collect), but returns the values on every rank.
+    /// Runs all tasks like [`collect`](Workflow::collect), but returns the values on every rank.
     ///
     /// # Errors
     /// The errors of [`run`](Workflow::run).
@@ -412,7 +412,7 @@ impl<'w> Workflow<'w> {
     }
 }
 
-/// Number of sets into which the tasks are divided for the comparison of settings between ranks, at most. Each set has a separate checksum, so that
+/// Maximum number of sets into which the tasks are divided for the comparison of settings between ranks. Each set has a separate checksum, so that
 /// the error message can name the set in which two ranks differ.
 const TASK_GROUPS: usize = 32;
 

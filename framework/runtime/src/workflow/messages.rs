@@ -20,7 +20,7 @@ pub(super) struct Order {
     pub(super) task: usize,
     /// Number of earlier failed tries of the task.
     pub(super) attempt: u32,
-    /// Numbers of earlier tries of the task that exceeded their memory limit, and their time limit.
+    /// Number of earlier tries of the task that exceeded their memory limit, and number of those that exceeded their time limit.
     pub(super) exceeded: Exceeded,
     /// Position of the task in the sequence of the plan, if there is a plan. The task begins after all tasks dispatched to its rank that have
     /// smaller positions.
@@ -33,7 +33,7 @@ pub(super) struct Order {
     pub(super) sources: Vec<usize>,
 }
 
-/// Numbers of tries of a task that exceeded their memory limit, and their time limit. The two are sent as one number.
+/// Number of tries of a task that exceeded their memory limit, and number of those that exceeded their time limit. The two are sent as one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Exceeded(u32);

@@ -162,8 +162,8 @@ pub(super) struct ReplanQuestion {
 }
 
 impl ReplanQuestion {
-    /// Returns a plan for the waiting tasks, with times from now on: the current plan or, if the current plan does not fit into memory any more or a
-    /// new plan ends sufficiently earlier, a new plan.
+    /// Returns a plan for the waiting tasks, with times from now on: a new plan if it ends sufficiently earlier or if the current plan does not fit
+    /// into memory any more, and otherwise the current plan.
     ///
     /// # Errors
     /// There is no plan.
@@ -211,7 +211,7 @@ impl ReplanQuestion {
     }
 }
 
-/// In the planner's model, moves the largest files of each rank to its disk until the others fit into its memory. The files may not fit because a
+/// Moves, in the planner's model, the largest files of each rank to its disk until the others fit into its memory. The files may not fit because a
 /// plan counts a value once for each task that reads it, while a rank has one copy for all these tasks.
 fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
     let mut held = vec![Vec::new(); cluster.len()];

@@ -261,7 +261,8 @@ impl Workflow<'_> {
         Some(Box::new(Question { clusters, options, placements }))
     }
 
-    /// Returns for each rank the maximum number of bytes that it may hold. `given` is the platform of the job, if the program has not set a [`Cluster`].
+    /// Returns for each rank the maximum number of bytes that it may hold. `given` is the platform of the job, if the program has not set a
+    /// [`Cluster`].
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if the number of processors in the program's [`Cluster`] differs from the number of ranks.

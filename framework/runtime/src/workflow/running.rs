@@ -87,9 +87,9 @@ impl<'c, 'w> Running<'c, 'w> {
         }
     }
 
-    /// Called after this rank has handled a message, a result of user code or another event. Sends requests for values and, on rank 0, orders.
-    /// Reports results to the master: always on rank 0 or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank
-    /// 0's own reports and orders are handled at once.
+    /// Sends requests for values and, on rank 0, orders, after this rank has handled a message, a result of user code or another event. Reports
+    /// results to the master: always on rank 0 or if `report_now` is true, and otherwise once `unreported` has reached [`REPORT_AFTER`]. Rank 0's own
+    /// reports and orders are handled at once.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.log(at);
         loop {
@@ -182,7 +182,7 @@ impl<'c, 'w> Running<'c, 'w> {
         self.worker.on_done((task, value), took, peak_memory, out)
     }
 
-    /// If the program has set `after_command`, queues an ended command for this function; otherwise completes the command's task.
+    /// Queues an ended command for the program's function `after_command`, if the program has set one; otherwise completes the command's task.
     fn settle_command(&mut self, ended: Try, out: &mut Outgoing<'_>) -> Result<()> {
         match &mut self.unsettled {
             // If the command has not written an output file, its try has already failed, so `after_command` is not called.

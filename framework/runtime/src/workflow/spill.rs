@@ -1,5 +1,5 @@
-//! Task values (results) that are moved from memory to disk, that is, spilled: one file for each value, in a directory of the rank that is
-//! removed at the end of the run.
+//! Task values (results) that are spilled, which means moved from memory to disk: one file for each value, in a directory of the rank that is removed
+//! at the end of the run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -31,7 +31,6 @@ pub(super) enum Job {
     Plan(Box<Question>),
     /// Compute a plan for the rest of the run, on rank 0.
     Replan(Box<ReplanQuestion>),
-    /// Measure the speed of this rank.
     Measure,
     /// Run a closure, after `attempt` failed tries of its task. `exceeded` are the numbers of tries that exceeded a limit.
     Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
@@ -78,8 +77,8 @@ pub(super) struct ClosureFlightRecorder {
 }
 
 impl ClosureFlightRecorder {
-    /// Stands in the flight record (the memory in which a rank records its running closure) instead of a task's number while closures are short,
-    /// because recording each of them would take a noticeable part of the time.
+    /// Number in the flight record (the memory in which a rank records its running closure) in place of a task's number while closures are short.
+    /// Recording each short closure would take a noticeable part of the time.
     pub(super) const SHORT: u64 = u64::MAX - 1;
 
     pub(super) fn new() -> Option<Self> {

@@ -160,7 +160,8 @@ impl Reader {
     }
 }
 
-/// Sets default attributes of nodes or edges. Every subgraph copies them, so attributes without a meaning are dropped, and each name is stored once.
+/// Sets default attributes of nodes or edges. Every subgraph copies the defaults. To keep them small, attributes without a meaning are dropped, and a
+/// new value replaces the old one.
 fn replace(defaults: &mut Attributes, attributes: Attributes) {
     for new in attributes.into_iter().filter(|new| MEANT.contains(&new.0.as_str())) {
         defaults.retain(|old| old.0 != new.0);

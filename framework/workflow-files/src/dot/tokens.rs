@@ -117,7 +117,7 @@ impl Tokens {
     pub(super) fn take_id(&mut self) -> Option<String> {
         let Some(Found { token: Token::Id(word), .. }) = self.all.get_mut(self.at) else { return None };
         self.at += 1;
-        // Each token is consumed only once, so its text is moved out instead of copied.
+        // Each token is consumed only once. Its text can therefore be moved out of the list of tokens.
         Some(std::mem::take(word))
     }
 

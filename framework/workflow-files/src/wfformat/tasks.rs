@@ -5,7 +5,7 @@ use crate::draft::{Draft, End, Link};
 use crate::error::{Place, Result};
 use crate::path::At;
 
-/// Adds the dependencies that the description of a task lists (on its parents, and of its children on it) to the dependencies read so far.
+/// Adds dependencies to the draft: that of the task on each of its `parents`, and that of each of its `children` on the task.
 pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
     for (key, is_parent) in [("parents", true), ("children", false)] {
         for (item, other) in task.texts(key)?.into_iter().enumerate() {

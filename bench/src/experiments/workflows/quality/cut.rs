@@ -16,8 +16,8 @@ const SEEDS: u64 = 3;
 /// Mean size of a file in the generated workflows (sizes are drawn from 1 to 10).
 const MEAN_SIZE: f64 = 5.5;
 
-/// Cuts of dagP for about 1000, 4000 and 8000 tasks (36 blocks, heaviest at most 1.1 times the mean, one seed), and number of edges per task, both
-/// for workflows of the family from the generator WfCommons.
+/// Cuts of dagP for about 1000, 4000 and 8000 tasks, and number of edges per task. Both are for workflows of the family from the generator WfCommons.
+/// The cuts have 36 blocks, the heaviest with at most 1.1 times the mean weight, and one random draw.
 const DAGP: [(Family, [Option<f64>; 3], f64); 7] = [
     (Family::Genome, [Some(1202.0), Some(4745.0), Some(14523.0)], 1.30),
     (Family::Blast, [Some(15204.0), Some(61818.0), Some(124_332.0)], 2.99),

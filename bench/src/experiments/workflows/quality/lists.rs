@@ -90,7 +90,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns the makespan of each planner's plan, and true if the plan is valid, that is, if the memory of every processor suffices.
+/// Returns the makespan of each planner's plan, and true if the plan is valid (the memory of every processor suffices).
 fn plans(instance: &Instance, cluster: &Cluster) -> Vec<(f64, bool)> {
     let Instance { workflow, task_memory, .. } = instance;
     let model = MemoryModel::new(*task_memory);

@@ -101,8 +101,8 @@ impl Run<'_> {
         let situation = self.from.later(&self.known, &self.trace, now);
         // The planner may find no plan for a situation in which files are being transferred. In this case the current plan continues.
         let Ok(replanned) = replan(&self.known, self.cluster, &self.plan, &situation, worth) else { return };
-        // The new plan repeats the transfers in progress, but the current plan only completes them. The current plan may therefore end earlier
-        // although the new plan places the tasks better.
+        // In the new plan, transfers in progress begin again; in the current plan, they continue. Therefore the current plan may end earlier even if
+        // the new plan places the tasks better.
         if !replanned.kept && replanned.plan.makespan + worth < self.trace.makespan {
             self.adopt(replanned.plan, situation);
         }

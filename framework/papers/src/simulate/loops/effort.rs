@@ -7,11 +7,11 @@ use armature_planner::{Error, ErrorKind, Result};
 
 use super::system::{Load, LoopSystem, Sharing};
 
-/// Maximum number of steps of a simulation, which takes some seconds. A step is a pass of a rank, a switch of a competing load on or off, a turn on a
-/// shared processor, or an event.
+/// Maximum number of steps of a simulation. This many steps take some seconds. A step is a pass of a rank, a switch of a
+/// competing load on or off, a turn on a shared processor, or an event.
 const MOST_STEPS: u64 = 1 << 26;
-/// Number of simulation steps for which one stored number of a balancing decision counts. A number takes about as
-/// long to compute as this many steps, and a decision stores a number for each rank. The limit of steps therefore
+/// Number of simulation steps that are counted for each stored number of a balancing decision. A number takes about
+/// as long to compute as this many steps, and a decision stores a number for each rank. The limit of steps therefore
 /// also bounds the memory of the stored decisions, to some MiB.
 const STEPS_FOR_A_NUMBER: u64 = 64;
 /// Approximate count of numbers that a stored balancing decision has in addition to one number for each rank.

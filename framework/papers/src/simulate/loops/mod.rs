@@ -64,8 +64,8 @@ impl LoopSystem {
     /// Simulates the loop with the given balancing.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](armature_planner::ErrorKind::Loop) with the invalid part of the system, or if the run takes more than some ten million steps, and
-    /// for the reasons of [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`](armature_planner::ErrorKind::Loop) with the invalid part of the system, or if the run
+    /// takes more than 2^26 simulation steps; the errors of [`LoopOptions::validate`].
     pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
         self.validate()?;
         Effort::expect(self)?;

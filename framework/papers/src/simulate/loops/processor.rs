@@ -35,8 +35,8 @@ impl Processor {
         self.compute_until(start, seconds, f64::INFINITY).0
     }
 
-    /// Returns the processor seconds that the rank has had at time `limit` if it computes from `start` on, which must
-    /// not be before the end of the previous computation.
+    /// Returns the processor seconds that the rank has had at time `limit` if it computes from time `start` on.
+    /// `start` must not be before the end of the previous computation.
     pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
         let most = limit - start;
         if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }

@@ -109,8 +109,8 @@ impl Range {
         let mut inside = 0;
         for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
             inside += edge.size;
-            // A file within the block occupies memory while the tasks run that are ordered between its writer and its
-            // reader.
+            // A file that a task of the block writes for another task of the block occupies memory while the tasks
+            // between the two run.
             self.adjacent.add_from(place[edge.from] + 1, edge.size);
         }
         match model.crossing {

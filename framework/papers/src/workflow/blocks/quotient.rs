@@ -137,7 +137,8 @@ impl<'a> Quotient<'a> {
             }
             for edge in graph.outputs(task) {
                 let to = self.block_of[edge.to];
-                // An edge between the two halves of the block was added as an input of the later half.
+                // If the task at the end of the edge is in a half of the divided block, the edge has already been
+                // added as an input of this half.
                 if to < first {
                     self.add_edge(block, to, edge.size);
                 }

@@ -177,7 +177,7 @@ fn epigenomics(drawing: &mut Drawing, tasks: usize) {
 
 fn montage(drawing: &mut Drawing, tasks: usize) {
     const COLOURS: usize = 5;
-    // Each image of a Montage workflow overlaps the next half of all other images.
+    // Each image of a Montage workflow overlaps the images that follow it, up to half the number of all images.
     let overlaps = |images: usize| images / 2;
     let pairs = |images: usize| overlaps(images) * images - overlaps(images) * (overlaps(images) + 1) / 2;
     let of_colour = |images: usize| 2 * images + pairs(images) + 2 * 2 + 1;

@@ -107,7 +107,7 @@ impl Dag {
         self.inputs.of(vertex)
     }
 
-    /// Returns the change of the total weight of the cut edges when a vertex moves from before the cut to behind it.
+    /// Returns the change of the total weight of the cut edges when a vertex moves from the first half to the second.
     pub(super) fn cost_behind(&self, vertex: usize) -> i64 {
         let sum = |ends: &[(usize, u64)]| ends.iter().map(|&(_, weight)| weight as i64).sum::<i64>();
         sum(self.inputs(vertex)) - sum(self.outputs(vertex))

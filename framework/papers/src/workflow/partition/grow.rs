@@ -24,9 +24,9 @@ impl Quality {
 /// Returns true for each vertex in the second half of a cut. `most` are the maximum weights of the halves. If the graph has at least two vertices,
 /// each half has at least one.
 ///
-/// Four cuts are compared and the best is returned. The first half grows from the vertices without predecessors in two orders: by the vertex that
-/// reduces the weight of the cut edges most, and by completing begun parts of the graph first. The second half grows in the same two orders from the
-/// vertices without successors.
+/// Four cuts are compared and the best is returned. The first half grows from the vertices without predecessors in two orders: the vertex that
+/// reduces the weight of the cut edges most is next, or parts of the graph are completed one after the other. The second half grows in the same two
+/// orders from the vertices without successors.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
     let mut best: Option<(Quality, Vec<bool>)> = None;
     for reversed in [false, true] {
@@ -83,9 +83,9 @@ impl<'a> End<'a> {
         order
     }
 
-    /// Returns all vertices in an order in which a half can grow: for each vertex without successors in the direction of growth, its missing
-    /// predecessors, then the vertex. Unconnected parts of a graph thus come one after the other, whereas the cheapest-first order begins with a
-    /// little of each part.
+    /// Returns all vertices in an order in which a half can grow: each vertex without successors in the direction of growth comes directly after
+    /// those of its predecessors that are not in the order yet. Unconnected parts of a graph thus come one after the other; the order of
+    /// `cheapest_first` begins with a little of each part.
     fn finishing(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.dag.len());
         let mut has_started = vec![false; self.dag.len()];

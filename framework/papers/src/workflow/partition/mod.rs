@@ -51,8 +51,8 @@ pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<V
 pub(in crate::workflow) fn partition(dag: &Dag, blocks: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let most = IMBALANCE * dag.total() / blocks as f64;
     let mut done = Vec::new();
-    // Stack of sets of tasks, each with the number of blocks into which it must be divided. The last set is the next
-    // one in the order of the blocks.
+    // Stack of sets of tasks, each with the number of blocks into which it must be divided. The set at the top has the first of the blocks that
+    // remain.
     let mut open = vec![(blocks, (0..dag.len()).collect::<Vec<_>>())];
     while let Some((blocks, tasks)) = open.pop() {
         if blocks == 1 || tasks.len() == 1 {

@@ -159,8 +159,8 @@ impl<'a> Pass<'a> {
         self.count[1 - half] += 1;
         self.moved_vertices[vertex] = true;
         self.second[vertex] = half == 0;
-        // After a move of a vertex, its neighbours in the half that it leaves have one blocking neighbour less, and
-        // those in the half that it joins have one more.
+        // After a vertex has moved, its neighbours in the half that it left have one blocking neighbour fewer, and its neighbours in the half that it
+        // joined have one more.
         let (leaves, joins) = if half == 0 {
             (self.dag.inputs(vertex), self.dag.outputs(vertex))
         } else {

@@ -152,7 +152,7 @@ impl Side {
     }
 }
 
-/// Traversal of a graph between its source vertex and its sink vertex, which it does not pass itself.
+/// Traversal of the part of a graph between a source vertex and a sink vertex, without these two vertices.
 pub(super) struct Cuts {
     /// Memory at the lowest cut of the traversal; of several equally low cuts, the first one.
     least: i64,

@@ -1,10 +1,12 @@
 //! Order of the optimal traversal of a series-parallel graph that contains all precedences of a block, and more.
 //!
-//! Each task is an edge with the memory need of the task as weight, between a vertex where its inputs end and a vertex where its outputs begin (the
-//! fork of the task). Vertices are visited in topological order. Edges whose consumers have not been visited yet (open edges) are attached to a tree
-//! of forks. If the inputs of a task come from different branches of a fork, these branches are joined. If the branches have other open edges, all of
-//! these edges first pass through an additional vertex of synchronisation. An edge that is parallel to a longer path is laid along that path. Joined
-//! branches are composed as [`Cuts`] at once, so that there is no second pass and no recursion.
+//! Each task is an edge with the memory need of the task as weight, between a vertex where its inputs end and a
+//! vertex where its outputs begin (the fork of the task). Vertices are visited in topological order. Edges whose
+//! consumers have not been visited yet (open edges) are attached to a tree of forks. If the inputs of a task come
+//! from different branches of a fork, these branches are joined. If the branches have other open edges, all of these
+//! edges first pass through an additional vertex of synchronisation. An edge that is parallel to a longer path is
+//! replaced: its weight is added to that path. Joined branches are composed as [`Cuts`] at once, so that there is no
+//! second pass and no recursion.
 
 use armature_planner::workflow::{Block, breadth_first};
 
@@ -72,13 +74,13 @@ struct Growing<'a> {
     /// For each fork (vertex where outputs begin), the traversal of the graph between it and its parent in the tree
     /// of forks.
     link: Vec<Option<Cuts>>,
-    /// For each fork (vertex where outputs begin), the traversal of the graph below it, as far as the graph is
+    /// For each fork (vertex where outputs begin), the traversal of that part of the graph below it that has been
     /// composed.
     below: Vec<Option<Cuts>>,
     /// For each fork (vertex where outputs begin), its edges to tasks that have not been visited.
     open: Vec<Open>,
-    /// For each fork (vertex where outputs begin), the total weight of the edges that are laid along the path to it,
-    /// because they are parallel to this path, and end there, minus those that begin there.
+    /// Replaced edges are edges whose weight was added to a parallel path. For each fork (vertex where outputs begin):
+    /// total weight of the replaced edges that end there, minus that of the replaced edges that begin there.
     laid: Vec<i64>,
     /// For each removed fork (vertex where outputs begin), the vertex of synchronisation that took over its open
     /// edges, or another removed fork whose entry leads there in turn; for all other forks, the fork itself.
@@ -150,7 +152,8 @@ impl<'a> Growing<'a> {
             same
         });
         // Lowest common ancestor of the forks (vertices where outputs begin) at which the edges begin. A fork that is
-        // an ancestor of the other forks is skipped, because its edges are laid along the path from this fork.
+        // an ancestor of the other forks is skipped, because its edges are replaced by adding their weight to the
+        // path from this fork.
         let above = inputs[1..].iter().fold(inputs[0].0, |lowest, &(fork, _)| {
             let both = self.tree.lowest_above(lowest, fork);
             if both == fork { lowest } else { both }

@@ -1,4 +1,5 @@
-//! Chunk policy that was selected automatically, and the measurements and predictions behind the selection.
+//! Chunk policy that was selected automatically, and the measurements and predictions on which the selection is
+//! based.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! Automatic selection of a chunk policy (rule for the number of tasks per message) for a farm.
 //!
 //! The first chunks are probes, which measure the time of a task. While this time is unknown, a probe is a single task. Later a probe takes some
-//! milliseconds, and all the probes that a worker may hold together have at most a quarter of its even share of the tasks. If messages are so
-//! expensive that a round of single tasks would delay the farm, the first probes have the maximum size.
+//! milliseconds. The probes that a worker may hold at the same time have at most a quarter of the tasks that each worker would get if the tasks were
+//! divided evenly. If messages are expensive, the first probes have this maximum size, because probes of single tasks would delay the farm.
 //!
 //! When as many tasks as in the probes of a quarter of the workers have completed, the rest of the iteration is simulated with each of the published
 //! policies ([`trial`]). The simulation starts from the current state of the farm, with samples of task times that have the measured mean, deviation
@@ -48,11 +48,11 @@ const CHUNK_COST: f64 = 0.25e-6;
 /// Maximum fraction of the run time that selections of a chunk policy may take. The loss due to a wrong policy is
 /// larger.
 const OVERHEAD: f64 = 0.01;
-/// Number of simulated chunks per worker with which an iteration can be simulated once with every chunk policy,
+/// Number of simulated chunks per worker that is enough to simulate an iteration once with every chunk policy,
 /// measured by the experiment `farm-policies`. A selection that is due may simulate this number of chunks, even if it
 /// exceeds the limit of the run time.
 const ONCE: f64 = 250.0;
-/// Maximum number of simulated chunks for a selection of a chunk policy. The simulation takes some 25 ms, in which
+/// Maximum number of simulated chunks for a selection of a chunk policy. The simulation takes about 25 ms, in which
 /// the master answers no messages.
 const MOST_CHUNKS: f64 = 100_000.0;
 /// Maximum number of random samples of task times on which chunk policies are compared. With 16 samples, the error of
@@ -63,11 +63,13 @@ const SAMPLES: u64 = 16;
 /// Maximum seconds of a probe (a chunk that measures the time of a task) once the time of a task is known, if
 /// messages are fast; short enough for a user who waits for the first result.
 const PROBE: f64 = 10e-3;
-/// Maximum time of a probe (a chunk that measures the time of a task) if messages are slow, as a multiple of the time in which the master sends one
-/// probe to each worker. Messages then take a small fraction of the time of the probes.
+/// Maximum time of a probe (a chunk that measures the time of a task) if messages are slow. It is a multiple of the
+/// time in which the master sends one probe to each worker, so messages take a small fraction of the time of the
+/// probes.
 const PROBE_ROUNDS: f64 = 10.0;
-/// Maximum seconds in which the master sends one probe to each worker, if the first probes are to be single tasks. With ten times this value,
-/// simulated farms that run for some milliseconds lose two per cent on average.
+/// Maximum seconds in which the master sends one probe to each worker, for first probes that are single tasks. If the
+/// master takes longer, the first probes are larger. With ten times this value, simulated farms that run for some
+/// milliseconds lose two per cent on average.
 const CHEAP_ROUND: f64 = 1e-4;
 
 /// State of the automatic selection of a chunk policy, [`Chunking::Auto`](super::Chunking::Auto).
@@ -292,8 +294,8 @@ impl Auto {
         self.informed = true;
     }
 
-    /// Simulates all chunk policies on equal samples of task times, until about `budget` chunks have been simulated
-    /// in total. Returns the number of samples and the number of simulated chunks.
+    /// Simulates all chunk policies on the same samples of task times, until about `budget` chunks have been
+    /// simulated in total. Returns the number of samples and the number of simulated chunks.
     fn compare(
         &self,
         trials: &mut [Trial],

@@ -15,7 +15,7 @@ pub(super) struct Distribution {
     pub(super) block: f64,
 }
 
-/// Random times of consecutive tasks. All chunk policies are compared on equal samples.
+/// Random times of consecutive tasks. All chunk policies are compared on the same samples.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// Number of tasks in a stretch (consecutive tasks for which one time is drawn).

@@ -7,7 +7,7 @@ use super::estimate::Estimate;
 use super::sample::Sample;
 use crate::simulate::farm::{Dispatcher, Farm, InitialState};
 
-/// Chunk policy in a comparison on equal samples of task times.
+/// Chunk policy in a comparison on the same samples of task times.
 #[derive(Debug)]
 pub(super) struct Trial {
     pub(super) chunking: Chunking,

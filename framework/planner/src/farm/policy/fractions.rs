@@ -56,9 +56,9 @@ const FACTORS: u32 = 10;
 /// Fraction of the tasks in a batch of the chunk policies FSC and DPF in the first two iterations.
 pub(in crate::farm) const AT_FIRST: f64 = 0.25;
 /// Maximum number of chunks per worker in the simulation of an iteration with one batch fraction; fractions with more
-/// chunks are skipped. With a tenth of the remaining tasks in each batch, there are about ten chunks per worker for
-/// each factor of e (2.718…) in the number of tasks, 400 for 10^18 tasks. If workers are so unequal that chunks
-/// become single tasks, the simulation would otherwise run for hours over all tasks and need memory for each.
+/// chunks are skipped. If each batch has a tenth of the remaining tasks, each reduction of the remaining tasks to 37 %
+/// (1/e) takes about ten chunks per worker, and 10^18 tasks take 400. If workers are so unequal that chunks become
+/// single tasks, the simulation would otherwise run for hours over all tasks and need memory for each.
 const MOST_CHUNKS: usize = 1024;
 
 /// Chunk policies FSC and DPF: from the third iteration on, each iteration selects the fraction of the tasks in a batch by a simulation in which

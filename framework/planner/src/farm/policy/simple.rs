@@ -67,8 +67,8 @@ pub(super) struct Tss {
     /// the caller limits the size.
     dispatched: f64,
     rest: u64,
-    /// Number of remaining tasks at the next request, if they change only by dispatch; a larger number restarts the
-    /// policy.
+    /// Number of remaining tasks at the next request, if no tasks are added. If there are more, the policy starts
+    /// again.
     expected: u64,
 }
 

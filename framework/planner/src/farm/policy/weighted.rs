@@ -2,9 +2,9 @@
 
 use super::view::{Policy, View};
 
-/// Adaptive weighted factoring by batches. The weight of a worker follows from its mean time per task, Σ k t_k / Σ k n_k over its chunks k = 1, 2, …
-/// with time t_k and n_k tasks, so that later chunks count more. The size of a batch is set when the batch begins; the weights are always the latest
-/// ones.
+/// Adaptive weighted factoring by batches. The weight of a worker follows from its mean time per task, Σ k t_k / Σ k n_k, where its k-th chunk (k =
+/// 1, 2, …) took the time t_k for n_k tasks; later chunks thus count more. The size of a batch is set when the batch begins. The weights are always
+/// the latest ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwfB {
     /// Number of tasks in a chunk of the current batch for a worker of mean speed.

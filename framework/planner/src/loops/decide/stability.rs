@@ -8,12 +8,13 @@ use super::RECENT;
 
 /// Estimates for how long the rates of ranks stay unchanged, from the frequency of their changes.
 ///
-/// A *change* is a decision of the balancer at which the saving of a new distribution rises above the threshold, or at which it is above the
-/// threshold again after a movement, with moves in the opposite direction: smoothed rates follow a change in steps, and so do movements. A decision
-/// at which the saving is still above the threshold is not a change. Otherwise, if no units (loop iterations) move, one change would count again and
-/// again, the estimate would shrink to one period, and no movement would ever pay. The estimate is the mean of the last five times between changes,
-/// or the time since the last change if that is longer. The paper of Siegell and Steenkiste mentions only the frequency of past changes; the rule is
-/// a guess. The paper does not say either that moves in the same direction are not a change.
+/// A *change* is a decision of the balancer at which the saving of a new distribution rises above the threshold. A decision directly after a movement
+/// is also a change if the saving is above the threshold and units (loop iterations) should move in the opposite direction. Moves in the same
+/// direction are not a change, because smoothed rates, and with them the movements, follow a change in steps. A decision without a movement before
+/// it, at which the saving is still above the threshold, is not a change either. Otherwise one change would count again and again while no units
+/// move, and the estimate would shrink to one period, in which no movement pays. The estimate is the mean of the last five times between changes, or
+/// the time since the last change if that is longer. The paper of Siegell and Steenkiste mentions only the frequency of past changes; the rule is a
+/// guess. The paper does not say either that moves in the same direction are not a change.
 ///
 /// ```
 /// use armature_planner::loops::Stability;

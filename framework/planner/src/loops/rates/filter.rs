@@ -48,8 +48,9 @@ pub struct Trend {
 /// only itself.
 ///
 /// Table 1 of the paper was not available. The [default](TrendTable::default) is a reconstruction with the features that the text of the paper
-/// describes: the state is the length of the current trend, and single outliers have no effect. A fall is followed by half at the second rate and by
-/// 90 % at the third, a rise by 20 % at the third and 60 % at the fourth.
+/// describes: the state is the length of the current trend, and a single low rate has no effect. In a lasting fall, the smoothed rate has fallen by
+/// half of the difference at the second rate and by 90 % at the third. In a lasting rise that follows a fall, it has risen by 20 % at the third rate
+/// and by 60 % at the fourth.
 ///
 /// | state | after a rise | after a fall | h |
 /// |---|---|---|---|

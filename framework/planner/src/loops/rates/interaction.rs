@@ -40,7 +40,7 @@ pub struct Interaction<'a> {
     pub phase: f64,
     /// Mean seconds that a rank loses by its report to the balancer.
     pub cost: f64,
-    /// Remaining work of the loop, by the end of which moves have to pay.
+    /// Remaining work of the loop, during which moves must save more than they cost.
     pub ahead: Ahead,
 }
 

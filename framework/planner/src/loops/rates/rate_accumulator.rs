@@ -9,8 +9,8 @@ const ENOUGH: f64 = 0.5;
 /// Elapsed time after which a rate is reported in any case, as a multiple of the time in which the turns of processes on a shared core average out.
 const PATIENCE: f64 = 10.0;
 
-/// When one rank has no units left, the balancer asks the other ranks for reports only if the pass (all units of the loop once) lasts for at least
-/// this number of seconds.
+/// Minimum remaining time of a pass (all units of the loop once), in seconds. When one rank has no units left, the balancer asks for reports only if
+/// another rank still needs more than this time.
 pub const SOON: f64 = 2e-3;
 /// Minimum seconds between two reports of a rank to the balancer. On a simulated host a report may cost nothing, so that no other limit applies.
 pub const LEAST_PERIOD: f64 = 5e-3;

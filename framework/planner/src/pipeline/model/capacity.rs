@@ -13,9 +13,10 @@
 //!   smallest such T has a closed form.
 //! - **On demand, several replicated blocks on one processor**: the blocks divide the rest in proportion to a weight of each block. The weights are
 //!   adjusted, block by block, until the blocks keep up equally well (a slower block gains weight), because in a running pipeline blocks that wait
-//!   for items leave their time to the others. This is a fair division, but not always the best one, because processors cannot specialise. A stream
-//!   does not reach it if only some hosts of a block are shared: a processor that prefers the block furthest downstream starves those that wait for
-//!   blocks upstream. Planners therefore let replicated blocks share all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
+//!   for items leave their time to the others. This division is fair, but not always the fastest, because every processor works for all of its
+//!   blocks. A running pipeline does not reach this division if only some hosts of a block are shared: a processor that prefers the block furthest
+//!   downstream leaves too little time to blocks upstream, for whose items other processors wait. Planners therefore let replicated blocks share all
+//!   their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 //!
 //! In this module every processor has its own core; [`production_time`](super::production_time) extends the model to shared cores.
 
@@ -29,7 +30,7 @@ pub(in crate::pipeline) struct Hosted<'a> {
 
 /// Maximum number of rounds in which the weights of replicated blocks (their shares of common processors) are adjusted.
 const ROUNDS: usize = 24;
-/// Relative change of the production time below which the adjustment of weights ends. The work of stages is known a hundred times less precisely.
+/// Relative change of the production time below which the adjustment of weights ends. The work of stages is known to about one per cent only.
 const SETTLED: f64 = 1e-4;
 /// Minimum weight (share of common processors) of a replicated block that hardly needs these processors.
 const LEAST_WEIGHT: f64 = 1e-6;
@@ -110,8 +111,8 @@ impl Capacity {
         for (b, block) in replicated() {
             block.hosts.iter().for_each(|&p| self.last_on[p] = b);
         }
-        // No two replicated blocks share only some of their hosts if, for each replicated block, the replicated block with the highest number is the
-        // same on all of its hosts, and has no other hosts.
+        // Here `last_on[p]` is the highest number of the replicated blocks on processor p. If no two replicated blocks share only some of their
+        // hosts, all hosts of a replicated block have the same `last_on`, and the block with this number has no other hosts.
         replicated().any(|(_, block)| {
             let last = self.last_on[block.hosts[0]];
             blocks[last].hosts.len() != block.hosts.len()
@@ -213,7 +214,7 @@ impl Capacity {
     /// Returns the smallest production time T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`, where p are its
     /// processors, t(p) is its time per item on p, and u(p) the time of unreplicated blocks on p.
     fn keeps_up_at(&mut self, b: usize, block: Hosted<'_>) -> f64 {
-        // Item rate of the block's processors in the time that unreplicated blocks leave, and the same sum weighted by the time of these blocks.
+        // Sums over the hosts p of the block that have time left: of the item rates share(p) / t(p), and of these rates multiplied by u(p).
         let (mut rate, mut busy) = (0.0, 0.0);
         self.order.clear();
         for (&p, &time) in block.hosts.iter().zip(block.times) {

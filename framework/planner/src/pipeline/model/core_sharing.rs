@@ -85,8 +85,8 @@ impl CoreSharing {
                 pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
-            // Smallest production time for which every processor and every group of processors has enough core time, if each host receives the
-            // fraction of the items that was computed in this iteration.
+            // Smallest production time with enough core time for every processor and every group of processors. Each host receives the fraction of
+            // the items that was computed in this iteration.
             let kept_up =
                 self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
             if kept_up < best {
@@ -139,8 +139,8 @@ impl CoreSharing {
         }
     }
 
-    /// Returns the production time at which every processor of a group keeps up with the work that only it can do, if the other processors of the
-    /// group take their fair share of the cores whenever they can use it.
+    /// Returns the production time at which every processor of a group keeps up with the work that no other processor does. The other processors of
+    /// the group are assumed to use their fair share of the cores whenever they can.
     fn sure_pace(&self, group: usize) -> f64 {
         let members = || self.members[group].iter().map(|&p| (p, self.demands[p]));
         let keeps_up = |(p, Demand { own, .. })| {

@@ -2,8 +2,8 @@
 //!
 //! The time of a block of stages on a host is the sum of the transfer in, the work of its stages at the speed of the host, and the transfer out (Eqs.
 //! 2–4 of the HeDPM paper, with the real links between the real neighbours). If processors compute while they communicate
-//! ([`Platform::with_overlap`]), the time is the longest of the three. If the neighbour is replicated, the slowest pair counts.
-//! [`capacity`](super::capacity) computes the production time from the times of all blocks.
+//! ([`Platform::with_overlap`]), the time is the longest of the three. If the previous or the next block is replicated, the slowest transfer from or
+//! to its processors counts. [`capacity`](super::capacity) computes the production time from the times of all blocks.
 
 use serde::{Deserialize, Serialize};
 

@@ -73,8 +73,8 @@ fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) ->
         if so_far > period {
             break;
         }
-        // All longer intervals are tried, because the outgoing transfer depends on the item size at the end of the interval, so that a longer
-        // interval may fit when a shorter one does not.
+        // All longer intervals are tried, because a longer interval may fit when a shorter one does not: the outgoing transfer depends on the item
+        // size at the end of the interval.
         let send = if end == costs.stages() {
             costs.transfer(p, costs.ext(), end)
         } else {

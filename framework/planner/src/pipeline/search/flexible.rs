@@ -1,10 +1,12 @@
-//! Flexible mapping for processors that share cores: it leaves most decisions to dispatch on demand. It replaces the plan if it is about as fast.
+//! Flexible mapping for processors that share cores: each item of a replicated stage goes to any replica that is free (dispatch on demand). It
+//! replaces the planner's mapping if it is about as fast.
 //!
 //! If cores are the bottleneck, many mappings have equal production times in the model, and rounding errors in works and speeds decide which of them
 //! a search returns. These mappings are not equally good in respects that the model does not include. With replicas on as many ranks as possible,
-//! items go where a core has time, and two ranks on a core keep two thirds of the core when another program uses it, where one rank keeps half. The
-//! *flexible* mapping therefore replicates all replicable stages on all processors that share cores with those of the plan. All other stages are on
-//! one processor, or where they are pinned. Processors that would take core time from a long serial stage are left out if the model predicts a gain.
+//! items go where a core has time. If another program uses a core, two ranks on this core together keep two thirds of it, but one rank keeps only
+//! half. The *flexible* mapping therefore replicates all replicable stages on all processors that share cores with those of the plan. All other
+//! stages are on one processor, or where they are pinned. Processors that would take core time from a long serial stage are left out if the model
+//! predicts a gain.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +24,8 @@ const SLOWER: f64 = 0.02;
 /// Maximum number of processors on which the stages that cannot be replicated are tried.
 const MOST_SERIAL_HOSTS: usize = 4;
 
-/// Returns the flexible mapping that replaces `plan`, and its production time, if there is a flexible mapping that is about as fast as the production
-/// time `time` of the plan.
+/// Returns the flexible mapping that replaces `plan`, and its production time; `None` if no flexible mapping is about as fast as the plan, whose
+/// production time is `time`.
 pub(in crate::pipeline) fn instead_of(
     (plan, time): (&[Block], f64),
     spec: &PipelineSpec,
@@ -47,7 +49,7 @@ pub(in crate::pipeline) fn instead_of(
         others.chain(partners(p).skip(left_out)).collect()
     };
     let most = serial_hosts.iter().map(|&p| partners(p).count()).max().unwrap_or(0);
-    // Numbers of processors to leave out that share a core with the serial stages: none, one, two, four, and so on.
+    // Numbers of processors to leave out, of those that share cores with the serial stages: 0, 1, 2, 4 and so on, and last all of them.
     let powers = (0..usize::BITS).map(|n| 1 << n).take_while(|left_out| *left_out < most);
     let numbers = [0].into_iter().chain(powers).chain([most]);
     numbers
@@ -66,8 +68,8 @@ fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
     group_of
 }
 
-/// Returns one processor of each group that shares cores, for the stages that cannot be replicated. Groups with the fewest pinned stages come first,
-/// so that each core has less work that only one rank can do.
+/// Returns one processor of each group that shares cores, at most [`MOST_SERIAL_HOSTS`] in all, as candidates to host the stages that cannot be
+/// replicated. Groups with the fewest pinned stages come first, to spread the stages that only one rank can run over the cores.
 fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
     let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
     let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();
@@ -141,8 +143,8 @@ mod tests {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
-        // Four of the five other processors in the group are left out, and the serial stage `track` shares the group with one of them. With three
-        // others, `track` would be sure of only half a core, and take 2.4 s; two others are not tried.
+        // The replicated stages run on the host of the serial stage `track` and on only one of the five other processors of the group. With three of
+        // these, the model would count on only half a core for `track`, which would then take 2.4 s. A mapping with two of these is not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
         let mut light = spec();
         light.stages[3].work = 0.1;

@@ -1,10 +1,10 @@
 //! Planner HeDPM: heterogeneous dynamic pipeline mapping.
 //!
-//! Algorithm 4.1 of the paper takes the stage that takes longest and the processor that is fastest (both with transfers), compares their time
-//! together with the ideal production time of the remaining stages and processors, and replicates the stage or adds its neighbours until the two
-//! times agree (a match). Algorithm 4.2 repeats this pass with fixed target times if the last match had the highest or the lowest load. The listings
-//! of the paper are incomplete; the book's chapter on planning lists the reconstructed rules. A pass takes O(N·(N + P)) for N stages and P
-//! processors, and there are up to twenty-two passes.
+//! Algorithm 4.1 of the paper takes the stage with the longest time and the fastest processor (both with transfers). It compares the time of the
+//! stage on this processor with the ideal production time of the remaining stages and processors, and replicates the stage or adds its neighbours
+//! until the two times agree (a match). Algorithm 4.2 repeats this pass with fixed target times if the last match had the highest or the lowest load.
+//! The listings of the paper are incomplete; the book's chapter on planning lists the reconstructed rules. A pass takes O(N·(N + P)) for N stages and
+//! P processors, and there are up to twenty-two passes.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ const SWEEP: usize = 20;
 pub(in crate::pipeline) struct Match {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
-    /// Ideal time per item (or fixed target time) with which the time of these stages was compared.
+    /// Ideal time per item (or fixed target time) with which the time of the matched stages was compared.
     pub(in crate::pipeline) ideal: f64,
     /// Time per item of the matched stages on the matched processors, computed with mean links to neighbouring stages that have no processor yet.
     pub(in crate::pipeline) time: f64,
@@ -79,8 +79,9 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        // The target times of Algorithm 4.2 include both ends of their interval. At one end the target is the ideal time of all stages and
-        // processors. Algorithm 4.1 computes the ideal time again for the remaining ones after each match, and may therefore lead to another mapping.
+        // The target times of Algorithm 4.2 include both ends of their interval. One end is the ideal time of all stages and processors. A pass with
+        // this fixed time may lead to another mapping than the first pass, which computes the ideal time again after each match, for the stages and
+        // processors that remain.
         for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
@@ -151,7 +152,7 @@ struct Pass<'a> {
     /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
     remaining: Option<Remaining<'a>>,
     matches: Vec<Match>,
-    /// For each stage, the index in `matches` of the block to which it belongs; `None` if the stage has no host yet.
+    /// For each stage, the index of its match in `matches`; `None` if the stage has no host yet.
     matched: Vec<Option<usize>>,
     stages_left: usize,
     /// Processors without a stage, in the order in which they get stages.
@@ -162,7 +163,7 @@ impl Pass<'_> {
     /// Matches `stage` with processors: returns `stage` and the neighbours that are added to it, their hosts, and their time per item.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;
-        // Number of processors that may host `stage`, because each other range of adjacent stages without a host needs a processor.
+        // Number of processors that may host `stage`: one processor is reserved for each other range of adjacent stages without a host.
         let reserve = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
@@ -178,7 +179,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Adds replicas until the stage is about as fast as the ideal time. Returns the number of replicas whose time was closest to the ideal.
+    /// Adds replicas until the stage is about as fast as the ideal time. Returns the stage with the hosts whose time per item was closest to the
+    /// ideal time, and this time.
     fn replicate(&self, stages: Range<usize>, ideal: f64, reserve: usize) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
         for replicas in 1..=reserve {
@@ -193,8 +195,8 @@ impl Pass<'_> {
         (stages, self.free[..best.0].to_vec(), best.1)
     }
 
-    /// Assigns the remaining processors to the last stage, as many as make it fastest. These are all remaining processors, unless a slow processor at
-    /// the end of the list would delay the others.
+    /// Assigns remaining processors to the last stage without a host: as many, in their order, as make it fastest. Slow processors at the end of the
+    /// order are left out if they would delay the others.
     fn use_up(&self, stages: Range<usize>) -> (Range<usize>, Vec<usize>, f64) {
         let mut best = (1, f64::INFINITY);
         for replicas in 1..=self.free.len() {

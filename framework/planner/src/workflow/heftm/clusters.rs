@@ -1,7 +1,7 @@
 //! Clusters of tasks that stay on one processor, because sending the files between the tasks takes longer than other processors would save.
 //!
 //! The method is edge zeroing, as in Sarkar, *Partitioning and Scheduling Parallel Programs for Multiprocessors* (1989): edges are visited from the
-//! largest file to the smallest, and the clusters at both ends of an edge are merged if the merged cluster takes no longer. The linear clustering of
+//! largest file to the smallest, and the clusters at both ends of an edge are merged if a condition ([`Merge`]) permits it. The linear clustering of
 //! Kim and Browne (1988) contracts critical paths only, so that the second of two inputs of a task must still be sent. Sarkar evaluates a merger by
 //! the makespan of the whole graph, in quadratic time; this module evaluates it by the two clusters alone.
 
@@ -139,8 +139,8 @@ impl Homes {
     }
 
     /// Returns the processor for a task: the home (preferred processor) of its cluster. If the cluster has no home yet or the task does not fit
-    /// there, returns the processor on which the rest of the cluster would end first, after the work of other clusters that have this processor as
-    /// home.
+    /// there, returns the processor on which the unplaced tasks of the cluster would end first. The unplaced tasks of other clusters with this home
+    /// are assumed to run before them.
     pub(super) fn processor(
         &self,
         timeline: &mut Timeline<'_>,

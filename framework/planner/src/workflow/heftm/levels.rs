@@ -34,8 +34,8 @@ pub(in crate::workflow) fn levels(graph: &Workflow, cluster: &Cluster, level: Le
     levels
 }
 
-/// Returns all tasks by decreasing level. Two tasks on an edge can have equal levels only if the first has no work; a task then still comes after
-/// those from which it reads. Among other equal levels smaller task numbers come first.
+/// Returns all tasks by decreasing level. Tasks with equal levels are in topological order, because two tasks with an edge between them can have
+/// equal levels if the first one has no work.
 pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<usize> {
     let levels = levels(graph, cluster, level);
     let mut place = vec![0; graph.len()];

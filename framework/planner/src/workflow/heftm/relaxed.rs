@@ -28,7 +28,7 @@ struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// Creates the collection for the tasks of `order`. Files that other tasks write count as written.
+    /// Creates the collection for the tasks of `order`. Files written by tasks outside of `order` count as written.
     fn new(graph: &'a Workflow, order: &[usize]) -> Self {
         let mut place = vec![usize::MAX; graph.len()];
         for (number, &task) in order.iter().enumerate() {

@@ -39,8 +39,8 @@ impl Timeline<'_> {
         Some(Outcome { start, finish: start + run_time, memory_left })
     }
 
-    /// Determines which files must be evicted for a task, and from which time its memory is available. Returns the memory that files which wait for a
-    /// reader do not occupy after the end of the task.
+    /// Determines which files must be evicted for a task, and from which time its memory is available. Returns the bytes of memory that are free
+    /// after the end of the task, if only files that wait for a reader remain in memory.
     fn make_room(&self, candidate: &mut Candidate, task: usize, p: usize, inputs: &[usize]) -> Option<u64> {
         let processor = &self.processors[p];
         let here: u64 = inputs

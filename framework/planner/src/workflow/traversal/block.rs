@@ -27,8 +27,8 @@ impl Block {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         let count = tasks.len();
-        // A table of local numbers is built, because a task may have as many edges as there are tasks, so that a search in `tasks` for each edge
-        // would dominate the run time.
+        // A table of local numbers avoids a search in `tasks` for each edge. A task may have as many edges as there are tasks, and the searches
+        // would then dominate the run time.
         let mut local_of = vec![usize::MAX; workflow.len()];
         for (local, &task) in tasks.iter().enumerate() {
             local_of[task] = local;

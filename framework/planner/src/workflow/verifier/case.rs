@@ -15,7 +15,8 @@ pub(super) struct Case<'a> {
     pub(super) situation: &'a Situation,
 }
 
-/// Origin of a file: the first processor that holds it in a plan, the time in seconds from which on, and true if it is in the buffer.
+/// Origin of a file: the first processor that holds it in a plan, the time in seconds at which it appears there, and true if it appears in the buffer
+/// of the processor.
 #[derive(Clone, Copy)]
 pub(super) struct Origin {
     pub(super) processor: usize,

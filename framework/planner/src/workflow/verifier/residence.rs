@@ -14,7 +14,7 @@ type When = (f64, usize);
 struct Change {
     at: When,
     bytes: i128,
-    /// Task that starts at this time and reserves the bytes; `None` if the change is due to a file.
+    /// Task that starts at this time and reserves the bytes; `None` for the other changes, which are due to a file or the end of a task.
     task: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ enum Phase {
     Ends,
 }
 
-/// Order number of the event that a file leaves for another processor, among events at the same time: it comes before the events of all tasks.
+/// Order number, among events at the same time, of the departure of a file to another processor: it comes before the events of all tasks.
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verification: &mut Verification) {
@@ -210,7 +210,7 @@ fn judge_memory(
     in_order(changes);
     let capacity = i128::from(cluster.processors()[p].memory);
     let (mut held, mut peak) = (0_i128, 0);
-    // Name of the task that is running or ran last, for a message; `None` after a message about this task.
+    // Name of the task that is running or ran last, for a message; `None` once a message has named this task, because a task is named only once.
     let mut last = Some("no task so far".into());
     for change in changes {
         held += change.bytes;

@@ -82,8 +82,8 @@ impl Endpoint {
         self.transport.receivers().into_iter().filter(is_there).collect()
     }
 
-    /// Receives a frame and keeps it if it belongs to the current or a later run, so that a rank loses no messages while it waits for its own to
-    /// be received. Returns true if a frame has arrived.
+    /// Receives a frame, and keeps it if it belongs to the current or a later run. A rank therefore loses no messages while it waits until its own
+    /// have been received. Returns true if a frame has arrived.
     ///
     /// # Errors
     /// The failure of another rank, if the other ranks are needed.

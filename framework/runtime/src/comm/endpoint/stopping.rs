@@ -50,9 +50,8 @@ impl Endpoint {
         self.is_stop_requested(self.clock.now())
     }
 
-    /// Marks the current run as stopped on rank 0, and sends a sentence that says why the run was stopped to all ranks except dead ranks whose
-    /// process has ended. The sentence ends with `kept`, a description of the kept results. The caller must send the messages that end the run
-    /// afterwards.
+    /// Marks the current run as stopped on rank 0, and sends a sentence about the reason to all ranks, except dead ranks whose process has ended. The
+    /// sentence ends with `kept`, a description of the kept results. The caller must send the messages that end the run afterwards.
     ///
     /// # Errors
     /// The errors of the transport.

@@ -21,8 +21,8 @@ pub(super) const BULK_TAG: c_int = 0;
 /// Maximum number of posted receives of bulk data for one sender.
 const POSTED: usize = 64;
 
-/// Value of [`POSTED`] under the simulator. In the simulator all messages that are in flight between two ranks share the link and all arrive late,
-/// whereas a real connection transfers one after the other. Two receives are enough to keep the link busy.
+/// Value of [`POSTED`] under the simulator. In the simulator all messages that are in flight between two ranks share the link, which delays all of
+/// them, whereas a real connection transfers one after the other. Two receives are enough to keep the link busy.
 const POSTED_SIMULATED: usize = 2;
 
 /// Number of posted receives that one call of [`test_receives`](Assembly::test_receives) tests.
@@ -88,7 +88,7 @@ struct Arriving {
 
 enum Piece {
     Here(Bytes),
-    /// Piece of the message (its small data, or one of its large data) that has `length` bytes and is received into a separate buffer, which is
+    /// Piece of the message (its small data, or one of its large data) that is received into a separate buffer of `length` bytes. The buffer is
     /// allocated when its first receive is posted.
     Landing {
         buffer: Landing,
@@ -242,9 +242,8 @@ impl Assembly {
             });
             // SAFETY: reading a constant of the MPI library after MPI_Init.
             let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a C int because `split` does,
-            // and no other receive covers the same bytes. The buffer is not changed until the request is complete or the transport leaks
-            // it.
+            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` is at most `split`, which fits a C int, and no
+            // other receive covers the same bytes. The buffer is not changed until the request is complete or the transport leaks it.
             let code = unsafe {
                 ffi::MPI_Irecv(
                     start.cast(),

@@ -6,9 +6,9 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum size in bytes of a piece of a message (the head, with the small data, or one of the parts, with large data) that is sent inside the
-/// envelope, because a copy of it is cheaper than another MPI message. A message that fits into a control message is sent inside the envelope as a
-/// whole.
+/// Maximum size in bytes of a piece of a message that is sent inside the envelope, because a copy of it is cheaper than another MPI message. A piece
+/// is the head, with the small data, or one of the parts, with large data. If an envelope with all pieces fits into a control message, all pieces are
+/// sent inside it, whatever their sizes.
 pub(super) const INLINE: usize = 4096;
 
 /// Maximum total size in bytes of the data of a message that are sent inside its envelope.

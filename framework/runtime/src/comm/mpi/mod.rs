@@ -79,7 +79,7 @@ pub(crate) struct MpiTransport {
     /// Guard of the thread that ends this process after a grace period, if [`leave_within`](Transport::leave_within) was called.
     exit: Option<ExitWithin>,
     lets_ranks_end: bool,
-    /// Makes the type not `Send`: only the thread that opened the transport may use it.
+    /// Marker that makes the type not `Send`: only the thread that opened the transport may use it.
     not_send: PhantomData<*const ()>,
 }
 

@@ -19,12 +19,13 @@ type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 /// Functions of SMPI, which exist only in a simulated process.
 #[derive(Clone, Copy)]
 struct Simulator {
-    /// Advances the time of this rank by the duration of the given number of operations at the speed of its host. This SMPI function does not
-    /// add the time for which the code of other ranks ran on the real processor.
+    /// Function that advances the time of this rank by the duration of the given number of operations at the speed of its host. It does not add the
+    /// time for which the code of other ranks ran on the real processor.
     execute_flops: ExecuteFlops,
     usleep: Usleep,
     host: HostSelf,
-    /// Returns the operations per second of a host; `available` returns the fraction of them that the host offers at present.
+    /// Function that returns the operations per second of a host; `available` is the function that returns the fraction of them that the host offers
+    /// at present.
     speed: OfHost,
     available: OfHost,
 }

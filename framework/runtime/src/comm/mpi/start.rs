@@ -43,13 +43,12 @@ pub(super) fn library() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns an error message if the MPI library that the program is linked to has another kind of handles than the headers of the MPI library
-/// that the program was compiled with; `handle_bytes` is the size of a handle according to the headers that the program was built with, and
-/// `library` the first line of the library's version text.
+/// Returns an error message if the program was compiled with the headers of MPICH, or of an MPI derived from it, but is linked to Open MPI.
+/// `handle_bytes` is the size of a handle according to the headers, and `library` the first line of the version text of the linked library.
 ///
-/// In MPICH and the libraries derived from it a handle is a number of 32 bits, in Open MPI it is a pointer, so that every call with a
-/// handle would crash. The opposite case needs no check: a program that was built for Open MPI needs symbols that only Open MPI has, and
-/// does not start with another library.
+/// In MPICH and the libraries derived from it a handle is a number of 32 bits, but in Open MPI it is a pointer. Every call with a handle would
+/// crash. The opposite case needs no check: a program that was built for Open MPI needs symbols that only Open MPI has, and does not start with
+/// another library.
 fn other_handles(handle_bytes: usize, library: &str) -> Option<String> {
     (handle_bytes == size_of::<c_int>() && library.starts_with("Open MPI")).then(|| {
         let library = library.split(',').next().unwrap_or(library);
@@ -139,7 +138,8 @@ fn initialise(
     let used = || transport("another part of this process initialised MPI while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
-    // From here on `Universe` is not dropped, because its drop calls MPI_Finalize: an error below is reported, and this process does not hang.
+    // From here on `Universe` is not dropped. Its drop calls MPI_Finalize, in which this process would wait for the other ranks instead of
+    // reporting an error.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
         return Err(transport(format!(
@@ -181,8 +181,8 @@ pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
 /// Configures Open MPI not to yield the core after each poll without a message, unless the user has configured whether it yields.
 ///
 /// Open MPI yields if ranks share cores, which is right for a rank that would otherwise spin. The ranks of this crate sleep between polls
-/// anyway. Newer kernels (Linux from 6.18 on) take the unused turn from a thread that yields, so that on a machine with other load a rank
-/// that only communicates waits for its core nearly all the time.
+/// anyway. In newer kernels (Linux from 6.18 on) a thread that yields loses the rest of its turn. On a machine with other load, a rank that
+/// only communicates would therefore wait for its core nearly all the time.
 fn wait_without_yielding(library: &str) {
     if library.starts_with("Open MPI") && std::env::var_os(YIELD_WHEN_IDLE).is_none() {
         // SAFETY: no thread of this crate runs yet. Code that starts MPI must keep other threads from the environment anyway, because Open

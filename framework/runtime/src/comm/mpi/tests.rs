@@ -58,7 +58,7 @@ fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
         if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
         {
-            // The launcher gets SIGTERM, upon which it ends its ranks.
+            // The launcher ends its ranks when it receives SIGTERM.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     });

@@ -52,8 +52,8 @@ pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
     inputs
 }
 
-/// Compared times of a farm with n workers are multiplied by √n, so that additional workers have a price; the log event contains the
-/// time without this factor.
+/// Returns the log event about a decision on the number of workers. In the decision, the times of a farm with n workers are
+/// multiplied by √n, so that additional workers have a price; the log event contains the times without this factor.
 pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, is_settled: bool) -> Event {
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);

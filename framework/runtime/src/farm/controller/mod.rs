@@ -26,7 +26,7 @@ const STREAM_PERIOD: Duration = Duration::from_secs(2);
 /// Interval before the first check of the number of workers in a stream that may get sub-masters; each further interval is twice as long.
 const FIRST_PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of workers for the introduction of sub-masters. With fewer workers, rank 0 spends more time on the results of tasks than on
-/// messages, which are all that sub-masters save.
+/// messages, but sub-masters reduce only the number of messages.
 const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
 const GROUP_LEAST: usize = 8;
 /// Number of consecutive checks that must find more workers than rank 0 can serve, before sub-masters are introduced.
@@ -125,7 +125,7 @@ impl WorkerController {
         self.span.served += took.as_secs_f64();
     }
 
-    /// `took` is the time in which rank 0 handled the results of `tasks` tasks, and `busy` the seconds that their worker spent in the
+    /// Records the results of `tasks` tasks, of `bytes` bytes, which rank 0 handled in the time `took`. Their worker spent `busy` seconds in the
     /// tasks.
     pub(crate) fn received(&mut self, tasks: u32, bytes: usize, busy: f64, took: Duration) {
         self.span.away += u64::from(tasks);
@@ -139,7 +139,7 @@ impl WorkerController {
         self.span.compute += busy.max(0.0);
     }
 
-    /// `took` is the time in which the tasks of the next iteration were created.
+    /// Records an iteration. `took` is the time in which the tasks of the next iteration were created.
     pub(crate) fn iteration(&mut self, took: Duration) {
         self.span.creating += took.as_secs_f64();
         self.span.iterations += 1;

@@ -133,8 +133,8 @@ impl MasterRank {
         });
     }
 
-    /// Returns the tasks of the next chunk for `worker`, and the worker for whose speed their number was chosen. This is `sized_for`
-    /// (a member, if `worker` is a sub-master), or another member if the number was chosen earlier and the source had no tasks then.
+    /// Returns the tasks of the next chunk for `worker`, and the worker for whose speed their number was chosen: `sized_for` (a member, if `worker`
+    /// is a sub-master), or the member of an earlier choice for which the source had no tasks then.
     pub(super) fn next_tasks(
         &mut self,
         source: &mut dyn Source,
@@ -177,8 +177,8 @@ impl MasterRank {
         }
         let mut pending = tasks.map(|tasks| PendingTasks { first, tasks, attempts, avoid: None });
         if attempts.is_suspect() {
-            // Tasks in which ranks have died, in an earlier run of the job or in a task that created them, are dispatched only from the queue of
-            // requeued tasks, which selects the ranks that may run them.
+            // Tasks in which ranks may have died in an earlier run of the job, and the descendants of tasks in which ranks may have died, are
+            // dispatched only from the queue of requeued tasks, which selects the ranks that may run them.
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {

@@ -132,8 +132,8 @@ impl MasterRank {
     ) -> Result<()> {
         let Loss { rank, certain, died, ref why } = *loss;
         let mut blamed_tasks = Vec::new();
-        // If the lost rank may be alive, or seems not to have died of a task, rank 0 runs its tasks only if no other rank can, because one of these
-        // tasks may have killed the rank nevertheless.
+        // If the lost rank may be alive, or seems not to have died of a task, one of its tasks may have killed it nevertheless. Rank 0 then runs
+        // these tasks only if no other rank can.
         let avoid = (!certain || !died).then_some(0);
         let reassigned = self.state.assess_loss(loss, chunks, last_activity);
         let mut recalled = Vec::new();
@@ -195,7 +195,8 @@ impl MasterRank {
         (failed, error)
     }
 
-    /// If enough other ranks are active, the returning rank is parked (gets no tasks).
+    /// Makes a rank that had fallen silent active again, because it has sent a message. If more ranks are active then than should run tasks, some are
+    /// parked (get no tasks).
     pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
@@ -215,7 +216,7 @@ impl MasterRank {
         self.state.take_chunks_of(rank, state)
     }
 
-    /// Rank `avoid` runs the requeued tasks only if no other rank can.
+    /// Requeues the tasks of a chunk at the positions `places`. Rank `avoid` runs them only if no other rank can.
     pub(super) fn requeue(
         &mut self,
         chunk: &Sent,

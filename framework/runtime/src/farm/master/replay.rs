@@ -99,8 +99,8 @@ impl MasterRank {
         recorded.map_err(|e| e.in_farm(&self.name).at_rank(0))
     }
 
-    /// At the end of a run, its failed tasks are not suspected of deaths any more. If the farm runs again with the journal of a
-    /// stream, they are tried again, including those in which ranks died.
+    /// Clears, at the end of a run, the suspicion that its failed tasks caused deaths. If the farm runs again with the journal of a stream, these
+    /// tasks are tried again.
     pub(super) fn forget_deaths(&mut self) -> Result<()> {
         let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
         for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
@@ -110,7 +110,8 @@ impl MasterRank {
     }
 
     /// Returns the number of the task before which rank 0 has to stop drawing tasks, and the failed attempts that an earlier run of the job has
-    /// recorded for the tasks from `first` on. Rank 0 stops before a task whose result is in the journal, because that task is not dispatched.
+    /// recorded for the tasks from `first` to there. Rank 0 stops before a task whose result is in the journal, which is not dispatched, and before
+    /// a task with other recorded attempts.
     ///
     /// A task that has used all its attempts has failed. If a failed task ends the run, the task gets [new attempts](Attempts::renewed), because the
     /// job was started again after the task had ended the earlier run.

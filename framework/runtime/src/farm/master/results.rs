@@ -184,8 +184,8 @@ impl MasterRank {
         Ok(tasks)
     }
 
-    /// The sink receives a result only after it is in the journal, if there is one. Wherever the job is killed, a restarted job
-    /// therefore knows every result that the sink has shown or written.
+    /// Writes results to the journal, if there is one, and then passes them to the sink. Wherever the job is killed, a restarted
+    /// job therefore knows every result that the sink has shown or written.
     pub(super) fn keep_and_deliver(
         &mut self,
         first: u64,

@@ -58,8 +58,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         (self.endpoint.transport().waker(), self.master.clock)
     }
 
-    /// The iterator of tasks is called on the thread that the program has chosen, or on the communicating thread if it is the
-    /// framework's own (`plain`).
+    /// Creates the source, which calls the iterator of tasks on the thread that the program has chosen, or on the communicating thread if the
+    /// iterator is the framework's own (`plain`).
     pub(in super::super) fn source(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
@@ -70,8 +70,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
-    /// The sink is called on the thread that the program has chosen, or on the communicating thread if it is the framework's own
-    /// (`plain`).
+    /// Creates the delivery, which calls the sink on the thread that the program has chosen, or on the communicating thread if the sink is the
+    /// framework's own (`plain`).
     pub(in super::super) fn delivery(
         &mut self,
         scope: &'scope Scope<'scope, 'env>,

@@ -51,7 +51,8 @@ impl MasterRank {
         out.send(worker, self.incumbent.add(worker, frame)?)
     }
 
-    /// Rank 0 drops its commands for chunks whose results have all arrived from other ranks.
+    /// Returns rank 0's next command to run the rest of one of its chunks or a second copy. Commands for chunks whose results have all arrived from
+    /// other ranks are dropped.
     pub(super) fn next_of_own(&mut self) -> Option<Command> {
         let rests = std::iter::from_fn(|| self.rests.pop_front().map(Command::Rest));
         let copies = std::iter::from_fn(|| self.own_copies.pop_front());

@@ -16,7 +16,8 @@ use crate::observe::{Event, EventLog};
 use crate::rank::protocol::Outgoing;
 
 impl MasterRank {
-    /// A worker that hangs in a task does not leave the farm, so its process counts as lost.
+    /// Records that a rank has left the farm. If the rank hangs in a task that has exceeded the time limit, its process counts as
+    /// lost, but stays until the end of the job.
     pub(super) fn left(&mut self, rank: usize, out: &mut Outgoing<'_>) {
         match self.state.workers().state_of(rank) {
             WorkerState::Dead => return,
@@ -29,8 +30,8 @@ impl MasterRank {
         self.state.tasks.workers_mut().set(rank, WorkerState::Left);
     }
 
-    /// If the job was asked to stop, rank 0 dispatches no more tasks, and only waits for the chunks that ranks hold. Returns true if
-    /// tasks remained.
+    /// Ends the source and drops the tasks that are not dispatched, if the job was asked to stop: rank 0 then only waits for the chunks that ranks
+    /// hold. Returns true if tasks remained.
     pub(super) fn stop_if_requested(&mut self, source: &mut dyn Source) -> bool {
         let remain = self.stop_requested && !(source.has_ended() && self.state.tasks.waiting() == 0);
         if remain {

@@ -18,8 +18,8 @@ use crate::rank::protocol::Outgoing;
 const MOST_BYTES: usize = 1 << 20;
 
 impl MasterRank {
-    /// Divides the workers into `count` groups of about equal size. The first rank of each group becomes a sub-master and runs no
-    /// more tasks. There are fewer groups if a group would have less than two ranks.
+    /// Divides the workers into `count` groups of about equal size. The first rank of each group becomes a sub-master and runs no more tasks.
+    /// There are fewer groups if a group would have fewer than two ranks.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
@@ -100,7 +100,7 @@ impl MasterRank {
         Ok(())
     }
 
-    /// At the end of the run, sub-masters release their members, and rank 0 itself waits for the members.
+    /// Orders the sub-masters, at the end of the run, to release their members. From now on rank 0 itself waits for the members.
     pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
             out.send(leader, ToWorker::Dissolve)?;
@@ -111,7 +111,8 @@ impl MasterRank {
         Ok(())
     }
 
-    /// A sub-master must receive the last messages of its members, so it is dismissed only when all of them have left the farm.
+    /// Dismisses the sub-masters whose former members have all left the farm. Until then a sub-master must receive the last messages of its
+    /// members.
     pub(super) fn dismiss_submasters(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
             self.dismiss(leader, out)?;

@@ -12,7 +12,7 @@ const CARRIES: u8 = 1 << 7;
 /// Size in bytes of the field with the length of the encoded incumbent (best value known so far), at the end of the first part of the message.
 const LENGTH: usize = size_of::<u32>();
 
-/// The encoded incumbent follows the content of the message, so the alignment of the content does not change.
+/// Adds the encoded incumbent to a message, after its content, so that the alignment of the content does not change.
 pub(in super::super) fn with_incumbent(frame: Frame, value: &[u8]) -> Frame {
     let mut head = Vec::with_capacity(frame.head.len() + value.len() + LENGTH);
     head.extend_from_slice(&frame.head);

@@ -103,7 +103,7 @@ impl ChunkSizes {
         self.chunker.leave(worker);
     }
 
-    /// Returns each choice of the chunk size policy only once.
+    /// Returns the latest selection of a chunk size policy, only on the first call after the selection.
     pub(crate) fn take_choice(&mut self) -> Option<Choice> {
         self.chunker.take_choice()
     }

@@ -12,8 +12,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Marks the open tasks (without a result, and not requeued) in `tasks` for which `closes` returns true as no longer open.
-    /// Returns them as ranges.
+    /// Closes those of `tasks` that are open (without a result, and not requeued) and for which `closes` returns true. Returns the closed tasks as
+    /// ranges.
     pub(super) fn close(&mut self, tasks: Range<u64>, closes: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for task in tasks {

@@ -54,7 +54,7 @@ impl MasterState {
         reassigned
     }
 
-    /// Makes a rank active again that had stopped sending messages. Returns true if the rank counted as possibly dead.
+    /// Makes a rank that had stopped sending messages active again. Returns true if the rank counted as possibly dead.
     pub(crate) fn readmit(&mut self, rank: usize) -> bool {
         if self.workers().state_of(rank) != WorkerState::Suspected {
             return false;

@@ -173,10 +173,9 @@ impl MasterState {
         self.workers().held(0) == 0 || self.traffic.spares_another(left, self.sharers())
     }
 
-    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen. This is
-    /// `sized_for`, or another worker if the number was chosen earlier and the source had no tasks then. Returns `None` if `worker` gets no chunk
-    /// now: at the limit of bytes between the source and the sink, while the size of tasks is not known, or while another worker waits for tasks of
-    /// the source.
+    /// Returns the number of new tasks, at most `most`, for the next chunk of `worker`, and the worker for whose speed the number was chosen:
+    /// `sized_for`, or the worker of an earlier choice for which the source had no tasks then. Returns `None` if `worker` gets no chunk now: at the
+    /// limit of bytes between the source and the sink, while the size of tasks is not known, or while another worker waits for tasks of the source.
     pub(crate) fn size_of_next(
         &mut self,
         worker: usize,

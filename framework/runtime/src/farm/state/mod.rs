@@ -234,8 +234,8 @@ impl<K> TaskTable<K> {
         Some(pending)
     }
 
-    /// Returns true if `worker` may run a task with these `attempts`, in which a rank may have died: a rank other than 0, which holds no chunks (or
-    /// is a sub-master), while the task may still be retried. If `idle` is true, chunks that `worker` holds are ignored.
+    /// Returns true if `worker` may run a task with these `attempts`, in which a rank may have died. The worker must not be rank 0, and must hold no
+    /// chunks unless it is a sub-master or `idle` is true. The task must have a try left.
     fn may_try(&self, worker: usize, attempts: Attempts, idle: bool) -> bool {
         let free = idle || self.workers.is_leader(worker) || self.workers.held(worker) == 0;
         worker != 0 && free && !self.is_hopeless(attempts)
@@ -321,7 +321,7 @@ impl<K> TaskTable<K> {
         self.took(outstanding, is_needed).map(|outstanding| (outstanding, true))
     }
 
-    /// Returns the tasks of an arrived result; `None` if the result is not needed, because the tasks have another one.
+    /// Returns the chunk of an arrived result; `None` if the result is not needed, because its tasks have another result or were requeued.
     fn took(&mut self, chunk: OutstandingChunk<K>, is_needed: bool) -> Option<OutstandingChunk<K>> {
         if !is_needed {
             self.counts.stale += 1;

@@ -77,8 +77,8 @@ impl<K> TaskTable<K> {
         runs
     }
 
-    /// Marks the other copy of a lost chunk as not needed, because a rank may have died in one of `tasks`, which therefore have to run alone. Returns
-    /// the other copy; the caller has to take back its tasks after those of the lost chunk.
+    /// Marks the other copy of a lost chunk as not needed, if one of `tasks` is open in it. A rank may have died in one of these tasks, so they have
+    /// to run alone. Returns the other copy; the caller has to take back its tasks after those of the lost chunk.
     pub(crate) fn recall_other(
         &mut self,
         lost: &OutstandingChunk<K>,

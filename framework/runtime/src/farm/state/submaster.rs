@@ -111,8 +111,8 @@ impl<K: Clone, R> SubmasterState<K, R> {
         }
     }
 
-    /// Records the death of a member. Returns its chunks in the order in which they were sent to it, for the master, which has to
-    /// find the task of which the member died.
+    /// Records the death of a member. Returns its chunks, in the order in which they were sent to it. The master needs them to find the task of which
+    /// the member died.
     pub(crate) fn lose(&mut self, member: usize) -> Vec<ChunkHeader> {
         self.workers.set(member, WorkerState::Dead);
         self.chunks_of(member).into_iter().map(|(header, _)| header).collect()

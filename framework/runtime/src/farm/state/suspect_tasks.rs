@@ -10,8 +10,8 @@ use super::{OutstandingChunk, TaskTable};
 use crate::tasks::{Attempts, Blame, LastActivity};
 
 /// Maximum number of tasks that are suspected of one death and dispatched one by one. If there are more, they are divided into this number of
-/// chunks, at the price of another death. A chunk of one task costs a round trip of about 100 µs, so this number of chunks costs about half a
-/// second.
+/// chunks, and another rank dies before the task is known. A chunk of one task costs a round trip of about 100 µs, so this number of chunks costs
+/// about half a second.
 const SINGLED_OUT: u32 = 4096;
 
 /// Consecutive tasks of a dead rank's chunk that are suspected of the death to the same degree.
@@ -23,14 +23,15 @@ pub(crate) struct Share {
     pub(crate) blame: Blame,
 }
 
-/// `chunks` are the chunks that the dead rank held, in the order in which it ran them.
+/// Returns the tasks of a dead rank, with the degree to which they are suspected of the death. `chunks` are the chunks that the rank held, in the
+/// order in which it ran them.
 pub(super) fn blame<K>(chunks: &[OutstandingChunk<K>], last_activity: LastActivity) -> Vec<Share> {
     let whole = |chunk: usize, blame| Share { chunk, places: 0..chunks[chunk].count, blame };
     let place = |chunk: &OutstandingChunk<K>, task: u64| {
         let place = task.checked_sub(chunk.first).and_then(|place| u32::try_from(place).ok());
         place.filter(|&place| place < chunk.count)
     };
-    // The rank was in chunk number `at` of its list, in the task at position `from` or in a later task. If the task is known exactly, `exact` is the
+    // The rank died in `chunks[at]`, in the task at position `from` of the chunk or in a later one. If the task is known exactly, `exact` is the
     // position after it. If `later` is true, the rank may also have been in a later chunk.
     let (at, from, exact, later) = match last_activity {
         LastActivity::Innocent => (chunks.len(), 0, None, false),
@@ -90,8 +91,8 @@ impl<K> TaskTable<K> {
         judged.collect()
     }
 
-    /// Clears the suspicion of tasks once the last death has shown which task killed the rank for whose death they are suspected.
-    /// Rank 0 still runs the cleared tasks only if no other rank can.
+    /// Clears the tasks that were suspected of a death whose cause has become known by the last death. Rank 0 still runs these tasks only if no
+    /// other rank can.
     pub(crate) fn clear_suspicions(&mut self) {
         let explained = std::mem::take(&mut self.deaths.explained);
         for pending in &mut self.back {

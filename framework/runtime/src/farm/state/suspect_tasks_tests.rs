@@ -134,8 +134,8 @@ impl World {
             return;
         }
         if rank == 0 {
-            // Rank 0 may get a deadly task (one that kills every rank that runs it) that has not killed a rank yet, and is therefore not suspected.
-            // In this simulation rank 0 survives the task.
+            // Rank 0 may get a deadly task (one that kills every rank that runs it) as long as no rank has died in it. In this simulation rank 0
+            // survives the task.
             assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
             self.deadly.retain(|task| !tasks.contains(task));
         }

@@ -104,7 +104,7 @@ impl World {
         self.held.push(Held { id: copy.id, worker, tasks, attempt: copy.attempts.failed });
     }
 
-    /// Delivers the result of a random worker, which may be a lost one, whose results must be ignored.
+    /// Delivers the result of a random worker. If the worker was lost, its result must be ignored.
     fn answer(&mut self) {
         if self.held.is_empty() {
             return;
@@ -165,7 +165,8 @@ impl World {
         }
     }
 
-    /// Parks and wakes ranks, and checks that as many ranks run tasks as should, or all ranks that can.
+    /// Parks and wakes ranks, and checks that the intended number of ranks runs tasks, or all ranks that can if these are fewer. One rank more may
+    /// run tasks if the number is one.
     fn adjust_active(&mut self, size: usize) {
         let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
         self.master.adjust_active(seconds);

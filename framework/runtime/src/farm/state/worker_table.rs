@@ -81,8 +81,8 @@ impl WorkerTable {
         self.capacity
     }
 
-    /// Returns the number of chunks that a rank holds for each of its workers. A sub-master may hold some more, which do not count, so that its
-    /// members do not wait for their next chunks.
+    /// Returns the number of chunks that a rank holds for each of its workers. For a sub-master a part of its chunks does not count: it may hold this
+    /// stock in addition, so that its members do not wait for their next chunks.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
             _ if self.exclusive[rank] => NEVER,

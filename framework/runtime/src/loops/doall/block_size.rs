@@ -18,8 +18,8 @@ const SHORTEST: f64 = TARGET / 8.0;
 /// [`FEWEST_PARTS`].
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// Estimate for the number of blocks in a pass: if each block has `1/n` of a rank's remaining units (rows or indices), the pass has about `n`
-/// times this constant blocks. The constant approximates the logarithm of the quotient of the number of units and the smallest block size.
+/// Approximate natural logarithm of the quotient of the number of a rank's units (rows or indices) and its smallest block size. If each block has
+/// `1/n` of the rank's remaining units, a pass has about `n` times this number of blocks.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// Minimum duration of a block at the end of a pass, as a multiple of the fixed cost that the kernel (user code of the loop) has per block.
 const DEAR: f64 = 4.0;
@@ -222,7 +222,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// Begins to try block sizes again, because a unit (row or index) now takes `unit` seconds, other than before.
+    /// Begins to try block sizes again, because the time of a unit (row or index) has changed to `unit` seconds.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);

@@ -123,8 +123,8 @@ impl DoAllCoordinator {
         }
         if self.is_pass_finished() {
             if self.of_run.must_stop(now) && self.is_stopping() {
-                // While a checkpoint is being written, no directive is due. If the run was asked to stop, a last checkpoint follows,
-                // and the run ends when that one is complete or cannot be written.
+                // While a checkpoint is being written, no directive is due. If the run was asked to stop, a last checkpoint follows. The run ends
+                // when the last checkpoint is complete or cannot be written.
                 if self.of_run.is_saving() {
                     return Ok(None);
                 }
@@ -331,7 +331,8 @@ impl DoAllCoordinator {
         self.workers.iter().map(total).collect()
     }
 
-    /// Returns the summary of the run and what the next run needs. `block` is the final block size (rows or indices per call of user code).
+    /// Returns the summary of the run, and the distribution of units (rows or indices) and the balancer with which the next run begins. `block` is
+    /// the final block size (units per call of user code).
     pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
         self.of_run.finish((self.units, passes), block, ranks, held)

@@ -74,8 +74,9 @@ impl<L: DoAll> DoAllLoop<L> {
     ///
     /// # Errors
     /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the units; options that cannot be
-    /// used; a rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit). A unit may take longer than that, unless blocks
-    /// are so short that they are computed inline ([`Config::driver`](crate::Config::driver)).
+    /// used; a rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit). A rank is silent while it computes a block on
+    /// the communicating thread. [`Config::driver`](crate::Config::driver) chooses the thread: by default only short blocks run on the communicating
+    /// thread, and other blocks may take longer than the limit.
     pub fn run(&mut self, session: &mut Session, passes: u64) -> Result<Outcome<(), Summary>> {
         let (endpoint, config) = session.endpoint();
         self.run_passes(endpoint, config, passes).map(Outcome::of).inspect_err(|error| endpoint.report(error))

@@ -33,8 +33,8 @@ pub(in crate::loops) fn gather<U: Units>(
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
-    // Rank 0's own units (rows or indices) must be sendable, too: they stay here now, but another rank might hold them in the next run, and
-    // the error must not depend on the rank.
+    // The units (rows or indices) of rank 0 must be sendable, too, although they are not sent in this call: another rank might hold them in the next
+    // run, and the error must not depend on the rank.
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();

@@ -74,7 +74,7 @@ impl<U: Units> RankLoop<U> {
     }
 
     /// # Errors
-    /// [`ErrorKind::Config`] if a checkpoint is set for a loop that runs several times, as a loop until convergence does.
+    /// [`ErrorKind::Config`] if a checkpoint is set, because a loop until convergence consists of several runs.
     pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
         let text = "the option checkpoint is set, but a DOALL loop until convergence consists of several runs, and a \
                     checkpoint belongs to one";

@@ -67,8 +67,7 @@ impl<U: Units> RankLoop<U> {
         let mut run = self.begin(endpoint, config, passes)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
-        // A simulated rank has no compute thread: user code runs on the communicating thread, as it does on other ranks when blocks
-        // are short.
+        // A simulated rank has no compute thread, so user code runs on the communicating thread.
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);

@@ -152,8 +152,8 @@ impl<U: Units> UnitQueue<U> {
     pub(super) fn next(&mut self, most: u64) -> Option<UnitBlock> {
         if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
             let left = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
-            // Segments (sequences of consecutive rows or indices) that came from other ranks are merged before a new pass begins. In the last
-            // pass they are computed as they are.
+            // Segments (sequences of consecutive rows or indices) that came from other ranks are merged before a new pass begins. Before the last
+            // pass they are not merged.
             if self.loose && left > 1 && self.segments.iter().all(|segment| segment.left == left) {
                 self.merge_segments();
             }

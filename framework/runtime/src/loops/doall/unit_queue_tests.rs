@@ -104,8 +104,8 @@ fn units_of_earlier_passes_are_computed_first() {
         [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
         [10..14, 14..16, 10..14]
     );
-    // The segment (sequence of consecutive rows or indices) in the queue has begun its second pass, which comes before the first pass of the
-    // received units.
+    // The segment (sequence of consecutive rows or indices) in the queue is in the second of its three passes. It completes this pass before the
+    // received units begin their first one.
     unit_queue.receive(segment(16..19).due(3));
     assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
     assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);

@@ -21,9 +21,8 @@ pub trait DoAll: Send {
     type Units: Units;
 
     /// True if a unit (row or index) may be computed again before all other units have been computed in the same pass. All
-    /// [passes](super::DoAllLoop::run) of a run then form one stretch of work without barriers, and no rank waits for the slowest one before
-    /// its end. This suits loops in which a pass changes nothing that other units read, such as independent simulations that advance step by
-    /// step.
+    /// [passes](super::DoAllLoop::run) of a run then follow each other without barriers, and ranks wait for the slowest one only at the end of the
+    /// run. This suits loops in which a pass changes nothing that other units read, such as independent simulations that advance step by step.
     const NOWAIT: bool = false;
 
     /// Creates the data of the units (rows or indices) in `range`, on the rank that holds them first. It is called once on each rank, before

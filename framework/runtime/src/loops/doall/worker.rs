@@ -215,8 +215,9 @@ impl<U: Units> Worker<U> {
         self.unit_queue.finished(block);
     }
 
-    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, so that
-    /// rank 0 is never flooded. A rank that becomes idle reports at once, but not while units (rows or indices) are in transit to it.
+    /// Returns true if a report of measurements is due, given the time `since` the last report. A busy rank reports once per directive, which bounds
+    /// the number of reports that rank 0 receives. A rank that becomes idle reports at once, but not while units (rows or indices) are in transit to
+    /// it.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;

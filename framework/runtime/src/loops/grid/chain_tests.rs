@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub(super) sweeps: u64,
     /// Number of sweeps between a directive of rank 0 and the movement of rows that the directive orders.
     pub(super) delay: u64,
-    /// Mean number of sweeps between two directives of rank 0 that move rows; 0 if no rows move.
+    /// Rank 0 orders a movement of rows before a sweep with the probability 1 / `movements`, unless a movement is in progress; 0 for no movements.
     pub(super) movements: usize,
 }
 

@@ -222,7 +222,8 @@ impl GridCoordinator {
         Progress { before, part, ..self.of_run.progress((before + done, total), what, rest) }
     }
 
-    /// Returns the summary of the run and what the next run needs. `block` is the final block size (columns of a strip).
+    /// Returns the summary of the run, and the distribution of rows and the balancer with which the next run begins. `block` is the final block size
+    /// (columns of a strip).
     pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);

@@ -13,7 +13,7 @@ pub(super) trait Resume<U>: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxE
 
 impl<U, F: FnOnce(&mut U, u64, Vec<Vec<u8>>) -> Result<(), BoxError>> Resume<U> for F {}
 
-/// Informs user code of nothing, in a loop that has no results besides its rows.
+/// Does nothing, for a loop that has no results besides its rows.
 pub(super) fn nothing_found<U>(_: &mut U, _: u64, _: Vec<Vec<u8>>) -> Result<(), BoxError> {
     Ok(())
 }

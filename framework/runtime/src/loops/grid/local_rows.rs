@@ -56,7 +56,7 @@ impl<T: Pod> LocalRows<T> {
         LocalRows { edges, ..self }
     }
 
-    /// Returns the rows with their values, which are lent to user code. Only the numbers of the rows stay here.
+    /// Returns the rows with their values, which are lent to user code. `self` keeps only the numbers of the rows.
     #[inline]
     pub(super) fn lend(&mut self) -> Self {
         let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
@@ -240,8 +240,9 @@ impl<T: Pod> LocalRows<T> {
     }
 }
 
-/// Copies the rows to new memory, with as much unused space at either end. The copy is offset by one row relative to its memory: if the old and the
-/// new rows of a stencil had the same offset in their large pages, they would evict each other's cache lines, and loads would wait for stores.
+/// Copies the rows to new memory, with the same amount of unused space before and after them. The copy is offset by one row relative to its memory:
+/// if the old and the new rows of a stencil had the same offset in their large pages, they would evict each other's cache lines, and loads would wait
+/// for stores.
 impl<T: Pod> Clone for LocalRows<T> {
     fn clone(&self) -> Self {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);

@@ -188,7 +188,7 @@ impl<T: Pod + Send> StencilStep<T> {
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
                 break (migration.sent, migration.received);
             }
-            // Directives of rank 0 that arrived before the rows are handled first.
+            // A directive of rank 0 that has arrived before the rows is carried out now; the rows are behind it in the queue.
             match self.queues.above.front() {
                 Some(ToNeighbour::Directive(directive)) => {
                     let directive = directive.clone();

@@ -19,7 +19,7 @@ const LONG: f64 = 24e-3;
 /// median of three sweeps was wrong by this factor.
 const HOPELESS: f64 = 1.15;
 /// Factor between the median times of two strip widths up to which they count as equally good, because medians cannot tell them apart. The narrowest
-/// of the equally good widths is chosen: when a rank gets more rows, wide strips no longer fit in the cache, narrow ones still do.
+/// of the equally good widths is chosen, because narrow strips still fit in the cache when a rank gets more rows.
 const ALIKE: f64 = 1.01;
 /// Ratio between the best strip width and the widths next to it that are tried in the last and finest comparison.
 const FINE: f64 = std::f64::consts::SQRT_2;

@@ -73,8 +73,8 @@ impl<T> OldGrid<'_, T> {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
-    /// Returns the number in the whole grid of row `row` of this view. Row 0 is above the rows to compute, so the first of the new rows is row 1
-    /// here. Use it for anything that depends on the position of a row, such as obstacles.
+    /// Returns the number in the whole grid of row `row` of this view. Row 0 of the view is above the rows to compute, so the first of the new rows
+    /// is row 1 of the view. Use the number for anything that depends on the position of a row, such as obstacles.
     ///
     /// ```
     /// # use armature::BoxError;

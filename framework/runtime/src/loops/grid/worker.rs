@@ -74,7 +74,7 @@ impl<S: Storage> Carrier<S> {
         carrier
     }
 
-    /// Returns the rows that come back from user code. The caller moves them out of their `Box`, which stays here for the next call.
+    /// Returns the rows that come back from user code. The caller moves them out of their `Box`, which this carrier keeps for the next call.
     #[inline]
     pub(super) fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<&mut S> {
         let storage: Box<dyn Any> = storage;

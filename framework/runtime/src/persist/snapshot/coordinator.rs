@@ -97,7 +97,7 @@ pub(crate) fn starting_point(
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
     schedule: Schedule,
-    /// Start time of the checkpoint that is being written, if there is one.
+    /// Time at which the current or the last checkpoint was started; the start of the run before the first checkpoint.
     started: Duration,
     ranks: usize,
     /// Number of passes of the loop that earlier starts of the job have completed.

@@ -1,8 +1,8 @@
 //! Checkpoints: files with the units of a loop (rows or indices) after a pass over all units, from which a restarted job resumes.
 //!
-//! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the
-//! manifest, and thereby the previous checkpoint. Therefore there is always either one complete checkpoint or none. The units can be loaded
-//! by any number of ranks. All ranks must have access to the directory.
+//! Every rank writes its own units, on a separate thread, and reports to rank 0. When all ranks have reported, rank 0 replaces the manifest, which
+//! names the newest checkpoint. The checkpoint before it is kept, in case the newest one is damaged. The units can be loaded by any number of ranks.
+//! All ranks must have access to the directory.
 //!
 //! `README.md` in this directory describes the files, the states and the invariants.
 

@@ -180,8 +180,8 @@ fn checkpoint_directory_is_used_by_one_job_at_a_time() {
     let text =
         format!("the checkpoint in {}: another part of this process uses it and has not", dir.display());
     assert!(error.to_string().starts_with(&text), "{error}");
-    // The last open did not change the directory, because the store of the running job holds its lock. Another job gets the lock when this store is
-    // dropped.
+    // The failed call of `open` did not change the directory, because the store of the running job holds its lock. Another job gets the lock when
+    // this store is dropped.
     assert_eq!(passes(dir), [4, 8]);
     drop(store);
     assert_eq!(found(dir).unwrap().unwrap().pass, 4);
@@ -342,7 +342,7 @@ fn failed_part_ends_a_checkpoint_when_all_ranks_have_reported() {
         assert!(!store.add(failed, 6, full()).unwrap());
         let attempt = store.attempt().clone();
         let pieces = parts(6)[other].clone();
-        // The other rank is still writing, so its file must not be removed before it has reported to rank 0.
+        // Rank `other` is still writing, so its file must not be removed before it has reported to rank 0.
         let saved = write(dir.path(), &attempt, other, 6, pieces, true);
         assert_eq!(passes(dir.path()), [5, 6]);
         assert_eq!(store.add(other, 6, Ok(saved)).unwrap_err().message(), "no space");

@@ -90,8 +90,8 @@ impl Batch {
         next
     }
 
-    /// Returns the number of expanding stages (stages that make several items from one), counted back from the last one that the batch has passed,
-    /// whose output for an input batch ends with this batch.
+    /// Returns the number of expanding stages (stages that make several items from one) for whose input batch this batch is the last part of the
+    /// output. They are counted backwards from the last expanding stage that the batch has passed, up to the first for which more output follows.
     pub(crate) fn ended(&self) -> usize {
         self.pieces.iter().rev().take_while(|piece| piece.is_last).count()
     }

@@ -64,8 +64,9 @@ impl Expansions {
         (0..=stages).map(|stage| SequenceNumber::first(self.levels(stage))).collect()
     }
 
-    /// Returns the first of `stages` that one call of user code can run on a batch. If one of them makes several items from one, and it or a later
-    /// one is serial, the call ends behind that stage, because a serial stage must get the parts of its output one after the other.
+    /// Returns the first of `stages` that one call of user code can run on a batch. If there is an expanding stage (one that makes several items from
+    /// one) among them, and it or a later stage is serial, the call ends behind the expanding stage, because a serial stage must get the parts of the
+    /// output one after the other.
     pub(super) fn in_one_job(&self, stages: Range<usize>, is_serial: impl Fn(usize) -> bool) -> Range<usize> {
         match stages.clone().find(|&stage| self.is_expanding(stage)) {
             Some(stage) if (stage..stages.end).any(is_serial) => stages.start..stage + 1,

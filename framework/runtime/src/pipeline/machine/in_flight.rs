@@ -84,8 +84,8 @@ mod tests {
     fn batch_ends_after_all_pieces_arrive_in_any_order() {
         let mut in_flight = InFlight::new(2);
         in_flight.drawn();
-        // The first stage divides its output for the batch into two parts. At first, the sink receives all that is made from the second part, but
-        // from the first part only a part of what the second stage makes of it.
+        // The first stage makes two pieces of output from the batch, and the second stage makes two pieces from the first of these. The sink receives
+        // everything made from the second piece of the first stage before the last piece made from the first one.
         in_flight.granted(1, 1);
         in_flight.consumed(2);
         in_flight.consumed(0);

@@ -26,7 +26,6 @@ pub(crate) enum Job {
     FinishSink,
     /// Save the state of a serial stage and drop the stage, which migrates to another rank.
     Release { stage: usize },
-    /// Restore a serial stage from its saved state.
     Restore { stage: usize, state: Vec<u8> },
     /// Create the stages in `hosted` that do not exist on this rank yet.
     SetUp { hosted: Vec<usize> },
@@ -50,7 +49,6 @@ pub(crate) enum Done {
     Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
     /// Stages have processed the batch in the time `took`. The batch holds the number of its next stage.
     Processed { batch: Batch, took: Duration },
-    /// The sink has taken a batch.
     Consumed(Consumed),
     /// The sink has committed all items before the marker of a snapshot (a batch without items).
     Committed(Consumed, Committed),
@@ -58,7 +56,6 @@ pub(crate) enum Done {
     SinkFinished,
     /// A serial stage that migrates to another rank was saved, with the state `state`.
     Released { stage: usize, state: Vec<u8> },
-    /// A serial stage was restored from its saved state and continues on this rank.
     Restored { stage: usize },
     /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),

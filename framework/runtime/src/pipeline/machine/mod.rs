@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     jobs: VecDeque<Job>,
     /// Number of queued or started jobs (calls of user code) that serve no batch and whose result is pending.
     unanswered: usize,
-    /// Next mapping of stages to ranks, until this rank switches to it. Meanwhile the rank creates its stages for it.
+    /// Mapping of stages to ranks to which this rank switches next, while the rank creates its stages for that mapping.
     prepared: Option<Table>,
     source: Option<Source>,
     events: Vec<Event>,
@@ -77,7 +77,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Creates the state machine of rank `me`, which has no mapping yet. `expanding` is true for stages that produce several items from one, and
-    /// `fill` limits the first part of such a stage's output for a batch. Ranks request `ahead` batches in advance.
+    /// `fill` limits the items and the time of the first part of such a stage's output for a batch. Ranks request `ahead` batches in advance.
     pub(crate) fn new(
         me: usize,
         codecs: Vec<Arc<dyn Codec>>,
@@ -108,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, a batch without items follows all others, at which
-    /// serial stages emit their last item.
+    /// Makes this the state machine of rank 0, which reads the source. If `wants_end` is true, a batch without items follows all others; serial
+    /// stages emit their last item when it reaches them.
     pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
         let levels = self.expansions.levels(self.codecs.len() - 1);
         self.source = Some(Source::new(plan, levels, wants_end, now));
@@ -235,11 +235,11 @@ impl Machine {
         }
     }
 
-    /// Returns the most useful next job (call of user code). Work that only this rank can do comes first, because other ranks wait for it: migrating
-    /// serial stages, the sink, groups of stages that only this rank runs (the last group first), further parts of the output of stages that make
-    /// several items from one, then new items if another batch may be in flight. Replicated groups of stages follow, again the last group first. A
-    /// group that only this rank runs has to wait while a far older batch of a replicated group waits on this rank, because all ranks wait for that
-    /// older batch.
+    /// Returns the most useful next job (call of user code). Work that only this rank can do comes first, because other ranks wait for it. The order
+    /// is: migration of serial stages; the sink; groups of stages that only this rank runs, the last group first; further parts of the output of
+    /// stages that make several items from one; new items, if another batch may be in flight; replicated groups of stages, the last group first. A
+    /// group that only this rank runs must wait if a far older batch of a replicated group waits on this rank, because all ranks wait for the older
+    /// batch.
     pub(crate) fn next_job(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Job>> {
         if let Some(job) = self.jobs.pop_front() {
             return Ok(Some(job));
@@ -433,7 +433,7 @@ impl Machine {
     }
 
     /// Assigns the batches that wait for a receiver on an edge (connection to a group of stages) to ranks that have requested batches, until none is
-    /// left or no rank should get one.
+    /// left, or until no rank that has requested one would finish it early enough.
     fn decide(&mut self, edge: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         while let Some(a) = self.edges.dispatcher(edge)?.decide() {
             if a.sender == self.me {
@@ -536,9 +536,9 @@ impl Machine {
         self.send_room(unused, out)
     }
 
-    /// Starts to create the stages that `table` assigns to this rank, while the stream continues. The encoded sizes of `weigh` batches are measured
-    /// between any two stages. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a snapshot of an
-    /// earlier job; this rank restores those of the serial stages that it runs.
+    /// Starts to create the stages that `table` assigns to this rank, while the stream continues. Between any two stages, the encoded sizes of the
+    /// next `weigh` batches are measured. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a
+    /// snapshot of an earlier job; this rank restores those of the serial stages that it runs.
     pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
         if weigh > 0 {
             self.request(Job::Measure { batches: weigh });
@@ -594,7 +594,7 @@ impl Machine {
         self.grant(out)
     }
 
-    /// Sends a batch that this rank has under an earlier mapping to its receiver under the current mapping.
+    /// Sends a batch that reached this rank, or was processed on it, under an earlier mapping to its receiver under the current mapping.
     fn forward(&mut self, batch: Batch, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);

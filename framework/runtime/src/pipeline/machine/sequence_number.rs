@@ -24,7 +24,7 @@ impl SequenceNumber {
         SequenceNumber { batch: 0, pieces: vec![0; levels] }
     }
 
-    /// Returns the sequence number of part `at` of the output that a stage that makes several items from one has for this batch.
+    /// Returns the sequence number of part `at` of the output for this batch at an expanding stage (one that makes several items from one).
     pub(crate) fn piece(&self, at: u64) -> Self {
         let mut piece = self.clone();
         piece.pieces.push(at);
@@ -38,8 +38,8 @@ impl SequenceNumber {
         whole.pieces.pop().map(|at| (whole, at))
     }
 
-    /// Returns true if this sequence number is `other`, or that of the first part of the output that stages which make several items from one have
-    /// for batch `other`.
+    /// Returns true if this sequence number is `other`, or belongs to the first part of the output that expanding stages have made from batch
+    /// `other`. (An expanding stage makes several items from one.)
     pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
         let depth = other.pieces.len();
         self.batch == other.batch

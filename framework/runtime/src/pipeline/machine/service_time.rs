@@ -7,9 +7,9 @@ const FRESH: f64 = 1.0 / 8.0;
 /// a slow link.
 const LONG: Duration = Duration::from_millis(10);
 
-/// Service time per item: time between the starts of consecutive batches of a group of stages on this rank. It includes the rank's work for other
-/// groups of stages and excludes waiting. The duration of each call of user code is measured where it runs, because the rank's state machine has no
-/// clock.
+/// Service time per item of a group of stages on this rank: computing time between the starts of consecutive batches, divided by the number of items.
+/// It includes the rank's work for other groups of stages, but no waiting. It is computed from the durations of calls of user code, which the callers
+/// measure because the rank's state machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
@@ -29,15 +29,15 @@ impl ServiceTime {
         if let Some((then, items)) = self.last.replace((busy, items)) {
             let count = f64::from(items.max(1));
             let spent = busy.saturating_sub(then).as_secs_f64() / count;
-            // The computing time does not grow if the rank starts a second batch before the first one is finished.
+            // If the rank starts its second batch before the first one is finished, no computing time has passed in between, and nothing is recorded.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
                 let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
                 let off = spent - self.mean;
                 self.mean += fresh * off;
                 if self.intervals > 1 {
-                    // The squared deviation of the batch's mean is multiplied by the number of items, because a mean of `count` items varies less
-                    // than the time of one item.
+                    // The deviation of the batch's mean time per item is squared and multiplied by the number of items: the variance of a mean of
+                    // `count` items is smaller by the factor `count` than the variance of the time of one item.
                     self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
                 }
             }

@@ -52,7 +52,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Creates the source of a pipeline in which `levels` stages make several items from one. If `wants_end` is true, a batch without items follows
-    /// all others, at which serial stages emit their last item.
+    /// all others; serial stages emit their last item when it reaches them.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             before: 0,
@@ -110,8 +110,8 @@ impl Source {
     fn next_kind(&self) -> Option<BatchKind> {
         let (all_arrived, marker) = (self.window.is_empty(), BatchKind::Marker(Vec::new()));
         if self.markers.is_last && !self.ordered && !all_arrived {
-            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink, because later batches could overtake the
-            // marker.
+            // In an unordered stream, no batch is drawn until the marker of a snapshot has reached the sink. A later batch could overtake the marker,
+            // and the sink would then commit its items with the snapshot.
             return None;
         }
         if !self.ended && !self.markers.is_due {
@@ -126,8 +126,8 @@ impl Source {
         (is_marker && (self.ordered || all_arrived)).then_some(marker)
     }
 
-    /// Records that a batch of `items` items was drawn from the source; `None` if the stream ended without one. `ended` is true if no batch follows,
-    /// and `left` is the number of remaining items.
+    /// Records the result of a draw from the source: a batch of `items` items, or no batch if `items` is `None`. `ended` is true if no batch follows,
+    /// and `left` is the number of remaining items, if it is known.
     pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
@@ -145,7 +145,8 @@ impl Source {
         self.is_cut |= !std::mem::replace(&mut self.ended, true);
     }
 
-    /// Returns true if another snapshot would contain more: items were drawn after its last marker, and the stream has not ended.
+    /// Returns true if another snapshot would contain more than the last one: items were drawn after the last marker of a snapshot, and the stream
+    /// has not ended.
     pub(crate) fn is_marker_useful(&self) -> bool {
         !self.ended && self.next_item > self.markers.items
     }
@@ -296,7 +297,7 @@ mod tests {
         source.wants_end = false;
         draw(&mut source, 0, false);
         assert!(source.next_draw().is_none(), "the second marker is the last batch");
-        // The batches are still in flight, so the source is not finished.
+        // The batches drawn above are still in flight, so the source is not finished.
         assert_eq!([source.marker_arrived(), source.marker_arrived()], [false, true]);
         assert!(!source.is_finished());
         source.is_cut = true;

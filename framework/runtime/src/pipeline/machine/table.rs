@@ -103,10 +103,10 @@ impl Table {
         }
     }
 
-    /// Returns the rank that dispatches the batches of an edge (connection between groups of stages) with several senders: the lowest of the
-    /// receivers that run no earlier stage, so that all ranks agree without communication. Messages of a rank arrive in order, so a decision of rank
-    /// 0, or of a rank that runs an earlier stage, could wait behind all batches in flight. If all receivers run earlier stages, the lowest receiver
-    /// dispatches.
+    /// Returns the rank that dispatches the batches of an edge (connection between groups of stages) with several senders. All ranks compute the same
+    /// dispatcher, without communication: the lowest receiver that runs no earlier stage, or the lowest receiver if all of them run earlier stages.
+    /// Rank 0 and ranks that run earlier stages are avoided because a rank's messages arrive in order: their decisions would arrive after the batches
+    /// that they sent before.
     fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {

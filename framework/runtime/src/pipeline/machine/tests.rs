@@ -180,7 +180,7 @@ impl World {
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
         let saved = if epoch == 1 { self.saved.clone() } else { Vec::new() };
         self.machines[rank].prepare(table, 0, true, saved);
-        // Stages that are restored from a snapshot may still wait for their calls of user code, which come before the set-up of other stages.
+        // Stages that are restored from a snapshot may still wait for their calls of user code, which come before the set-up for this mapping.
         loop {
             match self.act(rank, |machine, at, out| machine.next_job(at, out)).unwrap() {
                 Some(Job::SetUp { .. }) => break,
@@ -476,8 +476,8 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs a job that is killed after each of the numbers of steps in `killed_after` and started again with other mappings; the last start has a single
-/// rank. Checks the output.
+/// Runs a job that is killed and started again several times, each time with other mappings, and checks its output. `killed_after` holds the number
+/// of steps in each start; one more start, with a single rank, runs to the end.
 fn survives(
     setting: &Setting,
     killed_after: &[usize],

@@ -3,7 +3,7 @@
 //! The window is the only bound on memory: sending never blocks, so everything in flight is in queues of the ranks. By Little's law, a pipeline needs
 //! as many batches in flight as it delivers during the longest time that a batch takes from source to sink; more batches only fill queues. Batches
 //! that wait for an older one at a serial stage or at the sink keep no rank busy. They do not count towards the limit as long as all batches together
-//! stay below the limit in bytes; otherwise one slow rank would stop all others.
+//! stay below the limit in bytes. If they counted, one slow rank would stop all others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,8 +37,8 @@ const FRESH: f64 = 0.2;
 /// about forty batches.
 const FRESH_LONG: f64 = FRESH / 4.0;
 
-/// Returns the minimum number of batches in flight. With it, each of `hosts` pairs of a group of stages and its rank can have the batch that is
-/// computed and `ahead` more, while other batches are in transit.
+/// Returns the minimum number of batches in flight if groups of stages run in `hosts` places (pairs of a group and a rank): for each place, the batch
+/// that is computed and `ahead` more, all multiplied by [`ROOM`] because other batches are in transit.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
     hosts * (ahead + 1) * ROOM
 }
@@ -199,8 +199,8 @@ impl Window {
         self.in_flight.drawn();
     }
 
-    /// Records that rank 0 has sent a batch of `count` items in `bytes` bytes, so that the limit in bytes holds even before the first batch reaches
-    /// the sink.
+    /// Records that rank 0 has sent a batch of `count` items in `bytes` bytes, so that the size of items is known, and the limit in bytes holds, even
+    /// before the first batch reaches the sink.
     pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
     }

@@ -41,7 +41,7 @@ messages! {
         /// Report of the rank about the whole run, at its end.
         Total(report: RankReport) = 24,
     }
-    /// Messages between any two ranks. Each names the mapping that its sender uses by its number (epoch).
+    /// Messages between any two ranks. Each contains the number (epoch) of the mapping that its sender uses.
     pub(crate) enum StreamMessage<B: Infallible => Arrived> {
         Batch(batch: B) = 18 raw,
         /// Request for batches, from a rank that runs a replicated group of stages to the rank that dispatches batches to the group.

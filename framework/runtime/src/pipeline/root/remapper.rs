@@ -128,7 +128,7 @@ impl Root<'_, '_> {
         self.replan(at, out)
     }
 
-    /// Updates the cost of the last change of the mapping, because items have reached the sink, and checks whether a change of the mapping is due.
+    /// Updates the cost of the last change of the mapping after items have reached the sink, and checks whether a change of the mapping is due.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
         // The mapping is checked at once, without waiting for the next interval, in two cases: during the calibration, which must be short, and if

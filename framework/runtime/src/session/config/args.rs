@@ -44,7 +44,7 @@ enum Request {
 }
 
 impl Config {
-    /// Returns the settings of the environment, as [`from_env`](Config::from_env), and of this program's arguments.
+    /// Returns the settings of the environment, like [`from_env`](Config::from_env), overridden by those of this program's arguments.
     ///
     /// | argument | same as |
     /// |---|---|
@@ -60,8 +60,8 @@ impl Config {
     /// without other arguments.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] as for [`from_env`](Config::from_env), for an argument that is not in the table, with the similar one, and
-    /// for a value that cannot be used.
+    /// [`ErrorKind::Config`] as for [`from_env`](Config::from_env), for a value that cannot be used, and for an argument that is not in the table;
+    /// the message names the most similar argument of the table.
     pub fn from_args() -> Result<Self> {
         match request(arguments(), &name())? {
             Request::Run(config) => Ok(*config),

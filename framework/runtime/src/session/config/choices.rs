@@ -1,4 +1,4 @@
-//! Types of the values of settings.
+//! Types of the values of settings, such as the transport and the thread that runs user code.
 
 /// Transport of the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Driver {
     Threaded,
 }
 
-/// Number of items of a pipeline in a message.
+/// Number of items of a pipeline that are sent in one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchMode {

@@ -200,8 +200,8 @@ impl Config {
         Limits { join: self.join_limit, peer: self.peer_limit }
     }
 
-    /// Sets speeds, memory and bandwidths of the hosts. Speeds are the first estimates of the planners, memory is the limit of each rank for values of
-    /// workflows. The platform of rank 0 counts for all ranks.
+    /// Sets speeds, memory and bandwidths of the hosts. Speeds are the first estimates of the planners, memory is the limit of each rank for values
+    /// of workflows. The platform of rank 0 counts for all ranks.
     pub fn platform(mut self, platform: JobPlatform) -> Self {
         self.platform = Some(platform);
         self
@@ -232,7 +232,7 @@ impl Config {
         self
     }
 
-    /// Refuses a job in which ranks run different builds; `true` by default. The setting of rank 0 counts.
+    /// Sets whether a job is refused if its ranks run different builds; `true` by default. The setting of rank 0 counts.
     ///
     /// Two builds of one program may lay out the fields of a struct or number the variants of an enum differently, and then read each
     /// other's messages as other values. Set this to `false` only for builds that are known to agree, for example builds of one
@@ -242,7 +242,7 @@ impl Config {
         self
     }
 
-    /// Refuses a job in which ranks were started with different command lines; `true` by default. The setting of rank 0 counts.
+    /// Sets whether a job is refused if its ranks were started with different command lines; `true` by default. The setting of rank 0 counts.
     ///
     /// The name of the program, `argv[0]`, is not compared. Set this to `false` for a program whose ranks have different arguments
     /// on purpose, such as a log file for each rank.
@@ -279,12 +279,12 @@ impl Config {
         self
     }
 
-    /// Sets the time at which the batch system ends the job, or `None` if it does not. The setting of rank 0 counts. The default is `None`; for settings
-    /// of the [environment](Config::from_env) it is `SLURM_JOB_END_TIME`.
+    /// Sets the time at which the batch system ends the job, or `None` if it does not. The setting of rank 0 counts. The default is `None`; for
+    /// settings of the [environment](Config::from_env) it is `SLURM_JOB_END_TIME`.
     ///
-    /// [Farms](crate::farm) with a journal and [workflows](crate::workflow) begin no task that, by the times of earlier tasks, cannot end five seconds
-    /// before this time. When no task can begin any more, the run stops as after a [signal](Config::handle_signals): its journal is complete, and
-    /// the same command continues it in another job. A time that has passed at the start of the run is ignored.
+    /// [Farms](crate::farm) with a journal and [workflows](crate::workflow) begin no task that, by the times of earlier tasks, cannot end five
+    /// seconds before this time. When no task can begin any more, the run stops as after a [signal](Config::handle_signals): its journal is complete,
+    /// and the same command continues it in another job. A time that has passed at the start of the run is ignored.
     pub fn end_time(mut self, end: Option<SystemTime>) -> Self {
         self.end_time = end;
         self

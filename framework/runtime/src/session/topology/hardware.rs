@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// A physical core.
+/// Physical core of a node, with the processing units of it that this process may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Core {
@@ -14,7 +14,7 @@ pub struct Core {
     pub processing_units: Vec<usize>,
 }
 
-/// Where the data of a [`Topology`](super::Topology) come from.
+/// Library or files from which the data of a [`Topology`](super::Topology) were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Source {

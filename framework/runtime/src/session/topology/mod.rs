@@ -48,7 +48,7 @@ pub struct Topology {
     pub memory_total: u64,
     /// Memory in bytes that is available to this process now, without swapping.
     pub memory_available: u64,
-    /// Where the data about cores and caches come from.
+    /// Origin of the data about cores and caches: hwloc or `/sys`.
     pub source: Source,
 }
 

@@ -165,7 +165,7 @@ pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part
 }
 
 impl Endpoint {
-    /// Broadcasts a value of rank 0 in pieces, as [`Course::descend`] does. The operation continues without dead ranks.
+    /// Broadcasts a value of rank 0 in pieces, with [`Course::descend`]. The operation continues without dead ranks.
     ///
     /// # Errors
     /// The errors of [`Course::begin`] and [`Course::descend`].

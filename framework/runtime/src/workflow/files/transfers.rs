@@ -87,7 +87,7 @@ impl Transfers {
         missing.is_empty()
     }
 
-    /// On rank 0, fetches the output files of a task from rank `from`, which ran its command. Returns true if the task has no output files.
+    /// Fetches, on rank 0, the output files of a task from rank `from`, which ran its command. Returns true if the task has no output files.
     pub(in crate::workflow) fn fetch_outputs(&mut self, from: usize, task: usize, files: &[usize]) -> bool {
         // Transfers of these files that are in progress belong to an earlier try of the task, and are abandoned.
         files.iter().for_each(|&file| self.abandon(file));

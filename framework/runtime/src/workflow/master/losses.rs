@@ -160,7 +160,7 @@ impl Master {
             (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
             self.retried += u64::from(blame == Blame::Guilty && !attempts.is_exhausted(needs.tries));
         }
-        // A task that turns out not to have caused an earlier death is retried on another rank than rank 0 if possible.
+        // A task that is cleared of an earlier death is no longer barred from rank 0, but is still dispatched to another rank if possible.
         let explained = std::mem::take(&mut self.deaths.explained);
         for task in &mut self.tasks {
             if task.attempts.clear(&explained) {

@@ -52,7 +52,7 @@ impl State {
 struct Task {
     state: State,
     attempts: Attempts,
-    /// Numbers of tries of the task that exceeded their memory limit, and their time limit.
+    /// Number of tries of the task that exceeded their memory limit, and number of those that exceeded their time limit.
     exceeded: Exceeded,
     /// Number of the task's parents that are not done.
     undone: u32,
@@ -90,7 +90,7 @@ struct Rank {
     orders: Orders,
 }
 
-/// If more than the memory of a rank divided by this number is in use, the rank gets tasks that free memory first. With a larger divisor ranks would
+/// Divisor of the memory of a rank: if more than this part is in use, the rank gets tasks that free memory first. With a larger divisor ranks would
 /// read values of other ranks long before memory is short; with a smaller one too little memory would be left for inputs from other ranks.
 const FULL_PART: u64 = 2;
 
@@ -278,7 +278,7 @@ impl Master {
         self.fewer_readers(task);
     }
 
-    /// Called when a task has ended: decrements the number of readers of each parent. Returns the parents whose values no task needs any more.
+    /// Decrements the number of readers of each parent of a task that has ended. Returns the parents whose values no task needs any more.
     fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
         let graph = self.graph.clone();
         let mut unneeded = Vec::new();

@@ -100,7 +100,7 @@ impl Master {
             _ => return Change::None,
         };
         let makespan = plan.makespan;
-        // After the death of a rank no plan is active. So even if the planner keeps the earlier plan, it must be activated again.
+        // After the death of a rank no plan is active. The plan must then be activated again even if the planner keeps the earlier plan.
         if !kept || !self.supply.is_planned() {
             self.plan(&plan.processor_of, &plan.sequence);
             self.recount();

@@ -26,7 +26,8 @@ struct Planned {
     rank_of: Vec<usize>,
     /// By rank: tasks of the plan that have not been dispatched, in the sequence of the plan.
     rest: Vec<BTreeSet<Key>>,
-    /// By rank: tasks of the plan of which the rank may still be informed before they are dispatched (announcements), in the sequence of the plan.
+    /// By rank: tasks of the plan that may still be announced to the rank (it then knows, before they are dispatched, that it will run them), in the
+    /// sequence of the plan.
     unannounced: Vec<VecDeque<usize>>,
 }
 

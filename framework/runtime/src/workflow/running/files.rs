@@ -217,7 +217,7 @@ impl Running<'_, '_> {
         self.move_files(out)
     }
 
-    /// On rank 0, when all tasks have ended: fetches the standard output of other ranks' commands. Returns true if rank 0 has all of it.
+    /// Fetches the standard output of other ranks' commands on rank 0, when all tasks have ended. Returns true if rank 0 has all of it.
     pub(super) fn has_all_output(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let (Some(files), Some(root)) = (&mut self.files, &self.root) else { return Ok(true) };
         if !std::mem::replace(&mut files.has_requested_output, true) && self.commands.collected().is_some() {

@@ -14,7 +14,8 @@ pub(super) struct Exchange {
     /// Request for task values that is held back because further values may be added to it: its receiver, and for each value the maximum
     /// size up to which the value may be sent without a further request.
     request: Option<(usize, Sizes)>,
-    /// By task whose value this rank does not have yet: ranks that have requested the value, each with the maximum size up to which it may be sent.
+    /// For each task whose value this rank does not have yet: ranks that have requested the value, each with the maximum size up to which it may be
+    /// sent.
     waiting: HashMap<usize, Vec<(usize, u64)>>,
     /// Task values that must be read from disk and sent: task, and receiver.
     pub(super) serving: VecDeque<(usize, usize)>,

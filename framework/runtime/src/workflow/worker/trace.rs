@@ -170,7 +170,7 @@ impl Trace {
 mod tests {
     use super::*;
 
-    /// Tests that a closure which is passed to user code while another one runs begins, according to the log, when the other one has ended.
+    /// Tests that a closure that waits for another closure begins, according to the log, when the other one has ended.
     #[test]
     fn tasks_in_one_slot_do_not_overlap() {
         let (mut trace, mut last_report) = (Trace::default(), Vec::new());

@@ -12,8 +12,8 @@ use crate::workflow::value::Value;
 /// another value is written to disk. With a smaller maximum, small values would cost a round trip each; a larger maximum would be a noticeable part
 /// of the smallest sensible memory limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// At most the memory limit divided by this number may be taken by requested values that arrive without reserved memory. This is less than the
-/// accuracy with which users choose a limit.
+/// Divisor of the memory limit: requested values that arrive without reserved memory may take at most this part of the limit. The part is smaller
+/// than the accuracy with which users choose a limit.
 const UNASKED_PART: u64 = 16;
 
 /// Location of the value (result) of a task, as far as this rank knows.

@@ -59,7 +59,7 @@ pub(super) fn assign(
     Assigned { placed, left: fitting.left }
 }
 
-/// Divides a block into two blocks of about equal work; the block must have several tasks.
+/// Divides a block of tasks into two blocks of about equal work; the block must have several tasks.
 pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random) -> [Traversal; 2] {
     let mut tasks = block.order;
     tasks.sort_unstable();

@@ -95,8 +95,9 @@ pub fn dag_het_part(
     let best = best.map(|(blocks, _)| plan(graph, cluster, model, &blocks));
     let baseline = baseline.map(|blocks| plan(graph, cluster, model, &blocks));
     match (best, baseline) {
-        // DagHetPart adds up times in another order than the makespan of a plan does. By its sums its plan is no
-        // longer than that of DagHetMem, but the makespan may be longer in the last digit.
+        // DagHetPart adds up times in another order than the planner does for the makespan of a plan. According to the
+        // sums of DagHetPart, its plan is not longer than that of DagHetMem, but its makespan may be longer in the
+        // last digit.
         (Some(best), Ok(baseline)) if baseline.makespan < best.makespan => Ok(baseline),
         (Some(best), _) => Ok(best),
         (None, Err(error)) => Err(error),

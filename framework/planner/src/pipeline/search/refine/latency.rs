@@ -9,8 +9,8 @@ use super::search::Search;
 use super::state::State;
 use crate::range::is_less;
 
-/// Waiting times of an item that are shorter than this multiple of the production time do not matter, because the pipeline has at least as many items
-/// in flight, which keep the other processors busy.
+/// Multiple of the production time below which the waiting time of an item does not matter: the pipeline has at least this number of items in flight,
+/// which keep the other processors busy meanwhile.
 const SHORT: f64 = 4.0;
 /// Maximum ratio of the new waiting time to the old one for which a block of stages is moved; smaller improvements are within the error of item
 /// times.

@@ -45,7 +45,7 @@ pub(in crate::pipeline) fn refine(
     let mut best: Option<State> = None;
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
-        // Every start mapping gets its share of the budget of evaluations, so that the first one cannot use up everything.
+        // Each start mapping gets an equal share of what is left of their budget of evaluations, so that the first one cannot use all of it.
         let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
         let local = descend(&mut search, start);

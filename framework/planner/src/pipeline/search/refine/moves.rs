@@ -57,8 +57,8 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
     }
 }
 
-/// Lets the search evaluate moves that shift a stage from block `b` to the next block, and a stage from each further block to its next block, up to a
-/// block that keeps the additional stage.
+/// Lets the search evaluate chains of shifts in both directions: block `b` gives a stage to its neighbour, which gives one to the next block, and so
+/// on, up to a block that keeps the additional stage.
 fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for end in b + 2..state.pieces.len() {
         edit.clear().cut(b..end + 1);
@@ -132,9 +132,9 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
     }
 }
 
-/// Lets the search evaluate moves that add a host to block `b` and remove all hosts of `b` from other replicated blocks, or that let `b` and another
-/// block share all their hosts. In the intermediate steps the blocks would share some of their hosts, which is not permitted, so no sequence of
-/// single changes has the same effect.
+/// Lets the search evaluate two kinds of moves. In the first, block `b` gets another host, and all its hosts are removed from other replicated
+/// blocks. In the second, `b` and another block share the hosts of both. No sequence of single changes has the same effect: in the intermediate steps
+/// replicated blocks would share only some of their hosts, which is not permitted.
 fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let piece = &state.pieces[b];
     if !search.shares() || !search.may_replicate(&piece.stages) {

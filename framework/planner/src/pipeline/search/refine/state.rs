@@ -64,7 +64,7 @@ impl<'a> Problem<'a> {
         Problem { spec, costs, rules, replicable_before, any_pinned }
     }
 
-    /// Returns the result of [`Rules::allow`], usually without a loop over the stages.
+    /// Returns true if the rules permit the block of `stages` on `hosts`, like [`Rules::allow`], but usually without a loop over the stages.
     fn allows(&self, stages: &Range<usize>, hosts: &[usize]) -> bool {
         match hosts {
             [] => false,
@@ -89,8 +89,8 @@ pub(in crate::pipeline) struct State {
     pub(in crate::pipeline) score: Score,
 }
 
-/// Number of times (of links or blocks of stages) whose computation counts as one evaluated mapping in the effort of the search, because it takes
-/// about as long.
+/// Number of computed times (of links or blocks of stages) that count as one evaluated mapping in the effort of the search, because they take about
+/// as long.
 const WORTH_ONE_MAPPING: usize = 128;
 
 /// Block of the mapping that would result from an edit.
@@ -248,7 +248,8 @@ impl<'a> Judge<'a> {
             && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
     }
 
-    /// Returns true if two replicated blocks have only some of their processors in common, for which the model gives no guarantee.
+    /// Returns true if two replicated blocks have only some of their processors in common. A running pipeline may not reach the production time that
+    /// the model predicts for such a mapping.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, state: &State) -> bool {
         let hosted: Vec<_> =
             state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
@@ -281,7 +282,7 @@ impl<'a> Judge<'a> {
             });
             return usize::from(clash);
         }
-        // Processors that host several blocks before the edit are assumed to do so after it, because an estimate of their number is enough.
+        // The number of processors that host several blocks before the edit is returned, because an estimate is enough.
         state.crowded
     }
 
