@@ -8,7 +8,7 @@
 #   ci/test.sh PART...         runs only these parts
 #   ci/test.sh --list          lists the parts and their expected seconds
 #
-# If a part fails, the other parts still run. Logs are in target/ci/. The last line of the output has the counts of all tests.
+# If a part fails, the other parts still run. Logs are in target/ci/. The output ends with the names of the failed tests and the counts of all tests.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -126,6 +126,7 @@ done
 printf '\n%-10s %8s %8s\n%s' part time listed "$table"
 printf '%-10s %6s s\n' all $(($(seconds) - start))
 read -r passed failed skipped < <(count "${run_logs[@]}")
+grep -hE '^(check|test) .* \.\.\. FAILED' "${run_logs[@]}" | cut -c 1-200 || true
 [ $verdict = 0 ] || echo "error: not every part is ok" >&2
 if [ "$skipped" -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else echo "$passed passed, $failed failed"; fi
 [ $verdict = 0 ] && [ "$failed" = 0 ]

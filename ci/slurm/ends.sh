@@ -22,7 +22,7 @@ chmod +x ranked
 export ARMATURE_PEER_SECONDS=5
 # shellcheck disable=SC2086  # words
 submit_farm() { armature submit --mpi openmpi --name "$1" "${@:2}" -- mandelbrot $picture --chunking 2 --journal "$1.journal" --summary -o "$1.png"; }
-submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 900 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
+submit_loop() { armature submit --mpi openmpi --name "$1" "${@:2}" -- sor --size 700 --sweeps 1500 --checkpoint "$1.ck" --checkpoint-every 0.5 --verify; }
 submit_flow() { armature submit --mpi openmpi --name "$1" "${@:2}" -- armature-workflow flow.toml; }
 # Number of times that a rank of the pipeline `stream-kill` is killed. The pipeline processes up to a thousand items between two kills, and must not
 # end before the last kill.
@@ -98,18 +98,16 @@ processes_of() {
 }
 # lose NODE...: kills all processes of the nodes, and reports the loss to Slurm, which would detect it only after a time limit.
 lose() {
-  local node processes
+  local node processes=()
+  # The processes are stopped before they are killed, because a lost node closes no connections. If a connection is reset during a send, Open
+  # MPI 4.1.4 may wait forever in MPI_Test.
   for node in "$@"; do
-    processes=$(processes_of "$node")
-    # The processes are stopped before they are killed, because a lost node closes no connections. If a connection is reset during a send, Open
-    # MPI 4.1.4 may wait forever in MPI_Test.
-    # shellcheck disable=SC2086  # words
-    kill -STOP $processes 2>/dev/null
-    sleep 1
-    # shellcheck disable=SC2086  # words
-    kill -KILL $processes 2>/dev/null
-    scontrol update "NodeName=$node" State=DOWN Reason=died
+    mapfile -t -O ${#processes[@]} processes < <(processes_of "$node")
+    kill -STOP "${processes[@]}" 2>/dev/null
   done
+  sleep 1
+  kill -KILL "${processes[@]}" 2>/dev/null
+  for node in "$@"; do scontrol update "NodeName=$node" State=DOWN Reason=died; done
 }
 if [ ! -e "$work/slurm/one-name" ]; then
   say "two nodes are lost"
