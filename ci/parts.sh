@@ -80,7 +80,7 @@ part_format() { cargo fmt --all --check && echo "all files are formatted"; }
 
 part_scripts() {
   local scripts written
-  mapfile -t scripts < <(git ls-files '*.sh' '*.env' '.ci/run' 'ci/smpi/smpicc-rs' ':!launch/tests/golden')
+  mapfile -t scripts < <(git ls-files '*.sh' '*.env' '.ci/run' 'launch/simgrid/smpicc-rs' ':!launch/tests/golden')
   shellcheck --external-sources --source-path="$ROOT" --severity=info "${scripts[@]}"
   # The job scripts that armature submit writes quote a `$` in arguments on purpose, so that the shell does not expand it.
   mapfile -t written < <(git ls-files 'launch/tests/golden/*.sh')
@@ -184,10 +184,10 @@ part_launchers() {
 
 part_smpi() {
   local programs=(ferret synthetic-farm rabin-karp matmul-stream) built
-  binaries openmpi "${programs[@]}" armature-burner
+  binaries openmpi "${programs[@]}" armature armature-burner
   binaries smpi "${programs[@]}" armature-workflow armature-cases
   built=$(target_of openmpi)/debug
-  "$CI_DIR/smpi/test.sh" "${programs[@]/#/$built/}" "$built/armature-burner"
+  "$CI_DIR/smpi/test.sh" "${programs[@]/#/$built/}" "$built/armature-burner" "$built/armature"
 }
 
 part_slurm() {

@@ -45,7 +45,7 @@ pub struct HostLoad {
 }
 
 impl Cluster {
-    /// Options of `ci/smpi/run.sh` that switch off the corrections that SimGrid adds to the description of the
+    /// Options of `armature simulate` that switch off the corrections that SimGrid adds to the description of the
     /// platform: factors on latency and bandwidth, the TCP window, and data that slows down acknowledgements in the
     /// opposite direction.
     pub const NETWORK: [&str; 12] = [
@@ -118,11 +118,6 @@ impl Cluster {
         Ok(text + "</platform>" + end)
     }
 
-    /// Returns the host file for smpirun, with one rank per host.
-    pub fn hostfile(&self) -> String {
-        hosts(self.speeds.len())
-    }
-
     /// Returns the cluster for the planner, with source and sink on host 0.
     ///
     /// # Errors
@@ -146,11 +141,6 @@ fn begin(routing: &str) -> String {
 }
 
 const END: &str = "</zone>\n</platform>\n";
-
-/// Returns the host file for smpirun for `count` hosts, with one rank per host.
-pub fn hosts(count: usize) -> String {
-    (0..count).map(|i| format!("h{i}\n")).collect()
-}
 
 /// Returns the platform file for SimGrid for hosts of the given speeds. Each pair of hosts has its own channel in
 /// each direction with the given bandwidth in bytes per second, as the planner of workflows assumes.
@@ -210,11 +200,10 @@ mod tests {
         ] {
             assert!(xml.contains(text), "{text} is missing from {xml}");
         }
-        assert_eq!(hosts(2), "h0\nh1\n");
     }
 
     #[test]
-    fn xml_platform_and_hostfile_describe_the_same_cluster() {
+    fn xml_describes_the_cluster_of_the_planner() {
         let cluster = Cluster { speeds: vec![1e9, 2e9], bandwidths: vec![1e8, 2e7] };
         let xml = cluster.xml();
         for text in
@@ -222,7 +211,6 @@ mod tests {
         {
             assert!(xml.contains(text), "{text} is missing from {xml}");
         }
-        assert_eq!(cluster.hostfile(), "h0\nh1\n");
         let load = HostLoad { host: 1, wave: Wave::ALWAYS_BUSY, share: 0.5 };
         assert_eq!(cluster.xml_with_loads(&[]).unwrap(), xml);
         let loaded_xml = cluster.xml_with_loads(&[load]).unwrap();

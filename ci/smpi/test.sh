@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs programs that were built for SMPI on simulated clusters and checks their results.
 #
-#   ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER
+#   ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER ARMATURE
 #
-# The first four programs are built for real MPI, and simulated ranks must reproduce their results. The last one writes the loads of
-# simulated hosts.
+# The first four programs are built for real MPI, and simulated ranks must reproduce their results. ARMATURE_BURNER writes the loads of simulated
+# hosts.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -14,16 +14,19 @@ set -euo pipefail
 . "$CI_DIR/pictures.sh"
 # shellcheck source=ci/smpi/golden.sh
 . "$CI_DIR/smpi/golden.sh"
-usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER"
+usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER ARMATURE"
 ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}")
 search=$(realpath "${3:?$usage}") product=$(realpath "${4:?$usage}") burner=$(realpath "${5:?$usage}")
-for program in "$ferret" "$synthetic" "$search" "$product" "$burner"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+armature=$(realpath "${6:?$usage}")
+for program in "$ferret" "$synthetic" "$search" "$product" "$burner" "$armature"; do [ -x "$program" ] || die "$program is missing; build it first"; done
 work=$(mktemp -d) lane=""
 leave() { [ -z "$lane" ] || kill "$lane" 2>/dev/null || true; rm -rf "$work"; }
 trap leave EXIT
 trap 'exit 130' INT TERM HUP
 cd "$work"
 run=$CI_DIR/smpi/run.sh
+# Relative speeds of the simulated hosts of whole-program cases.
+mixed=1,1,2,0.5,1.5
 
 # A simulation uses one core. The tests of whole programs take longest, and run in the background, one simulation after another.
 #
@@ -33,13 +36,13 @@ wave_seconds=0.02
 waves() {
   local host seed=$1
   shift
-  "$CI_DIR/smpi/platform.sh" "waves-$seed" 4 1Gf 2Gf 500Mf
+  "$armature" simulate --print-platform -n 4 --speeds 1,2,0.5 >"waves-$seed.xml"
   sed -i '$d' "waves-$seed.xml"
   for host in 0 1 2 3; do
     "$burner" simgrid "h$host" $wave_seconds 0.5 $((4 * seed + host)) 0.5 >>"waves-$seed.xml"
   done
   echo '</platform>' >>"waves-$seed.xml"
-  ARMATURE_BALANCE=live "$run" 4 --platform "waves-$seed.xml" --hosts "waves-$seed.hosts" armature-cases "$@"
+  ARMATURE_BALANCE=live "$run" 4 --platform "waves-$seed.xml" armature-cases "$@"
 }
 # kept NAME COMMAND...: runs the command, with its output in NAME.log and its exit code in NAME.code.
 kept() {
@@ -59,8 +62,8 @@ passed() {
 }
 in_background() {
   kept waves-1 waves 1
-  kept cases-8 "$run" 8 armature-cases
-  kept cases-3 "$run" 3 armature-cases
+  kept cases-8 "$run" 8 --speeds "$mixed" armature-cases
+  kept cases-3 "$run" 3 --speeds "$mixed" armature-cases
 }
 in_background &
 lane=$!
@@ -76,11 +79,11 @@ simulate() {
     { cat simulated.log; return 1; }
 }
 # Ferret is simulated on fourteen hosts with five different speeds, and on a single host.
-unequal="1Gf 500Mf 1Gf 1500Mf 2Gf"
+unequal=1,0.5,1,1.5,2
 check "Ferret runs on 14 unequal hosts" simulate 14 "$unequal" a.tsv auto
 check "it says that they are simulated" grep -q " 14 ranks, mpi: SMPI" simulated.log
 check "its output has the bytes of one rank's" cmp one-rank.tsv a.tsv
-check "Ferret runs on one host" simulate 1 1Gf c.tsv serial
+check "Ferret runs on one host" simulate 1 1 c.tsv serial
 check "its output has the bytes of one rank's" cmp one-rank.tsv c.tsv
 
 # Two pipelines with large items are simulated: a search, and a matrix product whose checksum depends on every bit of the product.
@@ -122,10 +125,9 @@ cat >far.xml <<'XML'
 </zone>
 </platform>
 XML
-printf 'h%d\n' 0 1 2 >far.hosts
 slow_link() {
   ARMATURE_CASES_SLOW_LINK=1 ARMATURE_BALANCE=live ARMATURE_EVENTS=events \
-    "$run" 3 --platform far.xml --hosts far.hosts armature-cases slow-link
+    "$run" 3 --platform far.xml armature-cases slow-link
 }
 check "a mapping that is balanced live leaves a link that turns out to be slow" slow_link
 check "what is decided there is what was decided before" as_kept pipeline events
@@ -134,7 +136,7 @@ check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/attemp
 # Only work that a program declares may take simulated time. seconds_for MEGAFLOPS: prints the simulated seconds of a pipeline whose stages
 # declare this work for each item.
 seconds_for() {
-  ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
+  ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1 armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
 }
 first=$(seconds_for 1000) again=$(seconds_for 1000) half=$(seconds_for 500)
 check "a simulated time is printed" [ -n "$first" ]
@@ -147,7 +149,7 @@ declared_only() { awk -v whole="$first" 'BEGIN { exit !(whole >= 48 && whole < 4
 check "only declared work takes simulated time" declared_only
 # ended_at: prints the simulated time at which each rank ends, for cases of the program armature-cases whose mappings are planned from measured
 # times.
-ended_at() { "$run" 3 armature-cases auto overtaking many-pipelines 2>>declared.log | grep ' ended at ' | sort; }
+ended_at() { "$run" 3 --speeds "$mixed" armature-cases auto overtaking many-pipelines 2>>declared.log | grep ' ended at ' | sort; }
 first=$(ended_at) again=$(ended_at)
 check "three ranks print when they end" [ "$(wc -l <<<"$first")" = 3 ]
 check "a planned run ends at the same simulated time to the last digit" equal "$first" "$again"
@@ -155,7 +157,7 @@ check "a planned run ends at the same simulated time to the last digit" equal "$
 # A simulated farm must have the same results as on real ranks, and take the simulated time of its declared work.
 farm=(--tasks 400 --mean 5 --deviation 50 --iterations 3 --task-bytes 1000 --result-bytes 100)
 "$synthetic" "${farm[@]}" --sleep >real-farm 2>farm.log || { cat farm.log; die "synthetic-farm failed on one rank"; }
-labour() { "$run" 5 --speeds 1Gf synthetic-farm "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
+labour() { "$run" 5 --speeds 1 synthetic-farm "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
 # told NAME FILE: prints the value of the field NAME in the last line of the file, which is JSON.
 told() { tail -n 1 "$2" | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 [ -n "$(told checksum real-farm)" ] || die "synthetic-farm prints no checksum"
@@ -185,7 +187,7 @@ TOML
 replay=(--synthetic-work --platform four.toml --summary)
 tenth=(--memory-scale 0.1 --size-scale 0.1)
 # flow NAME ARGS...: runs a workflow, with standard output in NAME and messages in NAME.log.
-flow() { "$run" 4 --speeds "1Gf 2Gf 500Mf" armature-workflow "${replay[@]}" "${@:2}" >"$1" 2>"$1.log" || { cat "$1.log"; return 1; }; }
+flow() { "$run" 4 --speeds 1,2,0.5 armature-workflow "${replay[@]}" "${@:2}" >"$1" 2>"$1.log" || { cat "$1.log"; return 1; }; }
 for shape in epigenomics montage; do
   check "a workflow like $shape runs on 4 unequal hosts" flow $shape "${tenth[@]}" --generate $shape:60 --time-scale 0.01
 done
@@ -210,12 +212,30 @@ refused() {
 }
 check "commands are refused there" refused
 
+# `armature simulate` predicts the time of a run, keeps a record of it, and refuses what it cannot simulate.
+farm_program=$(realpath "$(dirname "$armature")/../../target-smpi/$(rustc -vV | sed -n 's/^host: //p')/debug/synthetic-farm")
+predicted() { "$armature" simulate -n 6 --run predicted "$farm_program" "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
+check "a farm is simulated" predicted prediction
+cat prediction
+check "its time and efficiency are printed" grep -Eq '^run 1 "labour": .* on 6 simulated ranks, efficiency [0-9.]+ %' prediction
+check "the activity of rank 0 is printed" grep -q "^  rank 0: computing " prediction
+check "its page is written" [ -s "$(sed -n 's/^page: //p' prediction)" ]
+check "the run has a record" "$armature" status predicted
+# A process has 1,024 thread-local keys. If each copy of the program took one, no more ranks could be simulated.
+check "copies of the program take no thread-local keys" equal "" "$(nm -D "$farm_program" | grep pthread_key)"
+is_refused() { if "$armature" "$@" >refused.log 2>&1; then return 1; else equal 2 $?; fi; }
+check "more ranks than memory allows are refused before the start" is_refused simulate -n 1000000 "$farm_program"
+check "it says how many are possible" grep -Eq "cannot simulate 1000000 ranks: .* expected at most [0-9]+ ranks" refused.log
+check "a program of another MPI is refused" is_refused simulate -n 2 "$synthetic"
+check "it says how to build it" grep -q "armature simulate --build cargo build" refused.log
+check "a simulated program is refused by armature run" is_refused run -n 2 "$farm_program"
+
 # The decisions of a farm and of loops on simulated hosts with different speeds must be those of the stored event logs.
-unequal_farm() { ARMATURE_EVENTS=farm-events "$run" 4 --speeds "1Gf 2Gf 500Mf" synthetic-farm "${farm[@]}" >/dev/null; }
+unequal_farm() { ARMATURE_EVENTS=farm-events "$run" 4 --speeds 1,2,0.5 synthetic-farm "${farm[@]}" >/dev/null; }
 check "a farm runs on 4 unequal hosts" unequal_farm
 check "what it decides is what it decided before" as_kept farm farm-events
 # loops EVENTS CASE: runs a case of the program armature-cases with loops, and writes its event log to the directory EVENTS.
-loops() { ARMATURE_BALANCE=live ARMATURE_EVENTS=$1 "$run" 3 --speeds "1Gf 2Gf 500Mf" armature-cases "$2"; }
+loops() { ARMATURE_BALANCE=live ARMATURE_EVENTS=$1 "$run" 3 --speeds 1,2,0.5 armature-cases "$2"; }
 check "DOALL loops run on 3 unequal hosts" loops doall-events units
 check "what they decide is what they decided before" as_kept doall doall-events
 check "loops over a grid run there" loops grid-events stencils-moving

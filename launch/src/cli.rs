@@ -20,6 +20,7 @@ use crate::message::print_message;
 use crate::plan::{self, PlanWorkflow};
 use crate::report::{self, Events, Report, Trace};
 use crate::run_directory::reference::events;
+use crate::simulate::{self, Simulate};
 use crate::start::{LaunchArgs, start};
 use crate::status::{self, Status};
 use crate::stop::{self, Cancel, Stop};
@@ -38,6 +39,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(Run),
+    Simulate(Simulate),
     Submit(Box<Submit>),
     Status(Status),
     Logs(Logs),
@@ -175,6 +177,7 @@ pub fn main() -> ExitCode {
 fn run(action: Action) -> Result<u8, LaunchError> {
     match action {
         Action::Run(run) => start(run.launch, run.command),
+        Action::Simulate(args) => simulate::simulate(&args),
         Action::Submit(args) => submit::submit(&args),
         Action::Status(args) => status::status(&args),
         Action::Logs(args) => logs::logs(&args),

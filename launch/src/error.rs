@@ -23,6 +23,8 @@ pub enum LaunchError {
     AmbiguousMpi(PathBuf),
     /// No launcher of this MPI was found; `None` means that no launcher of any MPI was found.
     NoLauncher(Option<Mpi>),
+    /// SimGrid is not installed.
+    NoSimulator,
     /// The user has asked for `srun` outside a Slurm allocation, or it is not installed.
     NoSrun,
     /// This process is part of a Slurm job step, and a launcher would wait for the resources of the step.
@@ -150,7 +152,10 @@ impl LaunchError {
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
             LaunchError::Plan(_) => 2,
-            LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
+            LaunchError::NoProgram(_)
+            | LaunchError::NoLauncher(_)
+            | LaunchError::NoSimulator
+            | LaunchError::NoSrun => 127,
             LaunchError::Batch { .. } => 3,
             LaunchError::NoBatch { .. } => 4,
             LaunchError::Io { .. } | LaunchError::JobStatus(_) | LaunchError::Elsewhere { .. } => 1,
@@ -259,6 +264,9 @@ impl fmt::Display for LaunchError {
             LaunchError::NoLauncher(None) => {
                 f.write_str("there is no mpirun in the PATH: load an MPI module, or install one (Debian: openmpi-bin)")
             }
+            LaunchError::NoSimulator => f.write_str(
+                "SimGrid SMPI is not installed: smpirun is not in the PATH; on Debian, as root: apt install libsimgrid-dev",
+            ),
             LaunchError::NoSrun => {
                 f.write_str("--launcher srun works inside a Slurm allocation only (sbatch or salloc), with srun in the PATH")
             }

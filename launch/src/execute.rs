@@ -166,7 +166,7 @@ impl Call {
         command
             .stdin(stdin)
             .args(self.line.args(hosts))
-            .envs(self.line.variables.iter().copied())
+            .envs(self.line.variables.iter().map(|(name, value)| (name, value.as_ref())))
             .envs(variables.iter().copied());
         if let Some(recorder) = &mut self.recorder {
             command.envs(recorder.begin(&self.line)?);

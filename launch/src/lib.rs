@@ -49,6 +49,7 @@ mod platform;
 mod report;
 mod requeue;
 mod run_directory;
+mod simulate;
 mod start;
 mod status;
 mod stop;

@@ -36,7 +36,7 @@ pub(crate) fn for_ranks(
 }
 
 /// Reads a platform file in TOML, or otherwise a hostfile.
-fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
+pub(crate) fn read(path: &Path) -> Result<JobPlatform, LaunchError> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         let unreadable = |source| LaunchError::Unreadable { what: "platform", file: path.into(), source };
         let bytes = regular::read(path).map_err(unreadable)?;

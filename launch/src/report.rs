@@ -55,6 +55,21 @@ pub(crate) struct Report {
     efficiencies: Option<Form>,
 }
 
+impl Report {
+    /// Page of a run with default options.
+    pub(crate) fn of(run: PathBuf) -> Self {
+        Report {
+            run,
+            other: None,
+            output: None,
+            title: None,
+            follow: false,
+            figure: None,
+            efficiencies: None,
+        }
+    }
+}
+
 /// Write a trace of a run for the viewers of Perfetto or Chrome.
 ///
 /// RUN is as with `armature report`. Each rank is a process with the longest calls of user code, counters of its activities, and points for

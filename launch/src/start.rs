@@ -114,6 +114,10 @@ pub(crate) fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, Launc
     let words = command.clone();
     let name = command[0].to_string_lossy().into_owned();
     let program = detect::program(&name, &search_path())?;
+    if detect::is_for_simgrid(&program) {
+        let text = format!("{name} is built for SimGrid SMPI; start it with: armature simulate -n N {name}");
+        return Err(LaunchError::Usage(text));
+    }
     let mpi = match run.mpi {
         Some(mpi) => mpi,
         None => detect::mpi_of(&program, &environment)?,

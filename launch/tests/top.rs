@@ -38,7 +38,7 @@ fn append(file: &Path, line: &str) {
     writeln!(file, "{line}").unwrap();
 }
 
-/// With `ARMATURE_GOLDEN=write`, the output replaces the expected text in the file.
+/// Compares the output with the golden file `top-NAME.txt`. With `ARMATURE_GOLDEN=write`, the output replaces the content of that file.
 #[track_caller]
 fn is_as_kept(name: &str, text: &str) {
     let file: PathBuf = manifest().join("tests/golden").join(format!("top-{name}.txt"));

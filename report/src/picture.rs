@@ -52,10 +52,27 @@ pub(crate) struct Mark {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Lane {
     /// Time lines of ranks and of groups of ranks.
-    Activity { title: String, width: f64, bins: usize, names: Vec<String>, rows: Vec<ActivityRow> },
-    Boxes { title: String, texts: Vec<String>, legend: Vec<(String, u8)>, rows: Vec<BoxRow> },
+    Activity {
+        title: String,
+        width: f64,
+        bins: usize,
+        names: Vec<String>,
+        rows: Vec<ActivityRow>,
+    },
+    Boxes {
+        title: String,
+        texts: Vec<String>,
+        legend: Vec<(String, u8)>,
+        rows: Vec<BoxRow>,
+    },
     /// Curves over time, to the end of the run at the step `end`.
-    Curves { title: String, unit: String, top: f64, end: i64, curves: Vec<Curve> },
+    Curves {
+        title: String,
+        unit: String,
+        top: f64,
+        end: i64,
+        curves: Vec<Curve>,
+    },
 }
 
 /// Time line of a rank, or the mean of a group of ranks.

@@ -237,7 +237,6 @@ impl<'a> Case<'a> {
         let folder = Path::new("target/bench").join(experiment).join(seed.to_string());
         fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         fs::write(folder.join("cluster.xml"), cluster.xml())?;
-        fs::write(folder.join("cluster.hosts"), cluster.hostfile())?;
         Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
@@ -289,7 +288,7 @@ impl<'a> Case<'a> {
         fs::write(&mapping_file, format!("{mapping}\n"))?;
         let mut command = Command::new(SIMULATE);
         command.arg(HOSTS.to_string()).arg("--platform").arg(self.folder.join("cluster.xml"));
-        command.arg("--hosts").arg(self.folder.join("cluster.hosts")).args(Cluster::NETWORK);
+        command.args(Cluster::NETWORK);
         command.args(["ferret", "replay", PROFILE, "--items", &self.items.to_string()]);
         command.arg("--mapping").arg(&mapping_file).arg("--times").arg(&times);
         command

@@ -168,7 +168,7 @@ fn loops(session: &mut Session, size: usize, steps: u64) -> Result<[f64; 3], Box
     let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
     heat.run(session, steps.div_ceil(4))?;
     let mut times = [0.0; 3];
-    // The measured times include the start and the end of a loop in the framework.
+    // The times measured for loops of the framework include the start and the end of a loop.
     for _ in 0..2 {
         session.barrier()?;
         let start = Instant::now();

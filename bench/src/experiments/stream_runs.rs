@@ -54,7 +54,7 @@ pub(super) fn real(name: &str, ranks: usize, arguments: &[String]) -> Outcome<St
 /// Runs the program `name` on simulated ranks, each on a host of 1 Gflop/s, and returns its standard output and standard error.
 pub(super) fn simulated(name: &str, ranks: usize, arguments: &[String]) -> Outcome<String> {
     let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), "--speeds", "1Gf", name]);
+    command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), name]);
     command.args(arguments).env("RUST_LOG", "error");
     finish(command, LIMIT)
 }

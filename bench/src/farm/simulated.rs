@@ -88,11 +88,10 @@ impl Simulated {
         let hosts = workers + 1;
         let cluster = Cluster { speeds: vec![SPEED; hosts], bandwidths: vec![network.bandwidth; hosts] };
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-        let (platform, hostfile) = (folder.join("cluster.xml"), folder.join("cluster.hosts"));
+        let platform = folder.join("cluster.xml");
         fs::write(&platform, cluster.xml())?;
-        fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
-        command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
+        command.arg(hosts.to_string()).arg("--platform").arg(platform);
         // The cost of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, because the framework uses them.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);

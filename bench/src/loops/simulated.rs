@@ -96,11 +96,10 @@ impl Simulated {
         let speeds = self.speeds.iter().map(|speed| speed * SPEED).collect();
         let cluster = Cluster { speeds, bandwidths: vec![self.bandwidth; hosts] };
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-        let (platform, hostfile) = (folder.join("cluster.xml"), folder.join("cluster.hosts"));
+        let platform = folder.join("cluster.xml");
         fs::write(&platform, cluster.xml_with_loads(&self.loads)?)?;
-        fs::write(&hostfile, cluster.hostfile())?;
         let mut command = Command::new(SIMULATE);
-        command.arg(hosts.to_string()).arg("--platform").arg(platform).arg("--hosts").arg(hostfile);
+        command.arg(hosts.to_string()).arg("--platform").arg(platform);
         command.args(Cluster::NETWORK).arg(PROGRAM);
         let Simulated { kind, units, bytes, settle, passes, block, live, quantum, noise, seed, .. } = self;
         let unit = self.unit * SPEED;

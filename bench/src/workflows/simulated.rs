@@ -64,11 +64,10 @@ impl Simulated<'_> {
             cluster.processors().iter().map(|p| p.speed * OPERATIONS / scale.seconds).collect();
         let bandwidth = |from, to| cluster.bandwidth(from, to) * scale.bytes / scale.seconds;
         fs::write(file("cluster.xml"), platforms::channels(&speeds, bandwidth))?;
-        fs::write(file("cluster.hosts"), platforms::hosts(speeds.len()))?;
         fs::write(file("job.json"), serde_json::to_vec(&self.job())?)?;
         let mut command = Command::new(SIMULATE);
         command.arg(speeds.len().to_string()).arg("--platform").arg(file("cluster.xml"));
-        command.arg("--hosts").arg(file("cluster.hosts")).args(platforms::Cluster::NETWORK);
+        command.args(platforms::Cluster::NETWORK);
         command.args([PROGRAM, &format!("job={}", file("job.json").display())]);
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         let values = one(&finish(command, LIMIT)?)?;

@@ -95,7 +95,7 @@ impl Steps {
 
     /// Removes the outputs of the tasks, and the logs and state of the programs that ran them.
     pub fn remove_run_files(&self, folder: &Path) {
-        // Errors are ignored, because the files do not exist before the first run.
+        // Before the first run there are no outputs and logs to remove, and the removal fails.
         for output in self.outputs(folder) {
             let _ = fs::remove_file(output);
         }

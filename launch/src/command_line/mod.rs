@@ -3,6 +3,7 @@
 mod label;
 mod mpich;
 mod openmpi;
+mod smpirun;
 mod srun;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use crate::environment::{Batch, Environment};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 pub(crate) use label::rank_of;
+pub(crate) use smpirun::Simulation;
 
 /// Job (program, ranks, hosts and options) for which a launcher is started.
 #[derive(Clone, Debug)]
@@ -98,7 +100,7 @@ pub struct CommandLine {
     /// Content of the hostfile in the launcher's format, if the [`args`](CommandLine::args) name a hostfile.
     pub hostfile: Option<String>,
     /// Environment variables for the launcher, in addition to those of this process.
-    pub variables: Vec<(&'static str, &'static str)>,
+    pub variables: Vec<(&'static str, Cow<'static, str>)>,
     /// Number of ranks that the command starts.
     pub ranks: usize,
     /// True if all ranks run on the machine of this process.
@@ -202,7 +204,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
         Launcher::Mpirun => false,
         Launcher::Auto => in_slurm && environment.srun.is_some() && job.hosts.is_none(),
     };
-    let mut variables = Vec::new();
+    let mut variables: Vec<(&str, &str)> = Vec::new();
     let (program, mut words) = if use_srun {
         let program = environment.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
         variables.extend(srun::variables(mpi, environment));
@@ -229,7 +231,7 @@ pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<Co
     Ok(CommandLine {
         program: program.clone(),
         hostfile,
-        variables,
+        variables: variables.into_iter().map(|(name, value)| (name, value.into())).collect(),
         ranks,
         all_here,
         is_labelled: label,

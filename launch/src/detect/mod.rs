@@ -43,6 +43,12 @@ pub fn linked_mpi(file: &Path) -> Option<Mpi> {
     libraries.iter().find_map(|library| mpi_of_library(library))
 }
 
+/// Returns true if the file is linked to SimGrid, so that its ranks can be simulated.
+pub(crate) fn is_for_simgrid(file: &Path) -> bool {
+    let libraries = std::fs::File::open(file).and_then(|mut file| elf::needed(&mut file)).unwrap_or_default();
+    libraries.iter().any(|library| library.starts_with("libsimgrid.so"))
+}
+
 /// Returns the MPI library that a program needs: the one that it is linked to, otherwise the only one that is installed.
 ///
 /// # Errors

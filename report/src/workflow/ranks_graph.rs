@@ -17,7 +17,7 @@ const RANKS: usize = 32;
 const ARROWS: usize = 200;
 /// Half of the width and half of the height of the space for the label of an arrow.
 const LABEL: (f64, f64) = (32.0, 9.0);
-/// Height of the picture of the rank graph.
+/// Height of the picture of the graph of ranks.
 const HEIGHT: f64 = 560.0;
 /// Radius of the large circle on which the circles of the ranks are placed.
 const RADIUS: f64 = 215.0;
@@ -34,7 +34,7 @@ struct Arrow {
     bytes: u64,
 }
 
-/// Draws the rank graph of a workflow with `tasks` tasks.
+/// Draws the graph of a workflow with `tasks` tasks: ranks are vertices, and arrows are the data that they sent to each other.
 pub(super) fn ranks_graph(run: &Run, tasks: usize) -> Graph {
     let mut by_rank: BTreeMap<usize, u64> = BTreeMap::new();
     // A task may have several attempts on different ranks. Its value is on the rank of the last attempt.

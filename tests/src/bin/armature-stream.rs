@@ -71,7 +71,8 @@ fn run(session: &mut Session, dir: &Path, items: u64, time: Duration) -> Result<
         .stage("sum", || Ok(Sum::default()))
         .serial()
         .batch(BatchMode::Fixed(1))
-        // A snapshot is complete only when all items that were in flight at its start have reached the sink, so that few may be in flight.
+        // A snapshot is complete only when all items that were in flight at its start have reached the sink. Fewer items in flight
+        // therefore make snapshots faster.
         .window(16)
         .mapping(MappingChoice::Text(mapping))
         .snapshots(Checkpoint::new(dir.join("kept"), &items).every(EVERY))

@@ -11,7 +11,10 @@ const LINKS: usize = 40;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A regular file with this permission mode, or no file yet. The file is replaced.
-    Replaced { at: PathBuf, mode: Option<u32> },
+    Replaced {
+        at: PathBuf,
+        mode: Option<u32>,
+    },
     Fifo(PathBuf),
     /// A device such as a terminal, `/dev/null` or a disk.
     Device(PathBuf),

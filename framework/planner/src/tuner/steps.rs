@@ -201,7 +201,8 @@ impl<A: Clone + PartialEq> Tuner<A> {
         }
     }
 
-    /// Computes gain, expected saving and cost of the candidate, and their limits. The action of the result is preliminary.
+    /// Computes the gain, the expected saving and the cost of changing to the candidate, and the limits with which they are compared. The
+    /// caller sets the action (change or keep) of the returned decision.
     fn weigh(&self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
         let present = situation.current_time;
         let gain = match &candidate {

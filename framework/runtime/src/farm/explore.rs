@@ -130,8 +130,8 @@ impl<'f, I: Item, O: Item> Farm<'f, Part<I>, Explored<I, O>> {
 
     /// Like [`exploring`](Farm::exploring), for a function that can fail. Tasks that it added to the [`More`] before it failed are not run.
     ///
-    /// A task that fails during the search of its rank, below the task that the rank received, is returned and does not count as begun: it
-    /// is attempted once more than [`retries`](Farm::retries) allows.
+    /// A rank first runs the tasks that its task has added itself. If one of them fails, the rank returns it to rank 0, which dispatches it as
+    /// a new task: it is attempted once more than [`retries`](Farm::retries) allows.
     pub fn try_exploring<F>(name: &str, f: F) -> Self
     where
         F: FnMut(&I, &mut More<I>) -> Result<O, BoxError> + Movable + Clone + 'f,

@@ -44,7 +44,7 @@ impl ProducedCounts {
         }
     }
 
-    /// Adds `items` items to the count of the last source item: removes that source item from its run and adds it again.
+    /// Adds `items` to the count of the last source item, which then belongs to another group of adjacent source items with equal counts.
     fn add_to_last(&mut self, place: u32, items: u32) {
         let Some(last) = self.runs.last_mut() else { return };
         let more = last.items + items;

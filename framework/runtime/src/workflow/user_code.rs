@@ -33,7 +33,12 @@ pub(super) enum Job {
     Replan(Box<ReplanQuestion>),
     Measure,
     /// Run a closure, after `attempt` failed tries of its task. `exceeded` are the numbers of tries that exceeded a limit.
-    Run { task: usize, attempt: u32, exceeded: Exceeded, inputs: Vec<Value> },
+    Run {
+        task: usize,
+        attempt: u32,
+        exceeded: Exceeded,
+        inputs: Vec<Value>,
+    },
     /// Call the program's function `after_command` for an ended command.
     AfterCommand(Box<Try>),
     /// Write the value of a task to disk.

@@ -19,7 +19,7 @@ pub(super) use factoring::{daf_divisor, fac_divisor};
 #[cfg(test)]
 pub(super) use simple::kruskal_weiss_size;
 
-/// `None` for [`Chunking::Auto`], which selects one of the other policies.
+/// Returns the policy that computes chunk sizes. `None` for [`Chunking::Auto`], which selects one of the other policies.
 pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
     Some(match chunking {
         Chunking::Auto => return None,

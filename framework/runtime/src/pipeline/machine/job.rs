@@ -14,23 +14,43 @@ use crate::balance::probe::Speed;
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Draw a batch from the source. Only a batch of kind [`Items`](BatchKind::Items) contains items.
-    Draw { number: u64, first: u64, fill: Fill, kind: BatchKind },
+    Draw {
+        number: u64,
+        first: u64,
+        fill: Fill,
+        kind: BatchKind,
+    },
     /// Run `stages` on a batch. If a stage that makes several items from one reaches the limit `fill` before the end of its output, the call ends
     /// with this part of the output, and other calls run the later stages.
-    Process { stages: Range<usize>, batch: Batch, fill: Fill },
+    Process {
+        stages: Range<usize>,
+        batch: Batch,
+        fill: Fill,
+    },
     /// Pass a batch to the sink. If the batch is the marker of a snapshot (a batch without items), the sink commits the items before it.
-    Consume { batch: Batch },
+    Consume {
+        batch: Batch,
+    },
     /// Restore the sink to the state that it had committed before the program was restarted. No result follows.
     ResumeSink(Position),
     /// Call the sink's `finish`, because the sink has received all items.
     FinishSink,
     /// Save the state of a serial stage and drop the stage, which migrates to another rank.
-    Release { stage: usize },
-    Restore { stage: usize, state: Vec<u8> },
+    Release {
+        stage: usize,
+    },
+    Restore {
+        stage: usize,
+        state: Vec<u8>,
+    },
     /// Create the stages in `hosted` that do not exist on this rank yet.
-    SetUp { hosted: Vec<usize> },
+    SetUp {
+        hosted: Vec<usize>,
+    },
     /// Measure the encoded size of the next `batches` batches between any two stages. This job has no result.
-    Measure { batches: usize },
+    Measure {
+        batches: usize,
+    },
     /// Measure the speed of the rank.
     Probe,
 }
@@ -46,17 +66,29 @@ impl Job {
 pub(crate) enum Done {
     /// A batch was drawn from the source, or `None` if the stream ended without one. `ended` is true if no batch follows, and `left` is the number of
     /// remaining items, if the source knows it.
-    Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
+    Drawn {
+        batch: Option<Batch>,
+        ended: bool,
+        left: Option<u64>,
+    },
     /// Stages have processed the batch in the time `took`. The batch holds the number of its next stage.
-    Processed { batch: Batch, took: Duration },
+    Processed {
+        batch: Batch,
+        took: Duration,
+    },
     Consumed(Consumed),
     /// The sink has committed all items before the marker of a snapshot (a batch without items).
     Committed(Consumed, Committed),
     /// The output of the sink is complete.
     SinkFinished,
     /// A serial stage that migrates to another rank was saved, with the state `state`.
-    Released { stage: usize, state: Vec<u8> },
-    Restored { stage: usize },
+    Released {
+        stage: usize,
+        state: Vec<u8>,
+    },
+    Restored {
+        stage: usize,
+    },
     /// All stages that the mapping assigns to this rank have been created.
     SetUp(SetUp),
     /// Measured speed of the rank.
