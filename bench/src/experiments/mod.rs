@@ -31,6 +31,7 @@ mod rate_applications;
 mod rate_estimator;
 mod rate_phases;
 mod remap_cost;
+mod scale;
 pub(crate) mod session_values;
 mod stream_runs;
 mod workflows;
@@ -58,6 +59,7 @@ pub const ALL: &[Experiment] = &[
     farm_second_copies::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
+    scale::EXPERIMENT,
     session_values::EXPERIMENT,
     loops::overhead::EXPERIMENT,
     loops::rows::EXPERIMENT,

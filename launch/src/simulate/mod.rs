@@ -41,7 +41,7 @@ const FILES_OF_RANK: u64 = 3;
 /// activity of rank 0 are printed, and a page as of `armature report` is written to the run directory. Two simulations of a program give the same result.
 ///
 /// The program must be built for SMPI: `armature simulate --build cargo build --release` builds it in a target directory of its own. Work takes
-/// simulated time only if the program declares it (`Context::declare` of the library), or with --measure.
+/// simulated time only if the program declares it (`armature::declare`), or with --measure.
 ///
 /// Exit code: the program's own; 124 after the time limit; 2 for an invalid option or platform, or more ranks than this machine can simulate; 127 if the
 /// program or SimGrid is missing; 1 if another error occurs before the start.
