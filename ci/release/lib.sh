@@ -20,3 +20,15 @@ published_crates() {
 
 # version: prints the version of the workspace.
 version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml"; }
+
+DEBIAN_SYSTEM=$ROOT/target/debian
+
+# debian_system: unpacks a minimal Debian 12 into DEBIAN_SYSTEM, unless it is there. Needs root.
+debian_system() {
+  [ ! -e "$DEBIAN_SYSTEM/complete" ] || return 0
+  say "unpacking Debian into ${DEBIAN_SYSTEM#"$ROOT/"}"
+  rm -rf "$DEBIAN_SYSTEM"
+  debootstrap --variant=minbase bookworm "$DEBIAN_SYSTEM" >"$ROOT/target/debootstrap.log" || die "debootstrap failed; see target/debootstrap.log"
+  echo "deb http://deb.debian.org/debian-security bookworm-security main" >>"$DEBIAN_SYSTEM/etc/apt/sources.list"
+  touch "$DEBIAN_SYSTEM/complete"
+}
