@@ -19,7 +19,7 @@ for shell in bash zsh fish; do "$program" completions "$shell" >"$files/armature
 "$CI_DIR/release/licences.sh" >"$files/licences"
 printf 'armature (%s-1) unstable; urgency=medium\n\n  * The changes are in CHANGELOG.md of the source.\n\n -- %s  %s\n' "$(version)" \
   "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' launch/Cargo.toml)" "$(git log -1 --format=%cD)" >"$files/changelog"
-cargo deb --locked --package=armature-launch --no-build --no-strip --output="$directory"
+cargo deb --quiet --locked --package=armature-launch --no-build --no-strip --output="$directory"
 package=$(find "$directory" -name 'armature_*.deb')
 lintian --fail-on=error,warning --suppress-tags="$(grep -o '^[a-z-]*' ci/release/lintian-exceptions | paste -sd,)" "$package"
 
