@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the image of packaging/Containerfile with buildah and runs it, without a registry of images: the base image is the Debian system in
-# target/debian. Needs root and the package buildah. Takes 15 minutes.
+# target/debian. Needs root, the packages buildah and debootstrap, and 10 GB in target/buildah. Takes 15 minutes.
 set -euo pipefail
 # shellcheck source=ci/release/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
+command -v buildah >/dev/null || die "buildah is missing; run: apt-get install --no-install-recommends buildah"
 debian_system
-export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+export BUILDAH_ISOLATION=chroot
 storage=(--root "$ROOT/target/buildah" --runroot "$ROOT/target/buildah-run")
 base=localhost/debian:bookworm-slim
 container=$(buildah "${storage[@]}" from scratch)
