@@ -2,7 +2,7 @@
 # Builds and tries everything that a release consists of, in target/release-VERSION/: crates, the static command, its Debian package, the book,
 # checksums. A person runs this script as root, before a release, in a fresh clone. It installs missing packages and uploads nothing.
 #
-#   ci/release.sh              takes about 20 minutes on two cores, of which five for tools that are compiled once
+#   ci/release.sh              took 12 minutes on two busy cores, and 32 when it also compiled its tools
 #   ci/release.sh --publish    then uploads the crates to crates.io, with the token that `cargo login` has stored
 set -euo pipefail
 # shellcheck source=ci/release/lib.sh
