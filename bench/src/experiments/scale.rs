@@ -109,8 +109,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         "real time [s]",
     ];
     let mut table = Table::new(&columns);
-    for case in cases {
-        for &ranks in ranks {
+    for &ranks in ranks {
+        for &case in &cases {
             let figures = case.simulate(ranks, smoke)?;
             println!(
                 "   {case} on {ranks} ranks: efficiency {:.3}, rank 0 {:.4}, {:.3} messages per task, {:.1} s",

@@ -17,25 +17,40 @@ fn time(knowledge: Knowledge, tasks: usize, workers: &[usize]) -> f64 {
     run(Farm::new(knowledge), knowledge, tasks, workers).time
 }
 
+/// Returns the time of a farm in hundredths of a second, if a message takes 1 and a task 3 of them, and workers request `ahead` chunks ahead.
+fn short(ahead: u32, tasks: usize, workers: &[usize]) -> f64 {
+    let knowledge = Knowledge { messages: MessageCosts::new(0.01, 0.0), ahead, ..Knowledge::default() };
+    let tasks = Tasks::new(&vec![0.03; tasks]);
+    let mut chunker = Chunker::new(Chunking::fixed(1));
+    let run = Dispatch::new(&mut chunker, &tasks, knowledge).iteration(&Farm::new(knowledge), workers);
+    (100.0 * run.time).round()
+}
+
 #[test]
 fn request_ahead_hides_the_chunk_latency() {
-    // Each chunk takes 1 s to arrive, 3 s to compute and 1 s to return.
-    assert_eq!((time(knowledge(), 1, &[0]), time(knowledge(), 3, &[0])), (5.0, 15.0));
-    // With one request ahead, two chunks are sent at the beginning: they arrive at 1 s and 2 s, end at 4 s and 7 s, and return at 5 s and 8 s. The
-    // third chunk is requested at 5 s, arrives at 6 s, begins at 7 s and returns at 11 s.
-    let ahead = Knowledge { ahead: 1, ..knowledge() };
-    assert_eq!((time(ahead, 2, &[0]), time(ahead, 3, &[0])), (8.0, 11.0));
+    // Each chunk takes 1 hundredth of a second to arrive, 3 to compute and 1 to return.
+    assert_eq!((short(0, 1, &[0]), short(0, 3, &[0])), (5.0, 15.0));
+    // With one request ahead, two chunks are sent at the beginning: they arrive at 1 and 2, end at 4 and 7, and return at 5 and 8. The third chunk is
+    // requested at 5, arrives at 6, begins at 7 and returns at 11.
+    assert_eq!((short(1, 2, &[0]), short(1, 3, &[0])), (8.0, 11.0));
     // A second request ahead gains nothing, because the worker is already busy all the time.
-    assert_eq!(time(Knowledge { ahead: 2, ..knowledge() }, 3, &[0]), 11.0);
+    assert_eq!(short(2, 3, &[0]), 11.0);
 }
 
 #[test]
 fn requests_ahead_are_served_in_turn() {
-    // With one request ahead, chunks arrive at 1, 2, 3 and 4 s at workers 0, 1, 0 and 1. Worker 1 computes from 2 s to 8 s, and its last result
-    // returns at 9 s.
-    assert_eq!(time(Knowledge { ahead: 1, ..knowledge() }, 4, &[0, 1]), 9.0);
-    // Without requests ahead, the second chunks of the workers arrive at 6 s and 7 s; the last chunk ends at 10 s and returns at 11 s.
-    assert_eq!(time(knowledge(), 4, &[0, 1]), 11.0);
+    // With one request ahead, chunks arrive at 1, 2, 3 and 4 at workers 0, 1, 0 and 1. Worker 1 computes from 2 to 8, and its last result returns at
+    // 9.
+    assert_eq!(short(1, 4, &[0, 1]), 9.0);
+    // Without requests ahead, the second chunks of the workers arrive at 6 and 7; the last chunk ends at 10 and returns at 11.
+    assert_eq!(short(0, 4, &[0, 1]), 11.0);
+}
+
+#[test]
+fn workers_with_long_chunks_get_no_further_chunk() {
+    // A task takes 3 s, so that requests ahead have no effect.
+    let ahead = Knowledge { ahead: 1, ..knowledge() };
+    assert_eq!(time(ahead, 3, &[0]), time(knowledge(), 3, &[0]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::farm::MessageCosts;
+use armature_planner::farm::{Knowledge, MessageCosts};
 
 /// Weight of a new measurement in the moving averages of the times and sizes of tasks and chunks.
 const FRESH: f64 = 0.125;
@@ -10,9 +10,6 @@ const FRESH: f64 = 0.125;
 /// answers the request for another chunk.
 const ANSWER: f64 = 2e-3;
 const MOST_AHEAD: u32 = 8;
-/// Time in seconds of a chunk beyond which workers hold no further chunk. A worker that waits [`ANSWER`] after such a chunk loses at most one per
-/// cent. If it held a second long chunk, others would have none at the end: FAC2 on 64 simulated ranks took 1.11 times as long.
-const LONG_CHUNK: f64 = 100.0 * ANSWER;
 /// Size in bytes of a chunk, or of its results, beyond which a larger chunk does not reduce the cost per task: the time of a message is then
 /// proportional to its bytes, and several chunks do not fit into the caches. Messages of this size are large enough for plain data to be sent without
 /// a copy.
@@ -139,7 +136,7 @@ impl TrafficStats {
     /// of a chunk is known: workers that join first would take the chunks of those that join later.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
         let wanted = match self.chunk_time {
-            Some(time) if time > LONG_CHUNK => 0,
+            Some(time) if time > Knowledge::LONG_CHUNK => 0,
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,
             Some(_) => MOST_AHEAD,
             None => 0,

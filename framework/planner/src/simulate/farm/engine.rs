@@ -112,6 +112,12 @@ impl Farm {
                 arriving.pop();
                 dispatcher.done(&sent[which].done);
             }
+            if free_at[place] > now + Knowledge::LONG_CHUNK && self.knowledge.ahead > 0 {
+                // The worker holds a long chunk, and gets the next one when its result has arrived.
+                queue.push((key(free_at[place] + self.knowledge.return_time(1), sequence), place));
+                sequence += 1;
+                continue;
+            }
             let Some(tasks) = dispatcher.next(worker, now) else { continue };
             let (sum, squares) = dispatcher.compute(worker, tasks);
             let sum = range::amount_or_nearest(sum);
