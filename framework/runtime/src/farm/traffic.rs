@@ -27,7 +27,8 @@ const FORGET: f64 = 1.02;
 
 #[derive(Debug)]
 pub(crate) struct TrafficStats {
-    chunk_time: Option<f64>,
+    /// Moving average of the time of a task on a worker, in seconds.
+    task_time: Option<f64>,
     own_task: Option<f64>,
     /// Estimated bytes of a task and of a result: at first the size in memory, then a mean that rises at once and falls slowly.
     task_bytes: f64,
@@ -55,7 +56,7 @@ impl TrafficStats {
     /// Creates statistics without measurements. `task_size` and `result_size` are the sizes of a task and a result in memory.
     pub(crate) fn new(task_size: usize, result_size: usize) -> Self {
         TrafficStats {
-            chunk_time: None,
+            task_time: None,
             own_task: None,
             task_bytes: task_size.max(1) as f64,
             result_bytes: result_size.max(1) as f64,
@@ -78,7 +79,7 @@ impl TrafficStats {
     }
 
     pub(crate) fn received(&mut self, tasks: u64, took: Duration, bytes: usize) {
-        self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
+        self.task_time = mean(self.task_time, took.as_secs_f64() / tasks.max(1) as f64);
         self.received_bytes(tasks, bytes);
     }
 
@@ -135,7 +136,8 @@ impl TrafficStats {
     /// but no more than its share if the `left` remaining tasks (`None` if unknown) are divided equally among `workers` workers. It is 0 while no time
     /// of a chunk is known: workers that join first would take the chunks of those that join later.
     pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
-        let wanted = match self.chunk_time {
+        // The latest chunk tells the size of the chunks that follow; those whose results have arrived may have been much smaller.
+        let wanted = match self.task_time.map(|time| time * self.last_chunk as f64) {
             Some(time) if time > Knowledge::LONG_CHUNK => 0,
             Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,
             Some(_) => MOST_AHEAD,
