@@ -238,6 +238,8 @@ check "what it decides is what it decided before" as_kept farm farm-events
 loops() { ARMATURE_BALANCE=live ARMATURE_EVENTS=$1 "$run" 3 --speeds 1,2,0.5 armature-cases "$2"; }
 check "DOALL loops run on 3 unequal hosts" loops doall-events units
 check "what they decide is what they decided before" as_kept doall doall-events
+loses_no_core() { ! grep -l '"lost_s"' doall-events/attempts/1/activity-*.jsonl; }
+check "their ranks lose no time to other programs of this machine" loses_no_core
 check "loops over a grid run there" loops grid-events stencils-moving
 check "what they decide is what they decided before" as_kept grid grid-events
 
