@@ -11,11 +11,12 @@ use crate::detect;
 use crate::environment::search_path;
 use crate::error::LaunchError;
 
-/// Files of the directory `launch/simgrid`: settings for cargo, compiler wrapper, header and list of exported symbols.
-const FILES: [(&str, &str, u32); 4] = [
+/// Files of the directory `launch/simgrid`: settings for cargo, compiler wrapper, header, thread-local keys and list of exported symbols.
+const FILES: [(&str, &str, u32); 5] = [
     ("build.env", include_str!("../../simgrid/build.env"), 0o644),
     ("smpicc-rs", include_str!("../../simgrid/smpicc-rs"), 0o755),
     ("include/mpi.h", include_str!("../../simgrid/include/mpi.h"), 0o644),
+    ("keys.c", include_str!("../../simgrid/keys.c"), 0o644),
     ("main.map", include_str!("../../simgrid/main.map"), 0o644),
 ];
 
