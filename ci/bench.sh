@@ -24,7 +24,7 @@ profile=(--release) built=release
 for argument in "$@"; do [ "$argument" != --smoke ] || { profile=(--test broken); built=debug; }; done
 programs=(armature-bench armature ferret matmul matmul-stream rabin-karp armature-workflow armature-commands)
 "$CI_DIR/mpi/with.sh" openmpi cargo build --locked --workspace "${profile[@]}" "${programs[@]/#/--bin=}"
-simulated=(ferret rabin-karp armature-workflow armature-bench-simulated{,-loop,-pipeline,-workflow})
+simulated=(ferret rabin-karp armature-workflow armature-bench-simulated{,-loop,-pipeline,-task-bench,-workflow})
 "$CI_DIR/mpi/with.sh" smpi cargo build --locked --workspace "${profile[@]}" "${simulated[@]/#/--bin=}"
 # Python frameworks with which experiments compare armature.
 python_packages mpi4py bench/peers/mpi4py/requirements.txt

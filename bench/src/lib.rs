@@ -30,6 +30,7 @@ pub mod stats;
 pub mod streams;
 pub mod synthetic_work;
 pub mod table;
+pub mod task_bench;
 pub mod tested_program;
 pub mod verdict;
 pub mod workflows;

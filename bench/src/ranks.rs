@@ -17,10 +17,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
     Outcome,
-    baseline::{chain, hand_written_farm, loops},
+    baseline::{self, chain, hand_written_farm, loops},
     expanding,
     experiments::session_values,
-    farm, loops as moving_loops, remap_run, snapshot_run, streams, tested_program, workflows,
+    farm, loops as moving_loops, remap_run, snapshot_run, streams, task_bench, tested_program, workflows,
 };
 
 /// Text in the error message of a program that exceeded its time limit; the limit follows the text.
@@ -49,6 +49,8 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "loop-by-hand" => Some(loops::main(arguments)),
         "kill-run" => Some(farm::kill_run::main(arguments)),
         "slow-end" => Some(farm::slow_end::main(arguments)),
+        "task-bench" => Some(task_bench::main(arguments)),
+        "task-bench-by-hand" => Some(baseline::task_bench::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "tour" => Some(farm::tour::main(arguments)),
         "tree" => Some(farm::tree::main(arguments)),

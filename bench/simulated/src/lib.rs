@@ -3,8 +3,10 @@
 //! - [`run`]: entry point of a rank program
 //! - [`settings`]: parser of command-line settings
 //! - [`tasks`]: task times of a farm
+//! - [`task_bench`]: grids of tasks as in Task Bench, which the programs on real ranks use as well
 //! - [`workflows`]: a workflow with its plan, as a file
 
+pub mod task_bench;
 pub mod tasks;
 pub mod workflows;
 

@@ -58,6 +58,17 @@ pub fn main(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
+/// Runs a farm of tasks with these numbers of steps on two ranks, with `ahead` tasks in flight to rank 1. Returns the results in the order of the tasks
+/// on rank 0.
+pub(super) fn results_of(world: &SimpleCommunicator, steps: &[u64], ahead: usize) -> Vec<u64> {
+    let mut side = Side { world, steps, results: vec![0; steps.len()], busy: Duration::ZERO };
+    match world.rank() {
+        0 => side.run_master(ahead),
+        _ => side.run_worker(ahead),
+    }
+    side.results
+}
+
 fn split_point(steps: &[u64]) -> usize {
     let half = steps.iter().sum::<u64>() / 2;
     let mut before = 0;

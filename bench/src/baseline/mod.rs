@@ -10,3 +10,4 @@ mod slot;
 pub mod stages;
 mod sweep;
 pub mod task;
+pub mod task_bench;

@@ -34,6 +34,7 @@ mod remap_cost;
 mod scale;
 pub(crate) mod session_values;
 mod stream_runs;
+mod task_bench;
 mod workflows;
 
 use crate::Experiment;
@@ -60,6 +61,7 @@ pub const ALL: &[Experiment] = &[
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
     scale::EXPERIMENT,
+    task_bench::EXPERIMENT,
     session_values::EXPERIMENT,
     loops::overhead::EXPERIMENT,
     loops::rows::EXPERIMENT,
