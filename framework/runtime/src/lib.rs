@@ -102,6 +102,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/quick-start.md")]
     struct QuickStart;
+    #[doc = include_str!("../../../docs/simulate.md")]
+    struct Simulate;
     #[doc = include_str!("../../../docs/tutorial.md")]
     struct Tutorial;
     #[doc = include_str!("../../../docs/pipelines.md")]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::{DoAll, DoAllLoop};
 use crate::error::{BoxError, ErrorKind, Result};
@@ -15,8 +15,23 @@ const UNITS: u64 = 23;
 const PASSES: u64 = 400;
 
 struct Counter {
-    /// Directory of checkpoints. User code fails on purpose as soon as the directory holds a checkpoint.
+    /// Directory of checkpoints. User code fails on purpose as soon as the directory holds another checkpoint than the first one, which can be that of
+    /// the first pass.
     killed: Option<PathBuf>,
+    /// Time at which the first checkpoint was written, if user code has seen it.
+    first: Option<SystemTime>,
+}
+
+impl Counter {
+    fn new(killed: Option<PathBuf>) -> Self {
+        Counter { killed, first: None }
+    }
+
+    fn is_killed(&mut self) -> bool {
+        let Some(manifest) = self.killed.as_ref().map(|dir| dir.join("manifest")) else { return false };
+        let Ok(written) = manifest.metadata().and_then(|of| of.modified()) else { return false };
+        written != *self.first.get_or_insert(written)
+    }
 }
 
 impl DoAll for Counter {
@@ -31,7 +46,7 @@ impl DoAll for Counter {
     }
 
     fn compute(&mut self, _: Range<u64>, (rows, names): (&mut [u64], &mut [String])) -> Result<(), BoxError> {
-        if self.killed.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
+        if self.is_killed() {
             return Err("enough".into());
         }
         // Sleeps, to give the disk time to write a checkpoint.
@@ -51,7 +66,7 @@ fn run_passes(
     run(&Config::new().ranks(ranks), |session| {
         let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed));
         let settings = settings.checkpoint(Checkpoint::new(dir, "").every(Duration::ZERO));
-        let body = Counter { killed: is_mortal.then(|| dir.to_path_buf()) };
+        let body = Counter::new(is_mortal.then(|| dir.to_path_buf()));
         let mut counter = DoAllLoop::new("count", UNITS, body).settings(settings);
         let mut summary = None;
         for &passes in runs {
@@ -87,9 +102,7 @@ fn checkpoint_directory_belongs_to_one_loop() {
     let error = run(&Config::new().ranks(2), |session| {
         for _ in 0..2 {
             let checkpoint = Checkpoint::new(dir.path(), "").every(Duration::ZERO);
-            DoAllLoop::new("count", UNITS, Counter { killed: None })
-                .checkpoint(checkpoint)
-                .run(session, PASSES)?;
+            DoAllLoop::new("count", UNITS, Counter::new(None)).checkpoint(checkpoint).run(session, PASSES)?;
         }
         Ok(())
     })
