@@ -146,6 +146,18 @@ fn open_mpi() -> Outcome<&'static str> {
         .ok_or_else(|| "expected mpirun of Open MPI on the path (Debian: openmpi-bin)".into())
 }
 
+/// Script that simulates ranks.
+pub const SIMULATE: &str = "ci/smpi/run.sh";
+
+/// Returns a command that simulates `ranks` ranks, to which options of `armature simulate`, the program and its arguments are added. The simulation ends
+/// after the time `limit`.
+pub fn simulation(ranks: usize, limit: Duration) -> Command {
+    let mut command = Command::new(SIMULATE);
+    command.arg(ranks.to_string());
+    command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", limit.as_secs().to_string());
+    command
+}
+
 /// Runs a command to its end and returns its standard output; its standard error is passed through.
 ///
 /// # Errors

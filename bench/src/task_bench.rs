@@ -1,6 +1,6 @@
 //! Rank program that runs grids of tasks as in Task Bench with the framework, and the starts of all programs that run such grids.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use armature::{Config, Progress};
 use armature_bench_simulated::task_bench::{
@@ -12,11 +12,10 @@ use crate::{
     Outcome,
     burner::pin_rank,
     farm::task_set::steps_in,
-    ranks::{Launch, Values, finish, one},
+    ranks::{Launch, Values, finish, one, simulation},
     synthetic_work::{advance, advance_directly},
 };
 
-const SIMULATE: &str = "ci/smpi/run.sh";
 const SIMULATED: &str = "armature-bench-simulated-task-bench";
 const LIMIT: Duration = Duration::from_secs(300);
 const SIMULATION_LIMIT: Duration = Duration::from_secs(3_000);
@@ -64,9 +63,8 @@ pub fn measure(job: &Job) -> Outcome<f64> {
 /// # Errors
 /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
 pub fn simulate(job: &Job, ranks: usize) -> Outcome<f64> {
-    let mut command = Command::new(SIMULATE);
-    command.arg(ranks.to_string()).arg(SIMULATED).args(job.arguments());
-    command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", SIMULATION_LIMIT.as_secs().to_string());
+    let mut command = simulation(ranks, SIMULATION_LIMIT);
+    command.arg(SIMULATED).args(job.arguments());
     microseconds(&one(&finish(command, SIMULATION_LIMIT)?)?)
 }
 

@@ -213,7 +213,8 @@ refused() {
 check "commands are refused there" refused
 
 # `armature simulate` predicts the time of a run, keeps a record of it, and refuses what it cannot simulate.
-farm_program=$(realpath "$(dirname "$armature")/../../target-smpi/$(rustc -vV | sed -n 's/^host: //p')/debug/synthetic-farm")
+# shellcheck disable=SC2016  # for that shell
+farm_program=$("$CI_DIR/mpi/with.sh" smpi sh -c 'echo "$CARGO_TARGET_DIR/$CARGO_BUILD_TARGET/debug/synthetic-farm"')
 predicted() { "$armature" simulate -n 6 --run predicted "$farm_program" "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
 check "a farm is simulated" predicted prediction
 cat prediction

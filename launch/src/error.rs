@@ -265,7 +265,7 @@ impl fmt::Display for LaunchError {
                 f.write_str("there is no mpirun in the PATH: load an MPI module, or install one (Debian: openmpi-bin)")
             }
             LaunchError::NoSimulator => f.write_str(
-                "SimGrid SMPI is not installed: smpirun is not in the PATH; on Debian, as root: apt install libsimgrid-dev",
+                "SimGrid SMPI is not installed: smpirun or smpicc is not in the PATH; on Debian, as root: apt install libsimgrid-dev",
             ),
             LaunchError::NoSrun => {
                 f.write_str("--launcher srun works inside a Slurm allocation only (sbatch or salloc), with srun in the PATH")

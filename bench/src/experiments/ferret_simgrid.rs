@@ -8,7 +8,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
@@ -18,7 +17,10 @@ use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOption
 
 use super::ferret_costs::{Bound, Costs};
 use crate::{
-    Experiment, Mark, Outcome, Report, Target, platforms::Cluster, ranks::finish, verdict::Interval,
+    Experiment, Mark, Outcome, Report, Target,
+    platforms::Cluster,
+    ranks::{finish, simulation},
+    verdict::Interval,
 };
 
 mod tables;
@@ -33,7 +35,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const HOSTS: usize = 14;
 pub(super) const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
-const SIMULATE: &str = "ci/smpi/run.sh";
 /// Limit on the real (not simulated) time of a simulated run.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Number of mappings that the method "long search" evaluates; the planner's default is 80 000.
@@ -286,9 +287,8 @@ impl<'a> Case<'a> {
             |extension: &str| self.folder.join(format!("{}.{extension}", name.replace([' ', ','], "-")));
         let (mapping_file, times) = (file("mapping"), file("times"));
         fs::write(&mapping_file, format!("{mapping}\n"))?;
-        let mut command = Command::new(SIMULATE);
-        command.arg(HOSTS.to_string()).arg("--platform").arg(self.folder.join("cluster.xml"));
-        command.args(Cluster::NETWORK);
+        let mut command = simulation(HOSTS, LIMIT);
+        command.arg("--platform").arg(self.folder.join("cluster.xml")).args(Cluster::NETWORK);
         command.args(["ferret", "replay", PROFILE, "--items", &self.items.to_string()]);
         command.arg("--mapping").arg(&mapping_file).arg("--times").arg(&times);
         command
@@ -300,7 +300,7 @@ impl<'a> Case<'a> {
         }
         let events = file("events");
         command.arg("--events").arg(&events);
-        command.env("RUST_LOG", "error").envs(env.iter().copied());
+        command.envs(env.iter().copied());
         let (seconds, checksum) = outcome(&finish(command, LIMIT)?)?;
         let changes = changes(&events)?;
         let arrivals = fs::read_to_string(&times)?;

@@ -15,7 +15,11 @@ use std::{
 use armature_report::{Run as LoggedRun, efficiencies};
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target, ranks::finish, table::digits, verdict::Interval,
+    Experiment, Mark, Outcome, Report, Table, Target,
+    loops::simulated::SPEED,
+    ranks::{finish, simulation},
+    table::digits,
+    verdict::Interval,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -26,11 +30,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const FOLDER: &str = "target/bench/scale";
-const SIMULATE: &str = "ci/smpi/run.sh";
 const LIMIT: Duration = Duration::from_secs(3_000);
 const RANKS: [usize; 4] = [64, 256, 1_000, 4_000];
-/// Operations per second of a simulated host.
-const SPEED: f64 = 1e9;
 /// Computing time for each rank in seconds.
 const WORK: f64 = 2.0;
 /// Maximum number of tasks of a farm. With more, the simulation takes hours.
@@ -146,9 +147,8 @@ impl Case {
             fs::remove_dir_all(&events).map_err(|e| format!("cannot remove {}: {e}", events.display()))?;
         }
         fs::create_dir_all(FOLDER).map_err(|e| format!("cannot create {FOLDER}: {e}"))?;
-        let mut command = Command::new(SIMULATE);
-        command.arg(ranks.to_string()).env("ARMATURE_EVENTS", &events).env("RUST_LOG", "error");
-        command.env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
+        let mut command = simulation(ranks, LIMIT);
+        command.env("ARMATURE_EVENTS", &events);
         let things = self.arguments(&mut command, ranks, smoke)?;
         let start = Instant::now();
         finish(command, LIMIT)?;

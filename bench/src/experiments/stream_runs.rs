@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use crate::{
     Outcome,
-    ranks::{Launch, finish},
+    ranks::{Launch, SIMULATE, finish},
 };
 
 const LIMIT: Duration = Duration::from_secs(300);
-const SIMULATE: &str = "ci/smpi/run.sh";
 
 /// Returns the path of the program `name`, which is in the folder of this binary.
 ///

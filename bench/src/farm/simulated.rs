@@ -1,6 +1,6 @@
 //! Farm on simulated hosts: equal hosts around one switch, with one rank each. Rank 0 only distributes tasks.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use armature_planner::farm::{Chunking, IterationModel, MessageCosts, Protocol};
 
@@ -8,14 +8,13 @@ use super::tasks::TaskShape;
 use crate::{
     Outcome,
     platforms::Cluster,
-    ranks::{finish, one},
+    ranks::{finish, one, simulation},
 };
 
 /// Operations per second of a host.
 const SPEED: f64 = 1e9;
 /// Size of a task, and size of its result, in bytes.
 const BYTES: f64 = 8.0;
-const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated";
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -90,8 +89,8 @@ impl Simulated {
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         let platform = folder.join("cluster.xml");
         fs::write(&platform, cluster.xml())?;
-        let mut command = Command::new(SIMULATE);
-        command.arg(hosts.to_string()).arg("--platform").arg(platform);
+        let mut command = simulation(hosts, LIMIT);
+        command.arg("--platform").arg(platform);
         // The cost of a message is set as `smpi/ois`, SimGrid's parameter for asynchronous sends, because the framework uses them.
         command.args(Cluster::NETWORK).args(["--cfg", &format!("smpi/ois:0:{}:0", network.start_up)]);
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
@@ -100,7 +99,6 @@ impl Simulated {
         command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
         // Balancing, which adapts the number of workers, is on only in runs that measure the number of workers to which the farm converges.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
-        command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)
     }
 

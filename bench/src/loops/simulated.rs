@@ -1,16 +1,15 @@
 //! Parallel loop on simulated hosts, which have unequal speeds or alternating loads.
 
-use std::{collections::BTreeMap, fmt, fs, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, fmt, fs, path::Path, time::Duration};
 
 use crate::{
     Outcome,
     platforms::{Cluster, HostLoad},
-    ranks::{finish, one},
+    ranks::{finish, one, simulation},
 };
 
 /// Operations per second of a host of speed 1.
 pub const SPEED: f64 = 1e9;
-const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-loop";
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -98,9 +97,8 @@ impl Simulated {
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         let platform = folder.join("cluster.xml");
         fs::write(&platform, cluster.xml_with_loads(&self.loads)?)?;
-        let mut command = Command::new(SIMULATE);
-        command.arg(hosts.to_string()).arg("--platform").arg(platform);
-        command.args(Cluster::NETWORK).arg(PROGRAM);
+        let mut command = simulation(hosts, LIMIT);
+        command.arg("--platform").arg(platform).args(Cluster::NETWORK).arg(PROGRAM);
         let Simulated { kind, units, bytes, settle, passes, block, live, quantum, noise, seed, .. } = self;
         let unit = self.unit * SPEED;
         command.args([format!("kind={kind}"), format!("units={units}"), format!("unit={unit}")]);
@@ -111,7 +109,6 @@ impl Simulated {
             let shares: Vec<String> = self.speeds.iter().map(f64::to_string).collect();
             command.arg(format!("shares={}", shares.join(",")));
         }
-        command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         Run::read(&one(&finish(command, LIMIT)?)?, hosts)
     }
 }

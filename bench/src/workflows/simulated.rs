@@ -1,18 +1,17 @@
 //! Workflow on simulated hosts that correspond to the processors of the cluster for which the workflow was planned.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use armature_bench_simulated::workflows::Job;
 use armature_planner::workflow::{Cluster, Plan, Workflow};
 
 use crate::{
     Outcome, platforms,
-    ranks::{finish, one},
+    ranks::{finish, one, simulation},
 };
 
 /// Operations in the simulator for one unit of a task's work in the plan.
 const OPERATIONS: f64 = 1e9;
-const SIMULATE: &str = "ci/smpi/run.sh";
 const PROGRAM: &str = "armature-bench-simulated-workflow";
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -65,11 +64,9 @@ impl Simulated<'_> {
         let bandwidth = |from, to| cluster.bandwidth(from, to) * scale.bytes / scale.seconds;
         fs::write(file("cluster.xml"), platforms::channels(&speeds, bandwidth))?;
         fs::write(file("job.json"), serde_json::to_vec(&self.job())?)?;
-        let mut command = Command::new(SIMULATE);
-        command.arg(speeds.len().to_string()).arg("--platform").arg(file("cluster.xml"));
-        command.args(platforms::Cluster::NETWORK);
+        let mut command = simulation(speeds.len(), LIMIT);
+        command.arg("--platform").arg(file("cluster.xml")).args(platforms::Cluster::NETWORK);
         command.args([PROGRAM, &format!("job={}", file("job.json").display())]);
-        command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         let values = one(&finish(command, LIMIT)?)?;
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("the simulated workflow printed no {name}"))

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use armature::{JobPlatform, Processors};
+use armature::JobPlatform;
 
 use crate::error::LaunchError;
 
@@ -38,11 +38,8 @@ impl Hosts {
     /// Returns one simulated host for each processor of a platform.
     pub(super) fn of_platform(platform: &JobPlatform) -> Result<Self, LaunchError> {
         let processors = &platform.processors;
-        let each = |of: fn(usize, &Processors) -> f64| {
-            let groups = processors.iter().enumerate();
-            groups.flat_map(|(i, group)| vec![of(i, group); group.count]).collect::<Vec<_>>()
-        };
-        let speeds = each(|_, group| group.speed.unwrap_or(1.0));
+        let speeds: Vec<f64> =
+            processors.iter().flat_map(|group| vec![group.speed.unwrap_or(1.0); group.count]).collect();
         let bandwidth = platform.bandwidth.unwrap_or(BANDWIDTH);
         if platform.links.is_empty() {
             return Ok(Hosts::around_switch(&speeds, bandwidth));
@@ -53,9 +50,10 @@ impl Hosts {
                 "the platform has {count} processors and bandwidths of single connections: expected at most {MOST_PAIRED} processors, or the same bandwidth for all connections"
             )));
         }
-        let groups = each(|i, _| i as f64);
+        let groups: Vec<usize> =
+            processors.iter().enumerate().flat_map(|(i, group)| vec![i; group.count]).collect();
         let link = |from: usize, to: usize| {
-            let (from, to) = (groups[from] as usize, groups[to] as usize);
+            let (from, to) = (groups[from], groups[to]);
             platform.links.iter().find(|link| (link.0, link.1) == (from, to)).map_or(bandwidth, |link| link.2)
         };
         Ok(Hosts::in_pairs(&speeds, link))
@@ -124,6 +122,8 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
+    use armature::Processors;
+
     use super::*;
 
     #[test]

@@ -29,11 +29,12 @@ use hosts::Hosts;
 /// Memory of a simulated rank in bytes: the pages of its copy of the program, its stack and its messages. A farm on 4,000 simulated ranks used 4.7 MB
 /// for each (experiment `scale`). If the number is too low, a simulation that does not fit is started and killed.
 const MEMORY_OF_RANK: u64 = 5 << 20;
-/// Memory mappings of a simulated rank: segments of its copy of the program, its stack and the guard page. If it is too low, the simulation aborts
-/// when the kernel's limit is reached.
+/// Memory mappings of a simulated rank: segments of its copy of the program, its stack and the guard page. A farm on 200 simulated ranks had ten for
+/// each. If the number is too low, the simulation aborts when the kernel's limit is reached.
 const MAPPINGS_OF_RANK: u64 = 12;
-/// Files that a simulated rank keeps open: two event files and a reserve.
-const FILES_OF_RANK: u64 = 3;
+/// Files that a simulated rank keeps open: two of SimGrid, counted in a farm on 200 simulated ranks, and two event files. If the number is too low, a
+/// rank cannot open its files.
+const FILES_OF_RANK: u64 = 4;
 
 /// Run a program on simulated hosts, and predict how long it takes there.
 ///

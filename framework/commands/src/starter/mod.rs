@@ -108,7 +108,7 @@ impl Starter {
             }
             self.poll_commands(now)?;
             self.start()?;
-            // It is not an error if the caller has closed the connection; events for the caller are discarded.
+            // If the caller has closed the connection, events for the caller are discarded, and the starter continues.
             self.connection.flush()?;
         }
         Ok(())

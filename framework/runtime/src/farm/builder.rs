@@ -247,7 +247,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     }
 
     /// Sets the number of chunks that a worker holds in addition to the running one. By default the number is as large as needed to keep the worker
-    /// busy until the master answers.
+    /// busy until the master answers, and 0 while chunks take more than 0.2 s.
     pub fn request_ahead(mut self, chunks: usize) -> Self {
         self.options.ahead = Some(u32::try_from(chunks).unwrap_or(u32::MAX));
         self

@@ -8,8 +8,8 @@ const FRESH: f64 = 1.0 / 8.0;
 const LONG: Duration = Duration::from_millis(10);
 
 /// Service time per item of a group of stages on this rank: computing time between the starts of consecutive batches, divided by the number of items.
-/// It includes the rank's work for other groups of stages, but no waiting. It is computed from the durations of calls of user code, which the callers
-/// measure because the rank's state machine has no clock.
+/// The service time includes the rank's work for other groups of stages, but no waiting. Callers measure the durations of calls of user code, because
+/// the rank's state machine has no clock.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// Total computing time of the rank at the start of the last batch, and the number of items in that batch.
