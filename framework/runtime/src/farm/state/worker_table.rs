@@ -92,10 +92,11 @@ impl WorkerTable {
     }
 
     /// Returns the number of chunks that a rank may receive if each of its workers may hold `ahead` chunks in addition to the running
-    /// one.
+    /// one. A sub-master has a stock only if its workers may hold further chunks. Otherwise chunks are long or few, and each that waits
+    /// for a member could run on a worker of another group.
     pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
         let span = self.span[rank];
-        let stock = if span > 1 { span / 4 } else { 0 };
+        let stock = if span > 1 && ahead > 0 { span / 4 } else { 0 };
         span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
     }
 
@@ -232,7 +233,8 @@ impl WorkerTable {
     /// Rank 0 is left out.
     pub(crate) fn requesting(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.requesting.iter().filter(|&&(_, rank)| rank != 0);
-        fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
+        let fewest = fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER);
+        fewest.map(|&(_, rank)| rank).filter(move |&rank| self.room(rank, ahead) > 0)
     }
 
     pub(crate) fn next_requesting(&self, ahead: u32) -> Option<usize> {
@@ -261,6 +263,16 @@ mod tests {
         assert_eq!((workers.next_requesting(1), workers.held(2), workers.working()), (None, 0, 3));
         workers.received(3);
         assert_eq!((workers.next_requesting(1), workers.held(3)), (Some(3), 1));
+    }
+
+    #[test]
+    fn sub_master_has_a_stock_only_if_its_members_hold_further_chunks() {
+        let mut workers = WorkerTable::new(2);
+        workers.set(1, WorkerState::Active);
+        workers.set_capacity(1, 8);
+        assert_eq!((workers.room(1, 0), workers.room(1, 1)), (8, 18));
+        (0..8).for_each(|_| workers.dispatched(1));
+        assert_eq!((workers.next_requesting(0), workers.next_requesting(1)), (None, Some(1)));
     }
 
     #[test]
