@@ -7,6 +7,7 @@
 #   ci/bench.sh --smoke        runs all experiments in a short form, whose results mean nothing
 #   ci/bench.sh NAME --rounds N --only PART    runs fewer rounds, or one part of an experiment (bench/README.md)
 #   ci/bench.sh --keep NOTE ARGUMENTS...       runs with these arguments, and stores the marks with the note in bench/results/
+#   ci/bench.sh --against COMMIT ARGUMENTS...  runs alternately with the experiments and the code of COMMIT and with those of the working tree
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -16,6 +17,27 @@ if [ "${1:-}" = --keep ]; then
   note=${2:-}
   [ -n "$note" ] || die "usage: ci/bench.sh --keep NOTE ARGUMENTS...; the note says what else the machine did"
   shift 2
+fi
+if [ "${1:-}" = --against ]; then
+  [ $# -ge 3 ] || die "usage: ci/bench.sh --against COMMIT ARGUMENTS..."
+  other=$(git rev-parse --short=12 "$2^{commit}")
+  shift 2
+  versions=target/bench/versions tree=target/bench/versions/$other
+  [ -d "$tree" ] || git worktree add --detach "$tree" "$other"
+  # Everything is built before the first measurement.
+  for version in "$tree" .; do "$version/ci/bench.sh" --list >/dev/null; done
+  rm -f "$versions"/*.log
+  for round in 1 2 3; do
+    for name in old new; do
+      version=.
+      [ $name = new ] || version=$tree
+      say "round $round: $name"
+      "$version/ci/bench.sh" "$@" | tee "$versions/$name-$round.log"
+    done
+  done
+  say "marks of the three rounds; old is $other. The tables are in $versions/"
+  grep -hE ', mark at (least|most) ' "$versions"/{old,new}-*.log --with-filename | sed 's:.*/\([a-z]*\)-[0-9].log\::\1 :' | sort -k2 | sed 's/ (95 .*//'
+  exit
 fi
 "$CI_DIR/setup.sh" bench
 # Experiments start other programs from the directory of the program armature-bench. The short form (--smoke), whose times mean nothing, uses

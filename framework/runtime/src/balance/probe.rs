@@ -20,6 +20,10 @@ use crate::session::JobPlatform;
 const KERNEL_OPERATIONS: u64 = 20_000_000;
 /// Size in bytes of the messages that measure bandwidth. Messages of this size are long enough that the latency hardly matters on any network.
 const BULK: usize = 256 << 10;
+/// Maximum number of links that are measured, one after the other: each takes 10 ms in a network of 1 Gbit/s. With more ranks, a rank that is not
+/// measured is assumed to have the link of the nearest measured rank before it, which is often on the same host. Links that are slower are found
+/// while the stream runs.
+const MOST_LINKS: usize = 32;
 
 /// Measured speed of a rank in the kernel, which is a fixed computation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,7 +108,8 @@ impl Probed {
     }
 }
 
-/// Rank 0's measurement of the speeds of all ranks, and then of one link after the other, while no other messages are being sent.
+/// Rank 0's measurement of the speeds of all ranks, and then of at most [`MOST_LINKS`] links, one after the other, while no other
+/// messages are being sent.
 #[derive(Debug)]
 pub(crate) struct Probe {
     run: u32,
@@ -168,8 +173,10 @@ impl Probe {
         if let Some(question) = link.next_frame(now) {
             return Ok(Step::Send(from, question));
         }
-        self.to_root[from] = link.link();
-        self.measure_link(from + 1, now, sharing)
+        let ranks = self.to_root.len();
+        let next = from + (ranks - 1).div_ceil(MOST_LINKS);
+        self.to_root[from..next.min(ranks)].fill(link.link());
+        self.measure_link(next, now, sharing)
     }
 
     /// Starts the measurement of the link to rank `to`. If there is no such rank, all links are measured, and the measurement ends.
@@ -290,6 +297,26 @@ mod tests {
         assert!((near.bandwidth / far.bandwidth - 10.0).abs() < 1e-6, "{near:?} {far:?}");
         assert_eq!((probed.platform.speeds(), &probed.shares[..]), (&[1.0, 2.0, 4.0][..], &[0.75; 3][..]));
         assert_eq!(probed.speeds(), [0.25, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn number_of_measured_links_does_not_grow_with_the_ranks() {
+        let mut probe = Probe::new(1, 1_000);
+        let now = Duration::ZERO;
+        let speed = Speed { alone: 1.0, took: 1.0, lost: 0.0 };
+        let mut step = (0..1_000).map(|rank| probe.on_speed(rank, speed, now, &[]).unwrap()).last().unwrap();
+        let (mut asked, mut ms) = (Vec::new(), 0);
+        while let Step::Send(to, _) = step {
+            asked.push(to);
+            ms += if to > 900 { 20 } else { 2 };
+            step = probe.on_echo(to, Duration::from_millis(ms), &[]).unwrap();
+        }
+        asked.dedup();
+        assert_eq!((asked.len(), &asked[..2], asked.last()), (32, &[1, 33][..], Some(&993)));
+        let Step::Done(probed) = step else { panic!("all links are measured") };
+        let setup = |rank| probed.platform.link(0, rank).setup;
+        assert!((setup(928) - 0.001).abs() < 1e-9 && (setup(929) - 0.01).abs() < 1e-9);
+        assert_eq!((setup(1), setup(999)), (setup(32), setup(929)));
     }
 
     #[test]
