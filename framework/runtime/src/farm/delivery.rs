@@ -194,22 +194,22 @@ impl SinkCode<'_> {
 }
 
 impl UserCode for SinkCode<'_> {
-    type Task = Due;
-    type Outcome = Fed;
+    type Job = Due;
+    type Done = Fed;
 
     fn run(&mut self, due: Due) -> Result<Option<Fed>> {
         let Due { first, run, bytes, limited } = due;
         let tasks = run.len();
         self.timer.begin(limited);
         let (fed, rest) = if self.stopped { (0, None) } else { self.feed(first, run)? };
-        let mut outcome = Fed { time: self.timer.end(), tasks, bytes, rest: None, stopped: self.stopped };
+        let mut done = Fed { time: self.timer.end(), tasks, bytes, rest: None, stopped: self.stopped };
         if let Some(rest) = rest {
             let left = bytes * rest.len() as u64 / tasks;
-            (outcome.tasks, outcome.bytes) = (fed as u64, bytes - left);
+            (done.tasks, done.bytes) = (fed as u64, bytes - left);
             let run = ResultRun::Results(rest);
-            outcome.rest = Some(Due { first: first + fed as u64, run, bytes: left, limited });
+            done.rest = Some(Due { first: first + fed as u64, run, bytes: left, limited });
         }
-        Ok(Some(outcome))
+        Ok(Some(done))
     }
 
     fn answers(_: &Due) -> bool {
@@ -220,8 +220,8 @@ impl UserCode for SinkCode<'_> {
         false
     }
 
-    fn took(outcome: &Fed) -> Option<Duration> {
-        outcome.time.took()
+    fn took(done: &Fed) -> Option<Duration> {
+        done.time.took()
     }
 }
 

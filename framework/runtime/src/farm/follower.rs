@@ -9,12 +9,12 @@ use super::link::Link;
 use super::messages::{Received, ToMaster, ToWorker};
 use super::options::Options;
 use super::submaster::Submaster;
-use super::task_runner::{Command, Outcome, TaskRunner};
+use super::task_runner::{Command, Done, TaskRunner};
 use super::worker_role::WorkerRole;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Encode, Message};
 use crate::error::Result;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
@@ -71,7 +71,7 @@ impl<'w, 'f> Follower<'w, 'f> {
     /// silent.
     pub(super) fn run<'scope>(
         mut self,
-        mut driver: Driver<'scope, '_, TaskRunner<'w, 'f>>,
+        mut driver: RankDriver<'scope, '_, TaskRunner<'w, 'f>>,
         endpoint: &mut Endpoint,
     ) -> Result<()>
     where
@@ -192,20 +192,20 @@ impl<'w, 'f> Protocol for Follower<'w, 'f> {
         Ok(self.lead(out)? | self.spread(out)?)
     }
 
-    fn on_done(&mut self, done: Outcome, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let is_set_up = matches!(done, Outcome::SetUp { .. });
+    fn on_done(&mut self, done: Done, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_set_up = matches!(done, Done::SetUp { .. });
         self.worker.on_done(done, &mut self.link, out)?;
         if is_set_up { self.link.join(self.link.superior, out) } else { Ok(()) }
     }
 
     fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
         if !std::mem::replace(&mut self.is_set_up, true) {
-            return Ok(Next::Task(Command::SetUp));
+            return Ok(Next::Job(Command::SetUp));
         }
         if self.finished {
             return Ok(Next::Finished);
         }
-        Ok(self.worker.next().map_or(Next::Wait, Next::Task))
+        Ok(self.worker.next().map_or(Next::Wait, Next::Job))
     }
 
     fn is_dismissed(&self) -> bool {

@@ -325,7 +325,7 @@ impl FarmRun<'_, '_> {
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
-            let driver = driver::Driver::new(endpoint, executor, config, "the farm")
+            let driver = driver::RankDriver::new(endpoint, executor, config, "the farm")
                 .with_heartbeats_within(options.silence(config));
             let result = if rank == 0 {
                 MasterRank::new(endpoint, codecs, (name, run), activity, options, config)

@@ -54,7 +54,7 @@ pub(crate) struct Rest {
     away: bool,
 }
 
-pub(crate) enum Outcome {
+pub(crate) enum Done {
     SetUp {
         took: Duration,
     },
@@ -185,7 +185,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         Ok(if skip > 0 { tasks.split_off(skip) } else { tasks })
     }
 
-    fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Outcome> {
+    fn work(&mut self, header: ChunkHeader, tasks: Items, away: bool) -> Result<Done> {
         let Some(worker) = &mut self.slot.worker else {
             return Err(
                 self.here(Error::new(ErrorKind::Wire, "a chunk arrived before the worker was created"))
@@ -229,7 +229,7 @@ impl<'w, 'f> TaskRunner<'w, 'f> {
         if let Some(flight_recorder) = &mut self.flight_recorder {
             flight_recorder.end();
         }
-        Ok(Outcome::Chunk { header, times, result, rest })
+        Ok(Done::Chunk { header, times, result, rest })
     }
 }
 
@@ -251,12 +251,12 @@ fn divide(header: ChunkHeader, tasks: Option<Items>, away: bool) -> (ChunkHeader
 }
 
 impl UserCode for TaskRunner<'_, '_> {
-    type Task = Command;
-    type Outcome = Outcome;
+    type Job = Command;
+    type Done = Done;
 
-    fn run(&mut self, task: Command) -> Result<Option<Outcome>> {
-        match task {
-            Command::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
+    fn run(&mut self, command: Command) -> Result<Option<Done>> {
+        match command {
+            Command::SetUp => self.set_up().map(|took| Some(Done::SetUp { took })),
             Command::Chunk { header, payload, away } => {
                 self.begin(header);
                 let tasks = self.unpack(header, payload)?;
@@ -273,12 +273,12 @@ impl UserCode for TaskRunner<'_, '_> {
         true
     }
 
-    fn is_work(task: &Command) -> bool {
-        matches!(task, Command::Chunk { .. } | Command::Rest(_))
+    fn is_work(command: &Command) -> bool {
+        matches!(command, Command::Chunk { .. } | Command::Rest(_))
     }
 
-    fn may_block(&self, task: &Command) -> bool {
-        match task {
+    fn may_block(&self, command: &Command) -> bool {
+        match command {
             Command::SetUp => self.slot.worker.is_none(),
             Command::Chunk { header, .. } => header.suspect,
             // The first tasks of this chunk took long (otherwise it would have no rest), so the rest may take long too.
@@ -286,15 +286,15 @@ impl UserCode for TaskRunner<'_, '_> {
         }
     }
 
-    fn took(outcome: &Outcome) -> Option<Duration> {
-        match outcome {
-            Outcome::Chunk { times, .. } => Some(times.took),
-            Outcome::SetUp { .. } => None,
+    fn took(done: &Done) -> Option<Duration> {
+        match done {
+            Done::Chunk { times, .. } => Some(times.took),
+            Done::SetUp { .. } => None,
         }
     }
 
-    fn tally(outcome: &Outcome, tally: &mut Tally) {
-        if let Outcome::Chunk { header, times, .. } = outcome {
+    fn tally(done: &Done, tally: &mut Tally) {
+        if let Done::Chunk { header, times, .. } = done {
             let sum = Duration::from_secs_f64(times.sum.max(0.0));
             tally.add(0, Some(header.first), u64::from(header.count), sum);
         }

@@ -156,8 +156,8 @@ struct SourceCode<'scope> {
 }
 
 impl UserCode for SourceCode<'_> {
-    type Task = Draw;
-    type Outcome = Drawn;
+    type Job = Draw;
+    type Done = Drawn;
 
     fn run(&mut self, Draw { wanted, limited }: Draw) -> Result<Option<Drawn>> {
         let SourceCode { tasks, drawn, farm, timer } = self;
@@ -178,8 +178,8 @@ impl UserCode for SourceCode<'_> {
         false
     }
 
-    fn took(outcome: &Drawn) -> Option<Duration> {
-        outcome.time.took()
+    fn took(drawn: &Drawn) -> Option<Duration> {
+        drawn.time.took()
     }
 }
 

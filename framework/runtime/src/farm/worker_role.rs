@@ -8,7 +8,7 @@ use super::chunk_result::Activity;
 use super::link::Link;
 use super::messages::{ChunkHeader, ExecutionMode, Payload, Status, ToMaster};
 use super::summary::RankReport;
-use super::task_runner::{Command, Outcome, Output};
+use super::task_runner::{Command, Done, Output};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::{Outgoing, Place};
 
@@ -51,19 +51,14 @@ impl WorkerRole {
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
 
-    pub(super) fn on_done(
-        &mut self,
-        outcome: Outcome,
-        link: &mut Link,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
-        match outcome {
-            Outcome::SetUp { took } => {
+    pub(super) fn on_done(&mut self, done: Done, link: &mut Link, out: &mut Outgoing<'_>) -> Result<()> {
+        match done {
+            Done::SetUp { took } => {
                 self.report.warm_up = took;
                 link.warm_up = Some(took);
                 Ok(())
             }
-            Outcome::Chunk { header, times, result: Output::Encoded(frame), rest } => {
+            Done::Chunk { header, times, result: Output::Encoded(frame), rest } => {
                 self.report.add(header.count, times.sum, rest.is_none());
                 let sender = self.senders.pop_front().unwrap_or(0);
                 // Results are not sent to a sub-master that no longer supplies this rank with chunks, and the remaining tasks of the chunk are
@@ -74,7 +69,7 @@ impl WorkerRole {
                 }
                 Ok(())
             }
-            Outcome::Chunk { .. } => {
+            Done::Chunk { .. } => {
                 let text = "a worker kept the result of a chunk instead of sending it";
                 Err(link.here(Error::new(ErrorKind::Wire, text)))
             }

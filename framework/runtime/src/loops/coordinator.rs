@@ -14,7 +14,7 @@ use crate::persist::snapshot::{SnapshotCoordinator, Written};
 
 /// Part of the coordinator of a loop, on rank 0, that does not depend on how directives reach the ranks: all at once, or along a
 /// chain of ranks.
-pub(super) struct Coordinator {
+pub(super) struct LoopCoordinator {
     name: String,
     pub(super) controller: LoopController,
     snapshots: Option<SnapshotCoordinator>,
@@ -36,7 +36,7 @@ pub(super) struct Learned {
     pub(super) balancer: LoopBalancer,
 }
 
-impl Coordinator {
+impl LoopCoordinator {
     pub(super) fn new(
         name: &str,
         controller: LoopController,
@@ -44,7 +44,7 @@ impl Coordinator {
         first: Vec<u64>,
         now: Duration,
     ) -> Self {
-        Coordinator {
+        LoopCoordinator {
             name: name.to_string(),
             controller,
             snapshots,

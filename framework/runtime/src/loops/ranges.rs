@@ -10,7 +10,7 @@ use super::summary::Summary;
 use super::{NAME, POLL_INTERVAL};
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Session};
 
@@ -38,7 +38,7 @@ use crate::session::{Announcement, Config, Session};
 pub struct Ranges<'s> {
     endpoint: &'s mut Endpoint,
     rank_loop: RankLoop<()>,
-    driver: Driver<'static, 'static, ByCaller>,
+    driver: RankDriver<'static, 'static, ByCaller>,
     run: Option<Run>,
     start: u64,
     timer: BlockTimer,
@@ -92,8 +92,8 @@ impl<'s> Ranges<'s> {
         let mut run = rank_loop.begin(endpoint, config, 1)?;
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = ByCaller::default();
-        let executor = Executor::at_first_task(None, rank, config.driver, waker, clock, code, None);
-        let mut driver = Driver::new(endpoint, executor, config, NAME);
+        let executor = Executor::at_first_job(None, rank, config.driver, waker, clock, code, None);
+        let mut driver = RankDriver::new(endpoint, executor, config, NAME);
         driver.begin(endpoint, &mut Running::new(&mut rank_loop, &mut run))?;
         let timer = BlockTimer::new(clock);
         let run = Some(run);

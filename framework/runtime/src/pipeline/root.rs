@@ -30,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::number_format::count;
 use crate::observe::{self, Event};
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_POLLS, JobOf, Moment, Next, Outgoing, Protocol};
 use crate::session::{Balance, Config};
 
 #[derive(Debug)]
@@ -433,13 +433,13 @@ impl<'p> Protocol for Root<'_, 'p> {
         self.observer.on_idle(&self.machine, at);
     }
 
-    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<JobOf<Self>>> {
         if matches!(self.phase, Phase::Streaming) && self.is_finished() && self.finish_sink() {
             self.end(at, out)?;
         }
         if let Some(job) = self.machine.next_job(at, out)? {
             self.observer.begins(&job, at);
-            return Ok(Next::Task(job));
+            return Ok(Next::Job(job));
         }
         Ok(match &self.phase {
             Phase::Ending(reports)

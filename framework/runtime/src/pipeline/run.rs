@@ -24,7 +24,7 @@ use super::summary::Summary;
 use super::worker::Worker;
 use crate::error::{BoxError, Result};
 use crate::outcome::Outcome;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Balance, Parts, Session};
 use crate::wire::{Codec, Item, Movable};
@@ -211,7 +211,7 @@ impl<'p> PipelineDef<'p> {
             let observer = Observer::new((rank, run), activity, (names.clone(), expanding.clone()));
             let fill = first_fill(config.batch, config.batch_time);
             let machine = Machine::new(rank, codecs, (names, expanding), fill, config.request_ahead);
-            let driver = Driver::of_kinds(endpoint, executor, config, NAME, kinds);
+            let driver = RankDriver::of_kinds(endpoint, executor, config, NAME, kinds);
             let result = match run_spec {
                 Some(run_spec) => {
                     Root::new((machine, observer), run_spec, (config, snapshots, commits), endpoint).and_then(

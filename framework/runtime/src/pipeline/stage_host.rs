@@ -411,8 +411,8 @@ pub(super) fn expand(
 }
 
 impl UserCode for StageHost<'_> {
-    type Task = Job;
-    type Outcome = (Done, JobCost);
+    type Job = Job;
+    type Done = (Done, JobCost);
 
     fn run(&mut self, job: Job) -> Result<Option<(Done, JobCost)>> {
         let result = match job {
@@ -511,13 +511,13 @@ impl UserCode for StageHost<'_> {
         matches!(job, Job::SetUp { hosted } if hosted.iter().any(|&stage| self.live[stage].is_none()))
     }
 
-    fn took((done, cost): &Self::Outcome) -> Option<Duration> {
+    fn took((done, cost): &Self::Done) -> Option<Duration> {
         (!matches!(done, Done::SetUp(_) | Done::Probed(_) | Done::Committed(..) | Done::SinkFinished))
             .then_some(cost.took)
     }
 
     /// Adds the items and times of a call of user code to `tally`, the counts of the source, the stages and the sink for the event log.
-    fn tally((done, cost): &Self::Outcome, tally: &mut Tally) {
+    fn tally((done, cost): &Self::Done, tally: &mut Tally) {
         match done {
             Done::Drawn { batch, .. } => {
                 let range = batch.as_ref().map(|batch| &batch.range);

@@ -12,7 +12,7 @@ use super::stats::RankReport;
 use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_POLLS, JobOf, Moment, Next, Outgoing, Protocol};
 
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of one measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
@@ -138,11 +138,11 @@ impl<'p> Protocol for Worker<'p> {
         self.observer.on_idle(&self.machine, at);
     }
 
-    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<JobOf<Self>>> {
         Ok(match self.machine.next_job(at, out)? {
             Some(job) => {
                 self.observer.begins(&job, at);
-                Next::Task(job)
+                Next::Job(job)
             }
             None if self.is_finished && !self.machine.awaits_result() => Next::Finished,
             None => Next::Wait,

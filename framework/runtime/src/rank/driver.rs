@@ -1,11 +1,11 @@
 //! The loop that runs a skeleton (farm, loop, pipeline or workflow) on a rank: each turn receives messages, fetches results of user code,
-//! submits tasks to it, and waits.
+//! submits jobs to it, and waits.
 
 use std::time::Duration;
 
 use super::executor::Executor;
 use super::heartbeat::{Heartbeat, HeartbeatState, Watch};
-use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use super::protocol::{JobOf, Moment, Next, Outgoing, Protocol};
 use super::user_code::UserCode;
 use crate::balance::link_probe;
 use crate::comm::Backoff;
@@ -24,7 +24,7 @@ const TINY_BURST: u32 = 8;
 /// Longest sleep between two polls of a parked rank, which has no work until a message wakes it; therefore also the longest delay of its waking.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
-pub(crate) struct Driver<'scope, 'env, C: UserCode> {
+pub(crate) struct RankDriver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
     /// True on a real machine. In a simulator, messages progress without polls and no rank can be silent, so the driver does not send heartbeats.
@@ -51,7 +51,7 @@ enum Turn {
     Finished,
 }
 
-impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
+impl<'scope, 'env, C: UserCode + 'scope> RankDriver<'scope, 'env, C> {
     /// Creates a driver. `name` names the skeleton in log messages, for example "the farm" in "has waited 10 s for rank 3 to reach the
     /// farm".
     pub(crate) fn new(
@@ -60,10 +60,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         config: &Config,
         name: &'static str,
     ) -> Self {
-        Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
+        RankDriver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
     }
 
-    /// Creates a driver like [`new`](Driver::new), for user code whose calls have several `kinds` (names for the event log).
+    /// Creates a driver like [`new`](RankDriver::new), for user code whose calls have several `kinds` (names for the event log).
     pub(crate) fn of_kinds(
         endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
@@ -75,7 +75,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         // Progress is not shown in a simulator, because the clock shows simulated time there.
         let is_shown = endpoint.rank() == 0 && endpoint.capabilities().real_time;
         let progress = if is_shown { config.progress } else { Progress::Off };
-        Driver {
+        RankDriver {
             heartbeat: Heartbeat::new(endpoint, config, name),
             activity_count: 0,
             last_change: (0, begin),
@@ -106,7 +106,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok((self.finish()?, end))
     }
 
-    /// Runs `protocol` like [`run`](Driver::run), but does not wait for user code that is still busy; [`finish`](Driver::finish) does.
+    /// Runs `protocol` like [`run`](RankDriver::run), but does not wait for user code that is still busy; [`finish`](RankDriver::finish) does.
     pub(crate) fn run_until_finished<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -151,8 +151,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self
     }
 
-    pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
-        self.executor.submit(task)
+    pub(crate) fn submit(&mut self, job: C::Job) -> Result<()> {
+        self.executor.submit(job)
     }
 
     pub(crate) fn finish(mut self) -> Result<C> {
@@ -160,10 +160,10 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.executor.finish()
     }
 
-    /// Begins a protocol whose tasks of user code the caller runs on this thread, between calls of [`step`](Driver::step).
+    /// Begins a protocol whose jobs of user code the caller runs on this thread, between calls of [`step`](RankDriver::step).
     ///
     /// # Errors
-    /// The errors of [`run`](Driver::run), without the number of this rank.
+    /// The errors of [`run`](RankDriver::run), without the number of this rank.
     pub(crate) fn begin<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -172,16 +172,16 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         protocol.start(&self.moment(), &mut Outgoing::new(endpoint))
     }
 
-    /// Continues until `protocol` has a task of user code for the caller or has finished. `done` is the outcome of the task that the caller has
-    /// just run. Returns the user code, in which the caller finds the next task.
+    /// Continues until `protocol` has a job of user code for the caller or has finished. `done` is the result of the job that the caller has
+    /// just run. Returns the user code, in which the caller finds the next job.
     ///
     /// # Errors
-    /// The errors of [`run`](Driver::run), without the rank.
+    /// The errors of [`run`](RankDriver::run), without the rank.
     pub(crate) fn step<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
         protocol: &mut P,
-        done: Option<C::Outcome>,
+        done: Option<C::Done>,
     ) -> Result<Option<&mut C>> {
         if let Some(done) = done {
             self.executor.answer(done);
@@ -224,7 +224,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
-        if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
+        if P::DONE_BEFORE_MESSAGES && self.take_done(endpoint, protocol)? {
             turn = Turn::Busy;
         }
         let burst = if self.executor.is_inline() { P::MESSAGES_BETWEEN_JOBS } else { BURST };
@@ -250,7 +250,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
-    fn take_outcomes<P: Protocol<Code = C>>(
+    fn take_done<P: Protocol<Code = C>>(
         &mut self,
         endpoint: &mut Endpoint,
         protocol: &mut P,
@@ -272,7 +272,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let mut turn = Turn::Idle;
         let (mut tiny, mut has_turned) = (0, false);
         loop {
-            if self.take_outcomes(endpoint, protocol)? {
+            if self.take_done(endpoint, protocol)? {
                 turn = Turn::Busy;
             }
             if !std::mem::replace(&mut has_turned, true) {
@@ -291,13 +291,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 return Ok(turn);
             }
             let at = self.moment();
-            let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(endpoint))? {
-                Next::Task(task) => task,
+            let job: JobOf<P> = match protocol.next(&at, &mut Outgoing::new(endpoint))? {
+                Next::Job(job) => job,
                 Next::Wait => return Ok(turn),
                 Next::PollAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
-            self.submit(task)?;
+            self.submit(job)?;
             turn = Turn::Busy;
             self.activity_count += 1;
             self.computed_since_poll |= self.executor.is_inline();
@@ -308,7 +308,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             } else if self.executor.is_inline() {
                 // The job of user code may have been long, so the periodic work is due now: other ranks may be waiting for a heartbeat of this rank.
                 self.turns = P::TURNS_PER_TICK;
-                // The outcome of the task of user code is fetched in the next turn of the loop, after a poll for messages.
+                // The result of the job of user code is fetched in the next turn of the loop, after a poll for messages.
                 return Ok(turn);
             }
         }

@@ -9,8 +9,8 @@ use crate::comm::local::{LocalTransport, World};
 use crate::comm::message::{Message, frame_header, messages};
 use crate::error::{Error, ErrorKind};
 use crate::rank::heartbeat::HeartbeatState;
-use crate::rank::protocol::Outcome;
-use crate::session::Driver as Choice;
+use crate::rank::protocol::DoneOf;
+use crate::session::Driver;
 
 messages! {
     "the test";
@@ -23,11 +23,11 @@ messages! {
 struct Doubling;
 
 impl UserCode for Doubling {
-    type Task = u8;
-    type Outcome = u8;
+    type Job = u8;
+    type Done = u8;
 
-    fn run(&mut self, task: u8) -> Result<Option<u8>> {
-        if task == 13 { Err(Error::new(ErrorKind::User, "13")) } else { Ok(Some(2 * task)) }
+    fn run(&mut self, job: u8) -> Result<Option<u8>> {
+        if job == 13 { Err(Error::new(ErrorKind::User, "13")) } else { Ok(Some(2 * job)) }
     }
 
     fn answers(_: &u8) -> bool {
@@ -91,7 +91,7 @@ impl Protocol for Numbers {
         Ok(())
     }
 
-    fn on_done(&mut self, done: Outcome<Self>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: DoneOf<Self>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.seen.push(done);
         send(out, 0, Tag::Number, &[done])
     }
@@ -108,7 +108,7 @@ impl Protocol for Numbers {
 
     fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<u8>> {
         Ok(match self.to_do.pop() {
-            Some(number) => Next::Task(number),
+            Some(number) => Next::Job(number),
             None if self.is_over => Next::Finished,
             None => Next::Wait,
         })
@@ -123,20 +123,21 @@ impl Protocol for Numbers {
     }
 }
 
-fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) -> Result<Vec<u8>> {
+fn run(world: &Arc<World>, rank: usize, choice: Driver, mut numbers: Numbers) -> Result<Vec<u8>> {
     let transport = LocalTransport::open(world.clone(), rank);
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
     std::thread::scope(|scope| {
         let waker = endpoint.transport().waker();
         let executor = Executor::new(scope, rank, choice, waker, endpoint.clock(), Doubling)?;
-        Driver::new(&mut endpoint, executor, &Config::new(), "the test").run(&mut endpoint, &mut numbers)?;
+        RankDriver::new(&mut endpoint, executor, &Config::new(), "the test")
+            .run(&mut endpoint, &mut numbers)?;
         Ok(numbers.seen)
     })
 }
 
 #[test]
 fn messages_become_tasks_and_results_with_any_driver() {
-    for choice in [Choice::Inline, Choice::Threaded, Choice::Auto] {
+    for choice in [Driver::Inline, Driver::Threaded, Driver::Auto] {
         let world = World::new(2);
         let (mut root, worker) = std::thread::scope(|scope| {
             let worker = scope.spawn(|| run(&world, 1, choice, Numbers::default()));
@@ -151,7 +152,7 @@ fn messages_become_tasks_and_results_with_any_driver() {
 
 #[test]
 fn user_error_ends_the_rank_and_names_it() {
-    for choice in [Choice::Inline, Choice::Threaded] {
+    for choice in [Driver::Inline, Driver::Threaded] {
         let numbers = Numbers { to_do: vec![13], ..Numbers::default() };
         let error = run(&World::new(1), 0, choice, numbers).expect_err("13 is an error");
         assert_eq!(error.to_string(), "rank 0: 13", "{choice:?}");

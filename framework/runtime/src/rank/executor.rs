@@ -41,9 +41,9 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     is_inline_by_choice: bool,
     waker: Waker,
     state: State<'scope, W>,
-    /// True if the first task has to start the compute thread, because the time of a task is still unknown.
+    /// True if the first job has to start the compute thread, because the time of a job is still unknown.
     is_new: bool,
-    ready: Option<Result<W::Outcome>>,
+    ready: Option<Result<W::Done>>,
     /// Timing of user code in a simulator, which has no second thread; `None` on a real machine, or if the user has chosen [`Driver::Inline`].
     simulated: Option<SimulatedThread>,
     outstanding: usize,
@@ -62,9 +62,9 @@ struct WorkLog {
 }
 
 impl WorkLog {
-    fn begins<W: UserCode>(&self, task: &W::Task, now: impl FnOnce() -> Duration) {
-        if W::answers(task) {
-            self.tally.with(|tally| tally.begin_job(now(), W::is_work(task)));
+    fn begins<W: UserCode>(&self, job: &W::Job, now: impl FnOnce() -> Duration) {
+        if W::answers(job) {
+            self.tally.with(|tally| tally.begin_job(now(), W::is_work(job)));
         }
     }
 
@@ -72,35 +72,35 @@ impl WorkLog {
         self.tally.with(|tally| tally.end_job(now()));
     }
 
-    fn fetched<W: UserCode>(&self, outcome: Option<&W::Outcome>) {
+    fn fetched<W: UserCode>(&self, result: Option<&W::Done>) {
         self.tally.with(|tally| {
             tally.fetched();
-            if let Some(outcome) = outcome {
-                W::tally(outcome, tally);
+            if let Some(result) = result {
+                W::tally(result, tally);
             }
         });
     }
 
-    fn run<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
-        self.begins::<W>(&task, || self.clock.now());
-        let outcome = user_code.run(task);
+    fn run<W: UserCode>(&self, user_code: &mut W, job: W::Job) -> Result<Option<W::Done>> {
+        self.begins::<W>(&job, || self.clock.now());
+        let result = user_code.run(job);
         self.ends(|| self.clock.now());
-        outcome
+        result
     }
 
-    /// Runs a task on the communicating thread. If the task does work of the skeleton (such as a batch of items), its start and end are not recorded
-    /// for the event log: the outcome of the task contains its duration, and no other thread reads the counts of user-code calls meanwhile. In a
+    /// Runs a job on the communicating thread. If the job does work of the skeleton (such as a batch of items), its start and end are not recorded
+    /// for the event log: the result of the job contains its duration, and no other thread reads the counts of user-code calls meanwhile. In a
     /// simulator nothing is recorded, because reading the clock takes time.
-    fn run_inline<W: UserCode>(&self, user_code: &mut W, task: W::Task) -> Result<Option<W::Outcome>> {
-        if W::is_work(&task) || self.clock.is_simulated() {
-            user_code.run(task)
+    fn run_inline<W: UserCode>(&self, user_code: &mut W, job: W::Job) -> Result<Option<W::Done>> {
+        if W::is_work(&job) || self.clock.is_simulated() {
+            user_code.run(job)
         } else {
-            self.run(user_code, task)
+            self.run(user_code, job)
         }
     }
 }
 
-/// Start and end of the last task of a simulated rank, as if a compute thread had run the task.
+/// Start and end of the last job of a simulated rank, as if a compute thread had run the job.
 struct SimulatedThread {
     start: Duration,
     done: Duration,
@@ -112,8 +112,8 @@ const SIMULATED_POLL: Duration = Duration::from_micros(50);
 enum State<'scope, W: UserCode> {
     Inline(Box<W>),
     Threaded {
-        tasks: Sending<W::Task>,
-        outcomes: Receiving<Result<W::Outcome>>,
+        jobs: Sending<W::Job>,
+        results: Receiving<Result<W::Done>>,
         left: Left<W>,
         thread: ScopedJoinHandle<'scope, ()>,
     },
@@ -134,17 +134,17 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         clock: Clock,
         user_code: W,
     ) -> Result<Self> {
-        let mut executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, user_code, None);
+        let mut executor = Executor::at_first_job(Some(scope), rank, choice, waker, clock, user_code, None);
         if executor.choice != Driver::Inline {
             executor.move_to_thread()?;
         }
         Ok(executor)
     }
 
-    /// Creates an executor like [`new`](Executor::new), but starts the compute thread with the first task, because runs without tasks, which take
+    /// Creates an executor like [`new`](Executor::new), but starts the compute thread with the first job, because runs without jobs, which take
     /// microseconds, need no thread. `usual` is the duration of a call of user code if it is known; no thread is started while calls are short.
     /// Without a `scope`, user code always runs on the communicating thread.
-    pub(crate) fn at_first_task(
+    pub(crate) fn at_first_job(
         scope: Option<&'scope Scope<'scope, 'env>>,
         rank: usize,
         choice: Driver,
@@ -194,8 +194,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.work_log.tally.clone()
     }
 
-    pub(crate) fn answer(&mut self, outcome: W::Outcome) {
-        self.ready = Some(Ok(outcome));
+    pub(crate) fn answer(&mut self, result: W::Done) {
+        self.ready = Some(Ok(result));
     }
 
     /// Returns true if user code runs on the communicating thread and blocks it; false for a simulated rank, whose communication continues
@@ -216,9 +216,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.choice != Driver::Auto
     }
 
-    /// Returns how long a simulated rank with a task in progress may sleep before it polls for messages. A poll costs the simulator as much as a
-    /// message, so polls become rarer as the task takes longer: with a `patience` of n, a message waits for at most one n-th of the time that the
-    /// task has run.
+    /// Returns how long a simulated rank with a job in progress may sleep before it polls for messages. A poll costs the simulator as much as a
+    /// message, so polls become rarer as the job takes longer: with a `patience` of n, a message waits for at most one n-th of the time that the
+    /// job has run.
     pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
         let SimulatedThread { start, done } = self.in_hand()?;
         let now = self.work_log.clock.now();
@@ -251,36 +251,36 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.is_inline() || self.is_idle()
     }
 
-    /// Submits a task to user code. If user code runs on the communicating thread, the task has ended when the call returns.
-    pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
-        let answers = W::answers(&task);
+    /// Submits a job to user code. If user code runs on the communicating thread, the job has ended when the call returns.
+    pub(crate) fn submit(&mut self, job: W::Job) -> Result<()> {
+        let answers = W::answers(&job);
         if let State::Inline(user_code) = &self.state
-            && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&task))
+            && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&job))
         {
-            // The task may be long, so user code moves to a compute thread: the communicating thread must send heartbeats to other ranks
+            // The job may be long, so user code moves to a compute thread: the communicating thread must send heartbeats to other ranks
             // meanwhile.
             self.jobs = 0;
             self.move_to_thread()?;
         }
         match &mut self.state {
             State::Inline(user_code) => {
-                let outcome = match &mut self.simulated {
+                let result = match &mut self.simulated {
                     Some(SimulatedThread { start, done }) => {
                         *start = self.work_log.clock.now();
-                        self.work_log.begins::<W>(&task, || *start);
-                        let (outcome, at) = self.work_log.clock.postpone(|| user_code.run(task));
+                        self.work_log.begins::<W>(&job, || *start);
+                        let (result, at) = self.work_log.clock.postpone(|| user_code.run(job));
                         *done = at;
-                        outcome
+                        result
                     }
-                    None => self.work_log.run_inline(&mut **user_code, task),
+                    None => self.work_log.run_inline(&mut **user_code, job),
                 };
-                if let Some(outcome) = outcome.transpose() {
-                    self.ready = Some(outcome);
+                if let Some(result) = result.transpose() {
+                    self.ready = Some(result);
                 }
                 return Ok(());
             }
-            State::Threaded { tasks, .. } => {
-                if tasks.send(task) {
+            State::Threaded { jobs, .. } => {
+                if jobs.send(job) {
                     self.outstanding += usize::from(answers);
                     return Ok(());
                 }
@@ -290,36 +290,36 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Err(self.thread_died())
     }
 
-    pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
-        let pending = self.in_hand().is_some_and(|task| task.done > self.work_log.clock.now());
-        let outcome = match &mut self.state {
+    pub(crate) fn fetch(&mut self) -> Result<Option<W::Done>> {
+        let pending = self.in_hand().is_some_and(|job| job.done > self.work_log.clock.now());
+        let result = match &mut self.state {
             State::Inline(_) if pending => None,
             State::Inline(_) => {
-                let outcome = self.ready.take();
+                let result = self.ready.take();
                 if let Some(SimulatedThread { done, .. }) =
-                    self.simulated.as_ref().filter(|_| outcome.is_some())
+                    self.simulated.as_ref().filter(|_| result.is_some())
                 {
                     self.work_log.ends(|| *done);
                 }
-                outcome
+                result
             }
-            State::Threaded { outcomes, .. } => match outcomes.try_next() {
-                Ok(outcome) => {
-                    self.outstanding -= usize::from(outcome.is_some());
-                    outcome
+            State::Threaded { results, .. } => match results.try_next() {
+                Ok(result) => {
+                    self.outstanding -= usize::from(result.is_some());
+                    result
                 }
                 Err(Disconnected) => return Err(self.thread_died()),
             },
             State::Nowhere => return Err(self.thread_died()),
         };
-        if let Some(outcome) = &outcome {
-            self.work_log.fetched::<W>(outcome.as_ref().ok());
+        if let Some(result) = &result {
+            self.work_log.fetched::<W>(result.as_ref().ok());
         }
-        let outcome = outcome.transpose()?;
-        if let Some(took) = outcome.as_ref().and_then(W::took) {
+        let result = result.transpose()?;
+        if let Some(took) = result.as_ref().and_then(W::took) {
             self.weigh(took)?;
         }
-        Ok(outcome)
+        Ok(result)
     }
 
     fn weigh(&mut self, took: Duration) -> Result<()> {
@@ -340,7 +340,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Returns true if no task may be submitted now, because user code is to move to the communicating thread, for which the queue must be
+    /// Returns true if no job may be submitted now, because user code is to move to the communicating thread, for which the queue must be
     /// empty.
     pub(crate) fn wants_pause(&self) -> bool {
         self.choice == Driver::Auto
@@ -363,8 +363,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             return Ok(());
         };
         self.is_new = false;
-        let (tasks, to_do) = mailbox::<W::Task>();
-        let (finished, outcomes) = mailbox();
+        let (jobs, to_do) = mailbox::<W::Job>();
+        let (finished, results) = mailbox();
         let (rank, waker, work_log) = (self.rank, self.waker.clone(), self.work_log.clone());
         self.thread_id = Arc::default();
         let thread_id = self.thread_id.clone();
@@ -375,10 +375,10 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let compute: Box<dyn FnOnce() + Send + 'scope> = Box::new(move || {
             name_rank(rank);
             thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
-            while let Some(task) = to_do.next() {
-                let Some(outcome) = work_log.run(&mut *user_code, task).transpose() else { continue };
-                let failed = outcome.is_err();
-                let is_disconnected = !finished.send(outcome);
+            while let Some(job) = to_do.next() {
+                let Some(result) = work_log.run(&mut *user_code, job).transpose() else { continue };
+                let failed = result.is_err();
+                let is_disconnected = !finished.send(result);
                 waker.wake();
                 if failed || is_disconnected {
                     break;
@@ -396,14 +396,14 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                 );
                 Error::new(ErrorKind::Config, text).at_rank(rank)
             })?;
-        self.state = State::Threaded { tasks, outcomes, left, thread };
+        self.state = State::Threaded { jobs, results, left, thread };
         Ok(())
     }
 
     fn move_inline(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
-            State::Threaded { tasks, left, thread, .. } => {
-                drop(tasks);
+            State::Threaded { jobs, left, thread, .. } => {
+                drop(jobs);
                 thread.join().map_err(|panic| user_code::in_framework(&*panic).at_rank(self.rank))?;
                 let user_code = left.lock().unwrap_or_else(PoisonError::into_inner).take();
                 self.state = user_code.map_or(State::Nowhere, State::Inline);
@@ -417,10 +417,10 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     /// are caught.
     fn thread_died(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Nowhere) {
-            State::Threaded { thread, outcomes, .. } => match thread.join() {
+            State::Threaded { thread, results, .. } => match thread.join() {
                 Err(panic) => user_code::in_framework(&*panic).at_rank(self.rank),
-                // The thread has ended after an error of user code, which may still be among the outcomes that have not been fetched.
-                Ok(()) => std::iter::from_fn(|| outcomes.next())
+                // The thread has ended after an error of user code, which may still be among the results that have not been fetched.
+                Ok(()) => std::iter::from_fn(|| results.next())
                     .find_map(Result::err)
                     .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
             },

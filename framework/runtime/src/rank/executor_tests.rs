@@ -7,8 +7,8 @@ use super::*;
 struct Waits;
 
 impl UserCode for Waits {
-    type Task = Receiver<()>;
-    type Outcome = ();
+    type Job = Receiver<()>;
+    type Done = ();
 
     fn run(&mut self, word: Receiver<()>) -> Result<Option<()>> {
         Ok(word.recv().ok())

@@ -1,5 +1,5 @@
-//! A skeleton's protocol on one rank, as the [driver](super::driver) runs it. Its inputs are messages, outcomes of user code, and time; its
-//! outputs are messages, and tasks for user code.
+//! A skeleton's protocol on one rank, as the [driver](super::driver) runs it. Its inputs are messages, finished jobs of user code, and time; its
+//! outputs are messages, and jobs for user code.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::comm::message::{Encode, Message};
 use crate::error::Result;
 use crate::observe::{Progress, Tally};
 
-pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
-pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
+pub(crate) type JobOf<P> = <<P as Protocol>::Code as UserCode>::Job;
+pub(crate) type DoneOf<P> = <<P as Protocol>::Code as UserCode>::Done;
 
 /// Value of [`Protocol::POLLS_PER_SIMULATED_JOB`] for protocols in which other ranks wait for replies to their messages: a reply is delayed by less
 /// than 2 % of the duration of a call of user code.
@@ -39,9 +39,9 @@ pub(crate) trait Protocol: Sized {
     /// protocols with long turns.
     const TURNS_PER_TICK: u32 = 256;
 
-    /// True if outcomes of user code are fetched before messages are received, for a protocol whose messages need the data that an outcome
-    /// returns.
-    const OUTCOMES_BEFORE_MESSAGES: bool = false;
+    /// True if finished jobs of user code are fetched before messages are received, for a protocol whose messages need the data that such
+    /// a job returns.
+    const DONE_BEFORE_MESSAGES: bool = false;
 
     /// True if other ranks wait for replies of this rank while it has nothing to compute. The rank then spins before it sleeps even if user code
     /// has a separate thread, and its sleeps during calls of user code are short.
@@ -53,7 +53,7 @@ pub(crate) trait Protocol: Sized {
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+    fn on_done(&mut self, done: DoneOf<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
     /// Does periodic work that is due at `now`. Called before each wait, and periodically while there is work. Returns true if
     /// [`next`](Protocol::next) should be called at once instead of after the wait.
@@ -67,7 +67,7 @@ pub(crate) trait Protocol: Sized {
         Ok(())
     }
 
-    /// Notifies the protocol before each wait that user code is idle and has no further task.
+    /// Notifies the protocol before each wait that user code is idle and has no further job.
     fn on_idle(&mut self, _at: &Moment) {}
 
     fn on_heartbeat(
@@ -85,10 +85,10 @@ pub(crate) trait Protocol: Sized {
         Err(silence.error)
     }
 
-    /// Returns the next task for user code. Called only if another task can be submitted.
-    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
+    /// Returns the next job for user code. Called only if another job can be submitted.
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<JobOf<Self>>>;
 
-    /// Returns true if the next task of user code on the communicating thread may start without a poll for messages. Intended for tasks that are
+    /// Returns true if the next job of user code on the communicating thread may start without a poll for messages. Intended for jobs that are
     /// short compared with a poll, as long as no rank waits for a reply.
     fn may_skip_poll(&self) -> bool {
         false
@@ -117,7 +117,7 @@ pub(crate) trait Protocol: Sized {
         Ok(false)
     }
 
-    /// Returns true if the rank has finished its part of the run although user code is still busy with a task whose outcome is not needed.
+    /// Returns true if the rank has finished its part of the run although user code is still busy with a job whose result is not needed.
     fn is_dismissed(&self) -> bool {
         false
     }
@@ -150,8 +150,8 @@ pub(crate) trait Protocol: Sized {
 
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    Task(T),
-    /// Wait for a message, an outcome of user code, or the next periodic work.
+    Job(T),
+    /// Wait for a message, a finished job of user code, or the next periodic work.
     Wait,
     /// Poll for messages again at once, because MPI makes progress on sends only in polls, or because a decision needs all messages that have
     /// arrived.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::messages::{Content, Done, Exceeded, Failure, Order, Orders, Reason, Report};
+use super::messages::{Content, Exceeded, Failure, Order, Orders, Reason, Report, TaskDone};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
@@ -49,7 +49,7 @@ fn workflow_message_encoding_is_unchanged() {
     let memory = [Reason::MemoryLimit, Reason::Memory];
     let reasons = [&[Reason::Error, Reason::Panic], &memory[..], &[Reason::TimeLimit]].concat();
     let report = Report {
-        done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
+        done: vec![TaskDone { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
         failed: reasons.into_iter().map(failure).collect(),
         returned: vec![9],
     };

@@ -10,7 +10,7 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
 use super::master::{Change, Master};
-use super::messages::{Content, Done, Order, Orders, Reason, Report};
+use super::messages::{Content, Order, Orders, Reason, Report, TaskDone};
 use super::planning::{Clusters, ReplanQuestion};
 use super::recorder::Recorder;
 use super::user_code::Job;
@@ -742,7 +742,7 @@ fn completed_commands_are_not_repeated() {
     master.plan(&[1, 1, 1], &[0, 1, 2]);
     master.begin();
     assert_eq!(master.take_orders().map(|(rank, _)| rank).collect::<Vec<_>>(), [1]);
-    let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    let done = |task| TaskDone { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
     assert_eq!(master.on_lost(1, LastActivity::Innocent).unwrap(), 2, "\"reads\" and \"last\"");
     assert_eq!(master.take_to_restore(), [0]);
@@ -764,7 +764,7 @@ fn limits_are_held_until_an_order_is_returned() {
     builder.task(reads);
     builder.edge("made", "reads", 0);
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 2, TaskMemory::Additive).unwrap());
-    let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    let done = |task| TaskDone { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     for has_started in [false, true] {
         let mut master = Master::new(graph.clone(), 3, &[], 0);
         master.plan(&[1, 2], &[0, 1]);
@@ -877,7 +877,7 @@ fn critical_path_uses_the_measured_speed() {
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
     let mut master = Master::new(graph, 1, &[], 0);
     master.begin();
-    let done = super::messages::Done { task: 0, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    let done = super::messages::TaskDone { task: 0, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
     master.on_report(0, super::messages::Report { done: vec![done], ..Default::default() }).unwrap();
     assert_eq!(master.critical_path(), Some(1e-6));
 }

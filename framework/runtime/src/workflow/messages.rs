@@ -92,7 +92,7 @@ impl Orders {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct TaskDone {
     pub(super) task: usize,
     pub(super) attempt: u32,
     /// Size in bytes of the value of the task.
@@ -126,7 +126,7 @@ pub(super) struct Failure {
 /// Tasks that a rank has completed, failed or returned since its last report to the master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report {
-    pub(super) done: Vec<Done>,
+    pub(super) done: Vec<TaskDone>,
     pub(super) failed: Vec<Failure>,
     /// Tasks that the rank returns to the master, which has recalled them, because they have not begun.
     pub(super) returned: Vec<usize>,

@@ -10,7 +10,7 @@ use armature_workflow_files::{Action, Description, Task};
 use super::graph::Graph;
 use super::machine_tests::{SETTING, Setting, clusters, play};
 use super::master::{Change, Master};
-use super::messages::{Done, Report};
+use super::messages::{Report, TaskDone};
 use crate::tasks::LastActivity;
 
 fn graph(tasks: usize) -> Arc<Graph> {
@@ -92,7 +92,7 @@ impl Run {
             self.ends[rank] = None;
             let task = self.queues[rank].pop_front().expect("it ran");
             let took = self.takes[rank].as_nanos() as u64;
-            let done = Done { task, attempt: 0, bytes: 0, took, peak_memory: None };
+            let done = TaskDone { task, attempt: 0, bytes: 0, took, peak_memory: None };
             self.master.on_report(rank, Report { done: vec![done], ..Default::default() }).unwrap();
         }
         (now, self)

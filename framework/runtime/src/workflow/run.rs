@@ -25,7 +25,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Config, JobPlatform, Parts, RankCommands, Session};
@@ -169,9 +169,8 @@ impl Workflow<'_> {
             endpoint.transport().keep_freed_memory(false);
         }
         let running = std::thread::scope(|scope| {
-            let executor =
-                Executor::at_first_task(Some(scope), rank, config.driver, waker, clock, code, None);
-            let driver = Driver::new(endpoint, executor, config, NAME);
+            let executor = Executor::at_first_job(Some(scope), rank, config.driver, waker, clock, code, None);
+            let driver = RankDriver::new(endpoint, executor, config, NAME);
             let mut running = Running::new(
                 (graph.clone(), worker),
                 root,

@@ -15,7 +15,7 @@ use super::files::Files;
 use super::graph::Graph;
 use super::messages::{Content, Orders, Reason};
 use super::root::Root;
-use super::user_code::{Job, Outcome, TaskCode};
+use super::user_code::{Done, Job, TaskCode};
 use super::value::Value;
 use super::worker::WorkflowWorker;
 use crate::comm::message::{Control, Message};
@@ -283,30 +283,30 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.flush(false, at, out)
     }
 
-    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Done, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.set_event_time(at);
-        if !matches!(done, Outcome::Ran { .. }) {
+        if !matches!(done, Done::Ran { .. }) {
             self.in_hand = None;
         }
         match done {
-            Outcome::Planned(found, [took, takes]) => {
+            Done::Planned(found, [took, takes]) => {
                 if let Some(root) = &mut self.root {
                     let event = root.planned(*found, (took, takes), at.now());
                     self.log_planned(event, at);
                 }
             }
-            Outcome::Replanned(found, took) => {
+            Done::Replanned(found, took) => {
                 if let Some(root) = &mut self.root {
                     let event = root.on_replanned(*found, took, at.now());
                     log::info!("workflow {}: {event}", shown(&root.graph.name));
                     self.log_planned(event, at);
                 }
             }
-            Outcome::Measured(speed) if self.root.is_some() => {
+            Done::Measured(speed) if self.root.is_some() => {
                 self.on_probe_answer(0, Some(speed), at, out)?;
             }
-            Outcome::Measured(speed) => out.send(0, Content::Speed(speed))?,
-            Outcome::Ran { task, result, took } => {
+            Done::Measured(speed) => out.send(0, Content::Speed(speed))?,
+            Done::Ran { task, result, took } => {
                 self.limited.retain(|&(limited, _)| limited != task);
                 if let Some((_, since)) = self.limited.front_mut() {
                     *since = at.now();
@@ -321,14 +321,14 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                     }
                 }
             }
-            Outcome::AfterCommandDone(ended, failure) => self.conclude(&ended, failure, out)?,
-            Outcome::Restored(values) => {
+            Done::AfterCommand(ended, failure) => self.conclude(&ended, failure, out)?,
+            Done::Restored(values) => {
                 for (task, bytes) in values {
                     self.worker.on_restored(task, bytes, out)?;
                 }
             }
-            Outcome::Spilled(task) => self.worker.on_spilled(task),
-            Outcome::Loaded(task, value) => self.worker.on_loaded(task, value),
+            Done::Spilled(task) => self.worker.on_spilled(task),
+            Done::Loaded(task, value) => self.worker.on_loaded(task, value),
         }
         self.flush(false, at, out)
     }
@@ -404,21 +404,21 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         self.worker.release_sent(out)?;
         if std::mem::take(&mut self.is_to_measure) {
             self.in_hand = Some("measures its speed");
-            return Ok(Next::Task(Job::Measure));
+            return Ok(Next::Job(Job::Measure));
         }
         if let Some(root) = &mut self.root
             && let Some((what, job)) = root.next_job(&mut self.worker, at.now(), out)?
         {
             self.in_hand = Some(what);
-            return Ok(Next::Task(job));
+            return Ok(Next::Job(job));
         }
         if let Some(ended) = self.unsettled.as_mut().and_then(VecDeque::pop_front) {
             self.in_hand = Some("handles the end of a command");
-            return Ok(Next::Task(Job::AfterCommand(Box::new(ended))));
+            return Ok(Next::Job(Job::AfterCommand(Box::new(ended))));
         }
         let forgotten = self.worker.take_forgotten();
         if !forgotten.is_empty() {
-            return Ok(Next::Task(Job::Forget(forgotten)));
+            return Ok(Next::Job(Job::Forget(forgotten)));
         }
         let mut job = self.worker.next(out)?;
         if job.is_none() {
@@ -436,7 +436,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Some(Job::Load(_)) => self.in_hand = Some("reads a value from disk"),
             Some(_) => {}
         }
-        Ok(job.map_or(Next::Wait, Next::Task))
+        Ok(job.map_or(Next::Wait, Next::Job))
     }
 
     fn watch(&self, rank: usize) -> Watch {

@@ -52,7 +52,7 @@ pub(super) enum Job {
 }
 
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum Done {
     /// Result of planning before the run: the plan, or an error, with the request for it. The two times are the planning time, and the expected time
     /// to compute a new plan during the run.
     Planned(Box<(armature_planner::Result<Found>, Question)>, [Duration; 2]),
@@ -64,7 +64,7 @@ pub(super) enum Outcome {
         took: Duration,
     },
     /// Ended command for which `after_command` was called, and the failure if that function has failed.
-    AfterCommandDone(Box<Try>, Option<(Reason, String)>),
+    AfterCommand(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
     /// Tasks whose values were copied from the journal to the directory for spilled values, and the sizes of the values in bytes.
     Restored(Vec<(usize, u64)>),
@@ -189,21 +189,21 @@ fn reason_and_message(error: &Error) -> (Reason, String) {
 }
 
 impl UserCode for TaskCode<'_, '_> {
-    type Task = Job;
-    type Outcome = Outcome;
+    type Job = Job;
+    type Done = Done;
 
-    fn run(&mut self, job: Job) -> Result<Option<Outcome>> {
+    fn run(&mut self, job: Job) -> Result<Option<Done>> {
         Ok(Some(match job {
             Job::Plan(question) => {
                 let (found, plan) = self.timed(|code| question.answer(&code.graph.dag));
                 let (_, took) = self.timed(|code| question.rehearse(&code.graph.dag, &found));
-                Outcome::Planned(Box::new((found, *question)), [plan, PLANS * took])
+                Done::Planned(Box::new((found, *question)), [plan, PLANS * took])
             }
             Job::Replan(question) => {
                 let (found, took) = self.timed(|code| question.answer(&code.graph.dag));
-                Outcome::Replanned(Box::new(found), took)
+                Done::Replanned(Box::new(found), took)
             }
-            Job::Measure => Outcome::Measured(probe::speed(self.clock)),
+            Job::Measure => Done::Measured(probe::speed(self.clock)),
             Job::Run { task, attempt, inputs, .. } => {
                 let (result, took) = self.timed(|code| code.call(task, attempt, inputs));
                 if let Some(flight_recorder) = &mut self.flight_recorder {
@@ -212,19 +212,19 @@ impl UserCode for TaskCode<'_, '_> {
                 let result = result
                     .map_err(|error| reason_and_message(&error))
                     .and_then(|value| self.in_time(task, value, took));
-                Outcome::Ran { task, result, took }
+                Done::Ran { task, result, took }
             }
             Job::AfterCommand(ended) => {
                 let failure = self.call_after_command(&ended).err().map(|error| reason_and_message(&error));
-                Outcome::AfterCommandDone(ended, failure)
+                Done::AfterCommand(ended, failure)
             }
             Job::Spill(task, value) => {
                 self.spill.write(task, &value)?;
-                Outcome::Spilled(task)
+                Done::Spilled(task)
             }
-            Job::Load(task) => Outcome::Loaded(task, self.spill.read(task)?),
+            Job::Load(task) => Done::Loaded(task, self.spill.read(task)?),
             Job::Restore(place, tasks) => {
-                Outcome::Restored(place.restore(&tasks, &self.graph, &mut self.spill)?)
+                Done::Restored(place.restore(&tasks, &self.graph, &mut self.spill)?)
             }
             Job::Forget(tasks) => {
                 tasks.into_iter().for_each(|task| self.spill.remove(task));
@@ -249,9 +249,9 @@ impl UserCode for TaskCode<'_, '_> {
         }
     }
 
-    fn took(outcome: &Outcome) -> Option<Duration> {
-        match outcome {
-            Outcome::Ran { took, .. } => Some(*took),
+    fn took(done: &Done) -> Option<Duration> {
+        match done {
+            Done::Ran { took, .. } => Some(*took),
             _ => None,
         }
     }

@@ -28,7 +28,7 @@ use super::messages::{Join, ToMaster, ToWorker};
 use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
-use super::task_runner::{Codecs, Command, Outcome, Output, Rest};
+use super::task_runner::{Codecs, Command, Done, Output, Rest};
 use super::user_job;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -38,14 +38,14 @@ use crate::observe::number_format::count;
 use crate::observe::{EventLog, Progress};
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Outgoing;
-use crate::session::{Balance, Config, Driver as Choice};
+use crate::session::{Balance, Config, Driver};
 
 pub(super) struct MasterRank {
     codecs: Codecs,
     name: String,
     options: Options,
     run: u32,
-    user_driver: Choice,
+    user_driver: Driver,
     pub(super) state: MasterState,
     detector: FailureDetector,
     incumbent: IncumbentLink,
@@ -208,25 +208,25 @@ impl MasterRank {
         }
     }
 
-    fn on_done(&mut self, done: Outcome, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Done, delivery: &mut dyn Deliver, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
-            Outcome::SetUp { took } => {
+            Done::SetUp { took } => {
                 self.state.reports[0].warm_up = took;
                 self.state.tasks.workers_mut().set(0, WorkerState::Active);
                 self.adjust_workers(out)
             }
-            Outcome::Chunk { header, times, rest, .. } if self.state.stopped => {
+            Done::Chunk { header, times, rest, .. } if self.state.stopped => {
                 self.state.reports[0].add(header.count, times.sum, rest.is_none());
                 Ok(())
             }
-            Outcome::Chunk { .. } if self.state.ending => Ok(()),
-            Outcome::Chunk { header, times, result: Output::Local(result), rest } => {
+            Done::Chunk { .. } if self.state.ending => Ok(()),
+            Done::Chunk { header, times, result: Output::Local(result), rest } => {
                 self.rests.extend(rest);
                 self.state.traffic.own(header.count.into(), times.took);
                 self.controller.own(header.count, times.sum);
                 self.on_own_result(header, times, result, delivery, out)
             }
-            Outcome::Chunk { .. } => Err(Error::new(ErrorKind::Wire, "rank 0 ran a chunk of another rank")),
+            Done::Chunk { .. } => Err(Error::new(ErrorKind::Wire, "rank 0 ran a chunk of another rank")),
         }
     }
 

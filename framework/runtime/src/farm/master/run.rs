@@ -13,22 +13,22 @@ use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, Result};
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::protocol::Outgoing;
-use crate::session::Driver as Choice;
+use crate::session::Driver;
 use crate::user_code;
 
 pub(in super::super) struct MasterRun<'a, 'scope, 'env, 'w, 'f> {
     pub(in super::super) master: MasterRank,
     pub(super) endpoint: &'a mut Endpoint,
-    pub(super) driver: Driver<'scope, 'env, TaskRunner<'w, 'f>>,
+    pub(super) driver: RankDriver<'scope, 'env, TaskRunner<'w, 'f>>,
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, 'f> {
     pub(in super::super) fn begin(
         mut master: MasterRank,
         endpoint: &'a mut Endpoint,
-        mut driver: Driver<'scope, 'env, TaskRunner<'w, 'f>>,
+        mut driver: RankDriver<'scope, 'env, TaskRunner<'w, 'f>>,
     ) -> Result<Self> {
         if let Some(count) = master.options.sub_masters {
             master.split(count, "set by the program", &mut Outgoing::new(endpoint))?;
@@ -66,7 +66,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         tasks: Box<dyn Tasks + 'scope>,
         plain: bool,
     ) -> Result<TaskSource<'scope, 'env>> {
-        let choice = if plain { Choice::Inline } else { self.master.user_driver };
+        let choice = if plain { Driver::Inline } else { self.master.user_driver };
         TaskSource::new(scope, choice, self.user_side(), &self.master.name, tasks)
     }
 
@@ -78,7 +78,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         sink: Box<dyn Sink + 'scope>,
         plain: bool,
     ) -> Result<Delivery<'scope, 'env>> {
-        let choice = if plain { Choice::Inline } else { self.master.user_driver };
+        let choice = if plain { Driver::Inline } else { self.master.user_driver };
         Delivery::new(scope, choice, self.user_side(), &self.master.name, sink)
     }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::super::delivery::{Deliver, Delivery, NoDelivery};
-use super::super::task_runner::{Command, Outcome, TaskRunner};
+use super::super::task_runner::{Command, Done, TaskRunner};
 use super::super::task_source::Source;
 use super::MasterRank;
 use crate::comm::message::Message;
@@ -75,7 +75,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
         self.master.on_message(message, self.step.delivery(), out)
     }
 
-    fn on_done(&mut self, done: Outcome, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Done, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.master.on_done(done, self.step.delivery(), out)
     }
 
@@ -86,7 +86,7 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
         let command = self.step.next(self.master, at)?;
         Ok(match command {
-            Some(command) => Next::Task(command),
+            Some(command) => Next::Job(command),
             None if self.step.has_finished() => Next::Finished,
             None => Next::Wait,
         })

@@ -8,7 +8,7 @@ use armature_planner::loops::{Ahead, LEAST_PERIOD, LoopBalancer, SOON};
 use super::messages::{Command, Directive, Report, Transfer};
 use crate::error::Result;
 use crate::loops::controller::Instruction;
-use crate::loops::coordinator::{Coordinator, Learned};
+use crate::loops::coordinator::{Learned, LoopCoordinator};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::Progress;
@@ -57,7 +57,7 @@ impl WorkerState {
 }
 
 pub(super) struct DoAllCoordinator {
-    pub(super) of_run: Coordinator,
+    pub(super) of_run: LoopCoordinator,
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
@@ -79,7 +79,7 @@ pub(super) struct DoAllCoordinator {
 
 impl DoAllCoordinator {
     /// Creates the coordinator of `passes` passes, in each of which each unit (row or index) is computed `times` times.
-    pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
+    pub(super) fn new(of_run: LoopCoordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
         DoAllCoordinator {
             workers: of_run.first.iter().map(worker).collect(),

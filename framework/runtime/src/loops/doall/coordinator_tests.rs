@@ -25,7 +25,7 @@ fn coordinator_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> DoAl
     let controller =
         LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
     DoAllCoordinator::new(
-        Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO),
+        LoopCoordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO),
         passes,
         false,
     )

@@ -7,7 +7,7 @@ use super::block_size::BlockSize;
 use super::checkpoint::{Checkpoints, resume};
 use super::messages::UnitMigration;
 use super::unit_queue::Segment;
-use super::worker::Worker;
+use super::worker::DoAllWorker;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::coordinator::Learned;
@@ -20,7 +20,7 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) name: String,
     pub(super) settings: Settings,
     pub(super) units: u64,
-    pub(super) worker: Worker<U>,
+    pub(super) worker: DoAllWorker<U>,
     pub(super) block_size: BlockSize,
     pub(super) has_units: bool,
     pub(super) runs: u64,
@@ -43,7 +43,7 @@ impl<U: Units> RankLoop<U> {
             block_size: BlockSize::new(settings.block_size),
             settings,
             units,
-            worker: Worker::new(),
+            worker: DoAllWorker::new(),
             has_units: false,
             runs: 0,
             nowait: false,

@@ -10,13 +10,13 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
 use crate::loops::NAME;
 use crate::loops::controller::LoopController;
-use crate::loops::coordinator::{Coordinator, Learned};
+use crate::loops::coordinator::{Learned, LoopCoordinator};
 use crate::loops::metrics::BlockTimer;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
-use crate::session::{Config, Driver as Choice};
+use crate::session::{Config, Driver};
 
 impl<U: Units> RankLoop<U> {
     /// # Errors
@@ -45,7 +45,7 @@ impl<U: Units> RankLoop<U> {
             let controller =
                 LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
-            let of_run = Coordinator::new(&self.name, controller, snapshots, held, clock.now());
+            let of_run = LoopCoordinator::new(&self.name, controller, snapshots, held, clock.now());
             run = run.with_coordinator(DoAllCoordinator::new(of_run, (rounds, times), eager), learned);
         }
         Ok(run)
@@ -68,10 +68,10 @@ impl<U: Units> RankLoop<U> {
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
         // A simulated rank has no compute thread, so user code runs on the communicating thread.
-        let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
+        let choice = if endpoint.capabilities().threads { config.driver } else { Driver::Inline };
         std::thread::scope(|scope| {
-            let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
-            let driver = Driver::new(endpoint, executor, config, NAME);
+            let executor = Executor::at_first_job(Some(scope), rank, choice, waker, clock, code, self.usual);
+            let driver = RankDriver::new(endpoint, executor, config, NAME);
             let result = driver.run(endpoint, &mut Running::new(self, &mut run));
             // A failure is reported to the other ranks before the thread scope ends. Its end waits for the compute thread, which may be in user code
             // for a long time.

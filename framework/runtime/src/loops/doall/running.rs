@@ -280,7 +280,7 @@ impl<'l, U: Units, C> Running<'l, U, C> {
     }
 }
 
-impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
+impl<U: Units, C: UserCode<Job = Job<U>, Done = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
     /// Maximum number of messages that a rank processes between two calls of user code; unlimited, because rank 0 decides from the
@@ -289,7 +289,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
 
     /// A result of user code returns the data of the units (rows or indices) to the queue, and messages may add or remove units, so results are
     /// processed first.
-    const OUTCOMES_BEFORE_MESSAGES: bool = true;
+    const DONE_BEFORE_MESSAGES: bool = true;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (learned, coordinator) = (self.run.learned.take(), &mut self.run.coordinator);
@@ -369,7 +369,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         }
         if let Some(range) = self.run.to_make.take() {
             self.run.in_hand = Some(InHand::Units(range.clone()));
-            return Ok(Next::Task(Job::Create(range)));
+            return Ok(Next::Job(Job::Create(range)));
         }
         self.interact(at, out)?;
         if let Some(block) = self.block() {
@@ -382,7 +382,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
                 ));
             };
             self.run.in_hand = Some(InHand::Block(block.clone()));
-            return Ok(Next::Task(Job::Block { block, units, at, pass }));
+            return Ok(Next::Job(Job::Block { block, units, at, pass }));
         }
         let has_finished = self.of.worker.has_finished();
         if has_finished {

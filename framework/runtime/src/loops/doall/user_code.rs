@@ -95,8 +95,8 @@ pub(super) struct LoopCode<'l, U> {
 }
 
 impl<U: Units> UserCode for LoopCode<'_, U> {
-    type Task = Job<U>;
-    type Outcome = Done<U>;
+    type Job = Job<U>;
+    type Done = Done<U>;
 
     fn run(&mut self, job: Job<U>) -> Result<Option<Done<U>>> {
         match job {
@@ -151,8 +151,8 @@ fn add_to_tally<U>(done: &Done<U>, tally: &mut Tally) {
 pub(in crate::loops) struct ByCaller(pub(in crate::loops) Option<UnitBlock>);
 
 impl UserCode for ByCaller {
-    type Task = Job<()>;
-    type Outcome = Done<()>;
+    type Job = Job<()>;
+    type Done = Done<()>;
 
     fn run(&mut self, job: Job<()>) -> Result<Option<Done<()>>> {
         match job {

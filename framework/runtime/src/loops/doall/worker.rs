@@ -32,7 +32,7 @@ pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
 /// Worker of a DOALL loop on one rank. It has no clock and sends no messages.
 #[derive(Debug)]
-pub(super) struct Worker<U> {
+pub(super) struct DoAllWorker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
     round: u64,
@@ -56,9 +56,9 @@ pub(super) struct Worker<U> {
     has_finished: bool,
 }
 
-impl<U: Units> Worker<U> {
+impl<U: Units> DoAllWorker<U> {
     pub(super) fn new() -> Self {
-        Worker {
+        DoAllWorker {
             rank: 0,
             unit_queue: UnitQueue::new(),
             round: 0,
@@ -81,7 +81,7 @@ impl<U: Units> Worker<U> {
     /// reports its measurements after every block.
     pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
-        *self = Worker { rank, unit_queue, times, ..Worker::new() };
+        *self = DoAllWorker { rank, unit_queue, times, ..DoAllWorker::new() };
         if eager {
             self.period = 0.0;
         }

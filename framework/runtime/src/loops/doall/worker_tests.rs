@@ -2,8 +2,8 @@ use super::*;
 use crate::loops::doall::messages::Transfer;
 use crate::loops::doall::unit_queue::Segment;
 
-fn worker() -> Worker<Vec<u64>> {
-    let mut worker = Worker::new();
+fn worker() -> DoAllWorker<Vec<u64>> {
+    let mut worker = DoAllWorker::new();
     worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));
     worker.begin(1, 1, false);
     worker
@@ -20,7 +20,7 @@ fn migration(round: u64, first: u64, count: u64) -> UnitMigration<Vec<u64>> {
     UnitMigration { round, segments }
 }
 
-fn work(worker: &mut Worker<Vec<u64>>, most: u64) {
+fn work(worker: &mut DoAllWorker<Vec<u64>>, most: u64) {
     let block = worker.next(most).unwrap();
     worker.finished(&block);
 }
@@ -141,7 +141,7 @@ fn nowait_units_repeat_without_directives() {
 
 #[test]
 fn rank_without_units_reports_only_movements() {
-    let mut worker: Worker<()> = Worker::new();
+    let mut worker: DoAllWorker<()> = DoAllWorker::new();
     worker.begin(2, 1, false);
     assert!(worker.is_idle() && worker.is_to_report(at(0)));
     worker.has_reported();

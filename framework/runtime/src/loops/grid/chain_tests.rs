@@ -9,16 +9,16 @@ pub(super) use armature_planner::random::Random;
 use bytes::Bytes;
 
 use super::directive::{Directive, Movement};
-use super::messages::{Outgoing, ToNeighbour, delivered};
+use super::messages::{NeighbourSender, ToNeighbour, delivered};
 use super::neighbours::Position;
-use super::worker::{Step, Worker};
+use super::worker::{GridAction, GridWorker};
 use crate::error::Result;
 pub(super) use crate::loops::random_shares::random_shares;
 
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
-impl Outgoing for Sent {
+impl NeighbourSender for Sent {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
         // The message `Wanted` only makes a rank poll more often while it computes. Simulated workers do not poll, so it is dropped.
         if !matches!(message, ToNeighbour::Wanted) {
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct ChainTotals {
     pub(super) movements: u64,
     /// Largest number of rounds in which the rows of one movement were sent. In a round no rank sends rows that it receives in the same round.
     pub(super) rounds: usize,
@@ -47,18 +47,18 @@ pub(super) struct Outcome {
 }
 
 /// Simulates the workers until all have done their sweeps; `held` is the initial number of rows of each worker.
-pub(super) fn run<M: Worker>(
+pub(super) fn run<M: GridWorker>(
     workers: &mut [M],
     mut held: Vec<u64>,
     plan: &Plan,
     random: &mut Random,
     mut work: impl FnMut(usize, &mut M, &Range<usize>),
-) -> Outcome {
+) -> ChainTotals {
     let ranks = workers.len();
     let mut wires: Vec<VecDeque<ToNeighbour<Bytes>>> = (0..ranks * ranks).map(|_| VecDeque::new()).collect();
     let mut done = vec![false; ranks];
     let mut at = vec![0; ranks];
-    let mut outcome = Outcome::default();
+    let mut totals = ChainTotals::default();
     // Sweep before which the rows of the last ordered movement move; `None` if no movement is ordered.
     let mut under_way: Option<u64> = None;
     let mut idle = 0;
@@ -80,16 +80,16 @@ pub(super) fn run<M: Worker>(
         let mut out = Sent::default();
         idle += 1;
         if !done[rank] {
-            let step = worker.next(&mut out).unwrap();
-            idle = if matches!(step, Step::Wait) { idle } else { 0 };
-            match step {
-                Step::Compute(piece) => {
+            let action = worker.next(&mut out).unwrap();
+            idle = if matches!(action, GridAction::Wait) { idle } else { 0 };
+            match action {
+                GridAction::Compute(piece) => {
                     work(rank, worker, &piece);
                     worker.computed(&mut out).unwrap();
                 }
-                Step::Boundary(sweep) => {
+                GridAction::Boundary(sweep) => {
                     at[rank] = sweep;
-                    outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
+                    totals.skew = totals.skew.max(at[0].saturating_sub(at[ranks - 1]));
                     let is_early = sweep + plan.delay < plan.sweeps;
                     if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
                         // While rows are yet to move, rank 0 also sends a directive that moves no rows, like one for a checkpoint.
@@ -103,8 +103,8 @@ pub(super) fn run<M: Worker>(
                             let target = random_shares(random, held.iter().sum(), ranks);
                             let moves = neighbour_moves(&held, &target).unwrap();
                             let rounds = block_moves(&held, &moves).unwrap();
-                            outcome.movements += u64::from(!rounds.is_empty());
-                            outcome.rounds = outcome.rounds.max(rounds.len());
+                            totals.movements += u64::from(!rounds.is_empty());
+                            totals.rounds = totals.rounds.max(rounds.len());
                             held = target;
                             under_way = Some(before);
                             let movement = Some(Movement { before, rounds });
@@ -114,23 +114,23 @@ pub(super) fn run<M: Worker>(
                         }
                     }
                 }
-                Step::MovementDone { sent, .. } => outcome.sent += sent,
-                Step::Done => done[rank] = true,
-                Step::Moving | Step::Wait => {}
+                GridAction::MovementDone { sent, .. } => totals.sent += sent,
+                GridAction::Done => done[rank] = true,
+                GridAction::Moving | GridAction::Wait => {}
             }
         }
         for (to, message) in out.0 {
             wires[rank * ranks + to].push_back(message);
         }
         if idle > 10_000 {
-            let why: Vec<String> = workers.iter().map(Worker::waiting_for).collect();
+            let why: Vec<String> = workers.iter().map(GridWorker::waiting_for).collect();
             panic!("nothing goes on: {why:?}, at {at:?}");
         }
     }
     assert!(wires.iter().all(VecDeque::is_empty), "messages are left");
-    let has: Vec<u64> = workers.iter().map(Worker::held).collect();
+    let has: Vec<u64> = workers.iter().map(GridWorker::held).collect();
     assert_eq!(has, held);
-    outcome
+    totals
 }
 
 pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {

@@ -8,13 +8,13 @@ use super::directive::{Directive, Movement};
 use super::messages::ToCoordinator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::controller::Instruction;
-use crate::loops::coordinator::{Coordinator, Learned};
+use crate::loops::coordinator::{Learned, LoopCoordinator};
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::{Event, Progress};
 use crate::rank::blocked_ranks::ranks_of;
 
 pub(super) struct GridCoordinator {
-    pub(super) of_run: Coordinator,
+    pub(super) of_run: LoopCoordinator,
     /// Number of rows of each rank that has any, as it will be after all movements of rows that rank 0 has ordered.
     held: Vec<u64>,
     /// Number of sweeps of the run; smaller than planned after an early end.
@@ -41,7 +41,7 @@ pub(super) struct GridCoordinator {
 }
 
 impl GridCoordinator {
-    pub(super) fn new(of_run: Coordinator, sweeps: u64, eager: bool, now: Duration) -> Self {
+    pub(super) fn new(of_run: LoopCoordinator, sweeps: u64, eager: bool, now: Duration) -> Self {
         let held = of_run.first.clone();
         GridCoordinator {
             of_run,

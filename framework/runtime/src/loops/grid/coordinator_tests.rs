@@ -22,7 +22,7 @@ fn coordinator() -> GridCoordinator {
         LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
     let options = settings.planner(Reach::Neighbours, Balance::Live);
     controller.resume(LoopBalancer::new(2, LoopOptions { settling: Some(1), ..options }).unwrap());
-    let of_run = Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
+    let of_run = LoopCoordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
     GridCoordinator::new(of_run, 1_000, false, Duration::ZERO)
 }
 

@@ -12,7 +12,7 @@ use super::findings::Resume;
 use super::local_rows::LocalRows;
 use super::neighbours::Position;
 use super::shape::Shape;
-use super::worker::{Storage, Worker};
+use super::worker::{GridWorker, Storage};
 use crate::error::{BoxError, Error, Result};
 use crate::loops::settings::LoopKind;
 use crate::loops::until::Converged;
@@ -48,7 +48,7 @@ impl<T: Pod + Send> GridLoop<T> {
 
     /// Runs the loop on all ranks. `make` turns the rows of a rank into a worker, `work` computes a piece of a sweep with user code, and `end` turns
     /// the worker into rows again.
-    pub(super) fn run<U: Send, M: Worker>(
+    pub(super) fn run<U: Send, M: GridWorker>(
         &mut self,
         session: &mut Session,
         passes: Passes<'_>,
@@ -68,7 +68,7 @@ impl<T: Pod + Send> GridLoop<T> {
         self.state.reported(endpoint, started)?;
         let local = if run.is_empty { None } else { self.local.take() };
         let mut worker = local.map(|local| make(position, local, run.sweeps));
-        let as_worker = worker.as_mut().map(|worker| worker as &mut dyn Worker);
+        let as_worker = worker.as_mut().map(|worker| worker as &mut dyn GridWorker);
         let mut work = |storage: &mut dyn Storage, piece: &Range<usize>| work(user, storage, piece);
         let converged = self.state.finish(endpoint, config, run, as_worker, &mut work)?;
         if let Some(worker) = worker {

@@ -14,7 +14,7 @@ use crate::observe::Tally;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
 
-pub(super) struct Task {
+pub(super) struct Job {
     pub(super) storage: Box<dyn Storage>,
     pub(super) piece: Range<usize>,
     pub(super) sweep: u64,
@@ -53,16 +53,16 @@ impl<'u> Kernel<'u> {
 }
 
 impl UserCode for Kernel<'_> {
-    type Task = Task;
-    type Outcome = Done;
+    type Job = Job;
+    type Done = Done;
 
     /// Maximum duration of a piece of a sweep on the thread that communicates; longer ones are computed on a compute thread. Since halo rows and
     /// directives are exchanged only between pieces, a piece delays nothing but the heartbeat.
     const THREADED_ABOVE: Duration = HEARTBEAT_PERIOD.checked_div(2).expect("two is not zero");
 
     #[inline]
-    fn run(&mut self, task: Task) -> Result<Option<Done>> {
-        let Task { mut storage, piece, sweep, usual } = task;
+    fn run(&mut self, job: Job) -> Result<Option<Done>> {
+        let Job { mut storage, piece, sweep, usual } = job;
         let start = (std::thread::current().id() != self.home).then(|| self.timer.begin());
         user_code::call(|| (self.work)(&mut *storage, &piece)).map_err(|error| {
             let place = storage.whereabouts(self.before + sweep, &piece);
@@ -73,11 +73,11 @@ impl UserCode for Kernel<'_> {
         Ok(Some(Done { storage, piece, time, usual }))
     }
 
-    fn answers(_: &Task) -> bool {
+    fn answers(_: &Job) -> bool {
         true
     }
 
-    fn may_block(&self, _: &Task) -> bool {
+    fn may_block(&self, _: &Job) -> bool {
         false
     }
 

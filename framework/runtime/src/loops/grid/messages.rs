@@ -66,7 +66,7 @@ pub(super) enum ToCoordinator {
     Done(f64),
 }
 
-pub(super) trait Outgoing {
+pub(super) trait NeighbourSender {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::checkpoint::{CheckpointWriter, LastSaved};
 use super::convergence::Checks;
 use super::coordinator::GridCoordinator;
-use super::kernel::{Done, Kernel, Task};
-use super::messages::{Coordination, Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour};
+use super::kernel::{Done, Job, Kernel};
+use super::messages::{Coordination, NeighbourSender, Received, ToCoordinator, ToNeighbour};
 use super::neighbours::Position;
 use super::times::Times;
-use super::worker::{Step, Worker};
+use super::worker::{GridAction, GridWorker};
 use crate::balance::link_probe::{LinkProbe, ROUNDS};
 use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::clock::Clock;
@@ -27,7 +27,7 @@ use crate::rank::heartbeat::{HeartbeatState, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
 
-impl ToNeighbours for Outgoing<'_> {
+impl NeighbourSender for Outgoing<'_> {
     #[inline]
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
         Outgoing::send(self, to, message)
@@ -53,8 +53,8 @@ enum Phase {
     Ending(Duration),
 }
 
-pub(super) struct Participant<'w, 'd> {
-    worker: &'w mut (dyn Worker + 'w),
+pub(super) struct GridParticipant<'w, 'd> {
+    worker: &'w mut (dyn GridWorker + 'w),
     clock: Clock,
     position: Position,
     size: usize,
@@ -75,10 +75,10 @@ pub(super) struct Participant<'w, 'd> {
     next_progress: Duration,
 }
 
-impl<'w, 'd> Participant<'w, 'd> {
+impl<'w, 'd> GridParticipant<'w, 'd> {
     /// Creates the protocol of a rank; only rank 0 has a coordinator.
     pub(super) fn new(
-        worker: &'w mut (dyn Worker + 'w),
+        worker: &'w mut (dyn GridWorker + 'w),
         endpoint: &Endpoint,
         position: Position,
         config: &Config,
@@ -87,7 +87,7 @@ impl<'w, 'd> Participant<'w, 'd> {
         checks: Option<Checks<'d>>,
     ) -> Self {
         let clock = endpoint.clock();
-        Participant {
+        GridParticipant {
             worker,
             clock,
             position,
@@ -127,28 +127,28 @@ impl<'w, 'd> Participant<'w, 'd> {
         Ok(())
     }
 
-    fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Task {
+    fn lend_to_user_code(&mut self, piece: Range<usize>, at: &Moment) -> Job {
         let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
-        Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
+        Job { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
 
     /// Runs the worker's state machine until user code must run or a message must arrive.
-    fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
-        let step = self.worker.next(out)?;
-        match step {
-            Step::Compute(piece) => {
+    fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        let action = self.worker.next(out)?;
+        match action {
+            GridAction::Compute(piece) => {
                 self.times.end_wait();
-                return Ok(Next::Task(self.lend_to_user_code(piece, at)));
+                return Ok(Next::Job(self.lend_to_user_code(piece, at)));
             }
-            Step::Wait => {
+            GridAction::Wait => {
                 self.times.wait(!self.worker.awaits_sender());
                 return Ok(Next::Wait);
             }
-            Step::Boundary(sweep) => self.boundary(sweep, out)?,
-            Step::Moving => self.times.begin_movement(),
-            Step::MovementDone { sent, received } => self.times.end_movement(sent, received),
-            Step::Done => {
+            GridAction::Boundary(sweep) => self.boundary(sweep, out)?,
+            GridAction::Moving => self.times.begin_movement(),
+            GridAction::MovementDone { sent, received } => self.times.end_movement(sent, received),
+            GridAction::Done => {
                 self.times.end_wait();
                 self.times.end_stretch();
                 self.phase = Phase::Ending(self.clock.now());
@@ -160,7 +160,7 @@ impl<'w, 'd> Participant<'w, 'd> {
 
     /// Continues in the rank's present phase, such as computing or ending. Returns what the driver must do next, such as running user
     /// code or waiting.
-    fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
+    fn advance(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
             Phase::Checking(_) => {
@@ -214,7 +214,7 @@ impl<'w, 'd> Participant<'w, 'd> {
 
     /// On rank 0, processes the reports of measurements that have arrived and decides whether rows move before sweep `sweep`. Returns `None` when the
     /// sweep can begin.
-    fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task>>> {
+    fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Job>>> {
         if at.computed_since_poll {
             return Ok(Some(Next::PollAgain));
         }
@@ -245,7 +245,7 @@ impl<'w, 'd> Participant<'w, 'd> {
 
     /// Ends the run after the last sweep, which ended at the time `since`: waits until the checkpoint is written and sends the final report. Rank 0
     /// then waits for the final reports of the other ranks.
-    fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
+    fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         while let Some(checkpoints) = &mut self.checkpoints {
             match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {
                 LastSaved::Now(saved) => self.report(saved, out)?,
@@ -295,7 +295,7 @@ impl<'w, 'd> Participant<'w, 'd> {
     }
 }
 
-impl<'w> Protocol for Participant<'w, '_> {
+impl<'w> Protocol for GridParticipant<'w, '_> {
     type Code = Kernel<'w>;
 
     const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
@@ -354,7 +354,7 @@ impl<'w> Protocol for Participant<'w, '_> {
     }
 
     #[inline]
-    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task>> {
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if self.is_lent {
             return Ok(Next::Wait);
         }

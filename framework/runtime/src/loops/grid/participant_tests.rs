@@ -10,9 +10,9 @@ use crate::comm::message::Encode;
 use crate::comm::{Frame, Transport, Waker};
 use crate::loops::summary::RankReport;
 use crate::persist::snapshot::Piece;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
-use crate::session::Driver as Choice;
+use crate::session::Driver;
 
 /// Action of a simulated rank: computing a piece of a sweep, or polling whether a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +91,12 @@ impl Storage for Nothing {
     }
 }
 
-impl Worker for Pieces {
-    fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step> {
+impl GridWorker for Pieces {
+    fn next(&mut self, _: &mut dyn NeighbourSender) -> Result<GridAction> {
         Ok(match self.left {
-            0 if std::mem::take(&mut self.awaits_results) => Step::Wait,
-            0 => Step::Done,
-            _ => Step::Compute(0..1),
+            0 if std::mem::take(&mut self.awaits_results) => GridAction::Wait,
+            0 => GridAction::Done,
+            _ => GridAction::Compute(0..1),
         })
     }
     fn lend(&mut self) -> Box<dyn Storage> {
@@ -105,14 +105,14 @@ impl Worker for Pieces {
     fn take_back(&mut self, _: Box<dyn Storage>) -> Result<()> {
         Ok(())
     }
-    fn computed(&mut self, _: &mut dyn ToNeighbours) -> Result<()> {
+    fn computed(&mut self, _: &mut dyn NeighbourSender) -> Result<()> {
         self.left -= 1;
         Ok(())
     }
     fn receive(&mut self, _: usize, _: ToNeighbour<Bytes>) -> Result<()> {
         Ok(())
     }
-    fn carry_out(&mut self, _: Directive, _: &mut dyn ToNeighbours) -> Result<()> {
+    fn carry_out(&mut self, _: Directive, _: &mut dyn NeighbourSender) -> Result<()> {
         Ok(())
     }
     fn awaits_sender(&self) -> bool {
@@ -167,18 +167,11 @@ fn run(
         Ok(())
     };
     let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
-    let executor = Executor::at_first_task(
-        None,
-        1,
-        Choice::Inline,
-        waker,
-        clock,
-        Kernel::new(&mut work, clock, 0),
-        None,
-    );
-    let driver = Driver::new(&mut endpoint, executor, config, "the loop");
+    let executor =
+        Executor::at_first_job(None, 1, Driver::Inline, waker, clock, Kernel::new(&mut work, clock, 0), None);
+    let driver = RankDriver::new(&mut endpoint, executor, config, "the loop");
     let position = Position { rank: 1, chain: 2 };
-    let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);
+    let mut participant = GridParticipant::new(&mut pieces, &endpoint, position, config, None, None, None);
     driver.run(&mut endpoint, &mut participant)?;
     assert!(
         participant.heartbeat_state().is_computing() && !participant.awaits_results(),

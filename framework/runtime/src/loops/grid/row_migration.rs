@@ -6,12 +6,12 @@ use bytemuck::Pod;
 
 use super::directive::Movement;
 use super::local_rows::LocalRows;
-use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
+use super::messages::{NeighbourSender, Rows, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use crate::error::Result;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Task {
+enum RowTransfer {
     Send { to: usize, units: Range<u64> },
     Receive { from: usize, units: Range<u64> },
 }
@@ -19,8 +19,8 @@ enum Task {
 /// One rank's part of a movement of rows: the rows that it sends and receives, in order.
 #[derive(Debug)]
 pub(super) struct RowMigration {
-    /// Steps of this rank in a movement of rows. In each round of the movement the rank sends before it receives.
-    tasks: Vec<Task>,
+    /// Sends and receives of this rank in a movement of rows. In each round of the movement the rank sends before it receives.
+    transfers: Vec<RowTransfer>,
     next: usize,
     /// True if a neighbour has announced the rows that this rank receives next.
     is_announced: bool,
@@ -30,14 +30,14 @@ pub(super) struct RowMigration {
 
 impl RowMigration {
     pub(super) fn new(movement: &Movement, position: Position) -> Self {
-        let mut tasks = Vec::new();
+        let mut transfers = Vec::new();
         for round in &movement.rounds {
             let sends = round.iter().filter(|m| m.from == position.rank);
-            tasks.extend(sends.map(|m| Task::Send { to: m.to, units: m.units.clone() }));
+            transfers.extend(sends.map(|m| RowTransfer::Send { to: m.to, units: m.units.clone() }));
             let receives = round.iter().filter(|m| m.to == position.rank);
-            tasks.extend(receives.map(|m| Task::Receive { from: m.from, units: m.units.clone() }));
+            transfers.extend(receives.map(|m| RowTransfer::Receive { from: m.from, units: m.units.clone() }));
         }
-        RowMigration { tasks, next: 0, is_announced: false, sent: 0, received: 0 }
+        RowMigration { transfers, next: 0, is_announced: false, sent: 0, received: 0 }
     }
 
     /// Sends and receives rows until a message is missing. Returns true when the rank has sent and received all its rows. If a directive of rank 0
@@ -47,11 +47,11 @@ impl RowMigration {
         position: Position,
         local: &mut LocalRows<T>,
         queues: &mut Neighbours,
-        out: &mut dyn Outgoing,
+        out: &mut dyn NeighbourSender,
     ) -> Result<bool> {
-        while let Some(task) = self.tasks.get(self.next) {
-            match task {
-                Task::Send { to, units } => {
+        while let Some(transfer) = self.transfers.get(self.next) {
+            match transfer {
+                RowTransfer::Send { to, units } => {
                     let (rows, count) = (row_range(units), (units.end - units.start) as usize);
                     let has = local.rows();
                     let is_up = *to < position.rank;
@@ -71,7 +71,7 @@ impl RowMigration {
                     out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
                     self.sent += count as u64;
                 }
-                Task::Receive { from, units } => {
+                RowTransfer::Receive { from, units } => {
                     let is_above = *from < position.rank;
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
@@ -113,12 +113,12 @@ impl RowMigration {
 
     /// Returns true if the rank waits for rows whose sender has not announced them yet.
     pub(super) fn awaits_sender(&self) -> bool {
-        !self.is_announced && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
+        !self.is_announced && matches!(self.transfers.get(self.next), Some(RowTransfer::Receive { .. }))
     }
 
     pub(super) fn waiting_for(&self) -> String {
-        match self.tasks.get(self.next) {
-            Some(Task::Receive { from, units }) => {
+        match self.transfers.get(self.next) {
+            Some(RowTransfer::Receive { from, units }) => {
                 format!("for rows {:?} from rank {from}", row_range(units))
             }
             _ => "to send rows".to_string(),
@@ -143,7 +143,7 @@ mod tests {
     #[derive(Default)]
     struct Wire(Vec<ToNeighbour<Bytes>>);
 
-    impl Outgoing for Wire {
+    impl NeighbourSender for Wire {
         fn send(&mut self, _: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
             self.0.push(delivered(message));
             Ok(())

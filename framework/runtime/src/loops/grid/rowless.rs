@@ -7,12 +7,12 @@ use super::messages::{Coordination, Received};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
-use crate::session::{Config, Driver as Choice};
+use crate::session::{Config, Driver};
 
 struct Rowless {
     is_converged: bool,
@@ -26,29 +26,29 @@ struct Nothing;
 /// If rank 0 ends, or is silent for too long.
 pub(super) fn run_without_rows(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
-    let executor = Executor::at_first_task(None, rank, Choice::Inline, waker, clock, Nothing, None);
-    let driver = Driver::new(endpoint, executor, config, super::NAME);
+    let executor = Executor::at_first_job(None, rank, Driver::Inline, waker, clock, Nothing, None);
+    let driver = RankDriver::new(endpoint, executor, config, super::NAME);
     driver.run(endpoint, &mut Rowless { is_converged: false }).map(drop)
 }
 
 impl UserCode for Nothing {
-    type Task = Infallible;
-    type Outcome = Infallible;
+    type Job = Infallible;
+    type Done = Infallible;
 
-    fn run(&mut self, task: Infallible) -> Result<Option<Infallible>> {
-        match task {}
+    fn run(&mut self, job: Infallible) -> Result<Option<Infallible>> {
+        match job {}
     }
 
-    fn answers(task: &Infallible) -> bool {
-        match *task {}
+    fn answers(job: &Infallible) -> bool {
+        match *job {}
     }
 
-    fn may_block(&self, task: &Infallible) -> bool {
-        match *task {}
+    fn may_block(&self, job: &Infallible) -> bool {
+        match *job {}
     }
 
-    fn took(outcome: &Infallible) -> Option<Duration> {
-        match *outcome {}
+    fn took(done: &Infallible) -> Option<Duration> {
+        match *done {}
     }
 }
 

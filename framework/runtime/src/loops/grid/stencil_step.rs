@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::directive::{Directive, Movement};
 use super::local_rows::LocalRows;
-use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
+use super::messages::{HaloRow, NeighbourSender, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
 use super::shape::Edges;
 use super::view::OldGrid;
-use super::worker::{Carrier, Phase, Step, Storage, Worker};
+use super::worker::{Carrier, GridAction, GridWorker, Phase, Storage};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
@@ -85,7 +85,7 @@ impl<T: Pod + Send> StencilStep<T> {
     }
 
     /// Receives the halo rows of the present sweep (the neighbours' rows after the previous sweep). Returns false if one has not arrived.
-    fn take_halo(&mut self, out: &mut dyn Outgoing) -> Result<bool> {
+    fn take_halo(&mut self, out: &mut dyn NeighbourSender) -> Result<bool> {
         while let Some(from) = self.position.above()
             && !self.above_ready
         {
@@ -137,7 +137,7 @@ impl<T: Pod + Send> StencilStep<T> {
         rows: &LocalRows<T>,
         sweep: u64,
         crossed: bool,
-        out: &mut dyn Outgoing,
+        out: &mut dyn NeighbourSender,
     ) -> Result<()> {
         let moves = |lower: usize| {
             self.movement
@@ -182,7 +182,7 @@ impl<T: Pod + Send> StencilStep<T> {
 
     /// Sends and receives the rows that move between this rank and its neighbours. Returns the numbers of rows sent and received, or `None` if the
     /// rank has to wait for rows.
-    fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
+    fn migrate(&mut self, out: &mut dyn NeighbourSender) -> Result<Option<(u64, u64)>> {
         let migrated = loop {
             let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
             if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
@@ -207,15 +207,15 @@ impl<T: Pod + Send> StencilStep<T> {
     }
 }
 
-impl<T: Pod + Send> Worker for StencilStep<T> {
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step> {
+impl<T: Pod + Send> GridWorker for StencilStep<T> {
+    fn next(&mut self, out: &mut dyn NeighbourSender) -> Result<GridAction> {
         match &mut self.phase {
             Phase::Sweeping(band) => {
                 let band = *band;
                 if band == 0 && !self.take_halo(out)? {
-                    return Ok(Step::Wait);
+                    return Ok(GridAction::Wait);
                 }
-                Ok(Step::Compute(self.rows_of(band)))
+                Ok(GridAction::Compute(self.rows_of(band)))
             }
             Phase::Between if self.sweep == self.sweeps => {
                 self.phase = Phase::Closing;
@@ -224,23 +224,23 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             Phase::Between => {
                 if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
                     self.phase = Phase::Moving(RowMigration::new(movement, self.position));
-                    return Ok(Step::Moving);
+                    return Ok(GridAction::Moving);
                 }
                 self.phase = Phase::Sweeping(0);
-                Ok(Step::Boundary(self.sweep))
+                Ok(GridAction::Boundary(self.sweep))
             }
             Phase::Moving(_) => match self.migrate(out)? {
                 Some((sent, received)) => {
                     self.phase = Phase::MovementDone;
-                    Ok(Step::MovementDone { sent, received })
+                    Ok(GridAction::MovementDone { sent, received })
                 }
-                None => Ok(Step::Wait),
+                None => Ok(GridAction::Wait),
             },
             Phase::MovementDone => {
                 self.phase = Phase::Sweeping(0);
-                Ok(Step::Boundary(self.sweep))
+                Ok(GridAction::Boundary(self.sweep))
             }
-            Phase::Closing => Ok(if self.take_halo(out)? { Step::Done } else { Step::Wait }),
+            Phase::Closing => Ok(if self.take_halo(out)? { GridAction::Done } else { GridAction::Wait }),
         }
     }
 
@@ -254,7 +254,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         Ok(())
     }
 
-    fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+    fn computed(&mut self, out: &mut dyn NeighbourSender) -> Result<()> {
         let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
         // The neighbours get their halo rows as soon as this rank's first and last rows (pieces 0 and 1 of a sweep) are computed; a
@@ -296,7 +296,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         Ok(())
     }
 
-    fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()> {
+    fn carry_out(&mut self, directive: Directive, out: &mut dyn NeighbourSender) -> Result<()> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }

@@ -1,6 +1,6 @@
 //! Tests of chains of stencil workers against the serial loop.
 
-use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
+use super::super::chain_tests::{ChainTotals, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
 use super::super::shape::{Edges, Shape};
 use super::super::view::OldGrid;
@@ -45,7 +45,7 @@ fn both(shape: Shape) -> [Edges; 2] {
 }
 
 /// Simulates two runs of a loop, the second from the state after the first, and compares the values with those of the serial loop.
-fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
+fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> ChainTotals {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, edges.units(shape), ranks);
     let mut locals: Vec<LocalRows<f64>> = Vec::new();
@@ -57,22 +57,22 @@ fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Ou
         };
         locals.push(LocalRows::create(shape.columns, first..first + units, make).unwrap().between(edges));
     }
-    let mut all = Outcome::default();
+    let mut all = ChainTotals::default();
     for _ in 0..2 {
         let held = locals.iter().map(|local| local.len() as u64).collect();
         let mut workers: Vec<StencilStep<f64>> = positions(ranks)
             .zip(locals)
             .map(|(position, local)| StencilStep::new(position, local, plan.sweeps))
             .collect();
-        let outcome = run(&mut workers, held, plan, &mut random, |_, worker, rows| {
+        let totals = run(&mut workers, held, plan, &mut random, |_, worker, rows| {
             let mut lent = worker.lend();
             let (old, new) = typed::<OldAndNew<f64>>(&mut *lent).unwrap().band(rows);
             step(old, new);
             worker.take_back(lent).unwrap();
         });
-        all.movements += outcome.movements;
-        all.sent += outcome.sent;
-        all.rounds = all.rounds.max(outcome.rounds);
+        all.movements += totals.movements;
+        all.sent += totals.sent;
+        all.rounds = all.rounds.max(totals.rounds);
         locals = workers.into_iter().map(|worker| worker.old).collect();
     }
     let expected = serial(shape, edges, 2 * plan.sweeps);
@@ -100,15 +100,15 @@ fn any_order_of_events_gives_the_serial_result() {
 
 #[test]
 fn thousands_of_migrations_keep_the_serial_result() {
-    let mut all = Outcome::default();
+    let mut all = ChainTotals::default();
     for ranks in 2..=8 {
         for seed in 0..200 {
             let shape = Shape { rows: 10 + seed % 40, columns: 3 + seed as usize % 7 };
             let plan = Plan { sweeps: 60, delay: ranks as u64, movements: 1 + seed as usize % 2 };
             let edges = both(shape)[usize::from(seed >= 150)];
-            let outcome = check(shape, edges, ranks, &plan, seed);
-            all.movements += outcome.movements;
-            all.rounds = all.rounds.max(outcome.rounds);
+            let totals = check(shape, edges, ranks, &plan, seed);
+            all.movements += totals.movements;
+            all.rounds = all.rounds.max(totals.rounds);
         }
     }
     assert!(all.movements > 10_000 && all.rounds > 2, "{all:?}");
@@ -116,7 +116,7 @@ fn thousands_of_migrations_keep_the_serial_result() {
 
 struct Nowhere;
 
-impl Outgoing for Nowhere {
+impl NeighbourSender for Nowhere {
     fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
         Ok(())
     }

@@ -10,11 +10,11 @@ use bytes::Bytes;
 
 use super::directive::{Direction, Directive, Movement};
 use super::local_rows::LocalRows;
-use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
+use super::messages::{HaloRow, NeighbourSender, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
 use super::strip_width::StripWidth;
-use super::worker::{Carrier, Phase, Step, Storage, Worker};
+use super::worker::{Carrier, GridAction, GridWorker, Phase, Storage};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
@@ -107,7 +107,7 @@ impl<T: Pod + Send> Wavefront<T> {
 
     /// Determines which halo rows are valid after rows have moved, and sends the first row to the rank above if that rank has received rows from this
     /// one.
-    fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+    fn end_movement(&mut self, out: &mut dyn NeighbourSender) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
         self.has_new_rows = true;
         if self.position.below().is_some() {
@@ -139,7 +139,7 @@ impl<T: Pod + Send> Wavefront<T> {
     /// Receives a message with columns of the upper halo row; returns false if none has arrived. Directives of rank 0 that arrive before it are
     /// processed and forwarded to the rank below.
     #[inline]
-    fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
+    fn take_above(&mut self, from: usize, out: &mut dyn NeighbourSender) -> Result<bool> {
         loop {
             match self.queues.above.pop_front() {
                 Some(ToNeighbour::HaloRow(row)) => {
@@ -183,13 +183,13 @@ impl<T: Pod + Send> Wavefront<T> {
     }
 
     /// Begins the movement of rows that rank 0 has ordered before the present sweep, or, if there is none, the sweep itself.
-    fn between(&mut self) -> Step {
+    fn between(&mut self) -> GridAction {
         if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
             self.phase = Phase::Moving(RowMigration::new(movement, self.position));
-            return Step::Moving;
+            return GridAction::Moving;
         }
         self.begin_sweep();
-        Step::Boundary(self.sweep)
+        GridAction::Boundary(self.sweep)
     }
 }
 
@@ -199,15 +199,15 @@ impl<T: Pod + Send> Storage for LocalRows<T> {
     }
 }
 
-impl<T: Pod + Send> Worker for Wavefront<T> {
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step> {
+impl<T: Pod + Send> GridWorker for Wavefront<T> {
+    fn next(&mut self, out: &mut dyn NeighbourSender) -> Result<GridAction> {
         match &mut self.phase {
             Phase::Sweeping(()) => {
                 if let Some(above) = self.position.above()
                     && self.above_until <= self.column
                     && !self.take_above(above, out)?
                 {
-                    return Ok(Step::Wait);
+                    return Ok(GridAction::Wait);
                 }
                 let end = self.strip_end();
                 if end <= self.column {
@@ -216,10 +216,10 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                     return Err(unexpected(from, &text, &format!("values beyond column {}", self.column)));
                 }
                 if self.below_until < end && !self.take_below(end)? {
-                    return Ok(Step::Wait);
+                    return Ok(GridAction::Wait);
                 }
                 self.end = end;
-                Ok(Step::Compute(self.column..end))
+                Ok(GridAction::Compute(self.column..end))
             }
             Phase::Between if self.sweep == self.sweeps => {
                 self.phase = Phase::Closing;
@@ -228,21 +228,21 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
             Phase::Between => Ok(self.between()),
             Phase::Moving(migration) => {
                 if !migration.advance(self.position, &mut self.local, &mut self.queues, out)? {
-                    return Ok(Step::Wait);
+                    return Ok(GridAction::Wait);
                 }
                 let (sent, received) = (migration.sent, migration.received);
                 self.end_movement(out)?;
                 self.phase = Phase::MovementDone;
-                Ok(Step::MovementDone { sent, received })
+                Ok(GridAction::MovementDone { sent, received })
             }
             Phase::MovementDone => {
                 self.begin_sweep();
-                Ok(Step::Boundary(self.sweep))
+                Ok(GridAction::Boundary(self.sweep))
             }
             Phase::Closing => {
                 // Waits for the whole lower halo row of the last sweep, because the next run of the loop begins with it.
                 let width = self.local.width();
-                Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
+                Ok(if self.take_below(width)? { GridAction::Done } else { GridAction::Wait })
             }
         }
     }
@@ -256,7 +256,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         Ok(())
     }
 
-    fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+    fn computed(&mut self, out: &mut dyn NeighbourSender) -> Result<()> {
         let strip = self.column..self.end;
         self.column = strip.end;
         self.done += 1;
@@ -287,7 +287,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         self.queues.receive(from, message)
     }
 
-    fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()> {
+    fn carry_out(&mut self, directive: Directive, out: &mut dyn NeighbourSender) -> Result<()> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }

@@ -1,6 +1,6 @@
 //! Tests of DOACROSS loops (wavefronts over a grid) on simulated ranks, against the serial loop.
 
-use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
+use super::super::chain_tests::{ChainTotals, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
 use super::super::shape::Shape;
 use super::super::view::Grid;
@@ -32,7 +32,7 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
 }
 
 /// Simulates two runs of a loop, the second from the state after the first, and compares the values with the serial loop.
-fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
+fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> ChainTotals {
     let mut random = Random::new(seed);
     let held = random_shares(&mut random, shape.units(), ranks);
     let mut first = 1;
@@ -48,7 +48,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
         first += units;
     }
     let strip_width = |width: usize| StripWidth::new(shape.inner().len(), ranks, Some(width as u64));
-    let mut all = Outcome::default();
+    let mut all = ChainTotals::default();
     for _ in 0..2 {
         let strip = 1 + random.below(shape.inner().len() + 2);
         let held = locals.iter().map(|local| local.len() as u64).collect();
@@ -59,17 +59,17 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             })
             .collect();
         let mut widths = Random::new(seed ^ 1);
-        let outcome = run(&mut workers, held, plan, &mut random, |rank, worker, columns| {
+        let totals = run(&mut workers, held, plan, &mut random, |rank, worker, columns| {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);
             if rank == 0 && is_last {
                 worker.strip_width = strip_width(1 + widths.below(shape.inner().len()));
             }
         });
-        all.movements += outcome.movements;
-        all.sent += outcome.sent;
-        all.rounds = all.rounds.max(outcome.rounds);
-        all.skew = all.skew.max(outcome.skew);
+        all.movements += totals.movements;
+        all.sent += totals.sent;
+        all.rounds = all.rounds.max(totals.rounds);
+        all.skew = all.skew.max(totals.skew);
         locals = workers.into_iter().map(|worker| worker.local).collect();
     }
     let expected = serial(shape, 2 * plan.sweeps);
@@ -97,15 +97,15 @@ fn any_order_of_events_gives_the_serial_result() {
 
 #[test]
 fn thousands_of_migrations_keep_the_serial_result() {
-    let mut all = Outcome::default();
+    let mut all = ChainTotals::default();
     for ranks in 2..=8 {
         for seed in 0..150 {
             let shape = Shape { rows: 10 + seed % 40, columns: 3 + seed as usize * 7 % 20 };
             let plan = Plan { sweeps: 12, delay: 1, movements: 1 + seed as usize % 3 };
-            let outcome = check(shape, ranks, &plan, seed);
-            all.movements += outcome.movements;
-            all.rounds = all.rounds.max(outcome.rounds);
-            all.skew = all.skew.max(outcome.skew);
+            let totals = check(shape, ranks, &plan, seed);
+            all.movements += totals.movements;
+            all.rounds = all.rounds.max(totals.rounds);
+            all.skew = all.skew.max(totals.skew);
         }
     }
     assert!(all.movements > 10_000 && all.rounds > 2 && all.skew > 1, "{all:?}");
@@ -127,15 +127,15 @@ fn one_row_per_rank_and_one_column_suffice() {
     for ranks in 1..=8 {
         for seed in 0..10 {
             let shape = Shape { rows: ranks as u64 + 2, columns: 3 };
-            let outcome = check(shape, ranks, &Plan { sweeps: 4, delay: 1, movements: 1 }, seed);
-            assert_eq!(outcome.sent, 0, "there is nothing to give away");
+            let totals = check(shape, ranks, &Plan { sweeps: 4, delay: 1, movements: 1 }, seed);
+            assert_eq!(totals.sent, 0, "there is nothing to give away");
         }
     }
 }
 
 struct Nowhere;
 
-impl Outgoing for Nowhere {
+impl NeighbourSender for Nowhere {
     fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
         Ok(())
     }
@@ -149,11 +149,11 @@ fn partial_sweeps_are_measured_in_columns() {
     let mut parts = Vec::new();
     loop {
         match wavefront.next(&mut Nowhere).unwrap() {
-            Step::Compute(_) => {
+            GridAction::Compute(_) => {
                 parts.push((wavefront.sweep(), wavefront.part_done()));
                 wavefront.computed(&mut Nowhere).unwrap();
             }
-            Step::Done => break,
+            GridAction::Done => break,
             _ => {}
         }
     }
@@ -177,8 +177,8 @@ fn unexpected_messages_are_refused() {
         error.to_string().contains("rank 3 sent HaloRow of a loop over a grid, expected no message"),
         "{error}"
     );
-    assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Boundary(0));
-    assert_eq!(wavefront.next(&mut Nowhere).unwrap(), Step::Wait);
+    assert_eq!(wavefront.next(&mut Nowhere).unwrap(), GridAction::Boundary(0));
+    assert_eq!(wavefront.next(&mut Nowhere).unwrap(), GridAction::Wait);
     assert_eq!(wavefront.waiting_for(), "for strip 0 of sweep 0 from rank 0");
     let wrong =
         [halo_row(1, 0, 8), halo_row(0, 1, 8), halo_row(0, 0, 48), halo_row(0, 0, 7), halo_row(0, 0, 0)];

@@ -6,16 +6,16 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::directive::{Directive, NEVER};
-use super::messages::{Outgoing, ToNeighbour};
+use super::messages::{NeighbourSender, ToNeighbour};
 use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::snapshot::Piece;
 
-/// Next step of a rank in a loop over a grid, as the state machine of the loop determines it.
+/// Next action of a rank in a loop over a grid, as the state machine of the loop determines it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// User code computes this range of rows or columns, in the rows that [`Worker::lend`] returns. The rows are then returned by
-    /// [`Worker::take_back`], and [`Worker::computed`] is called.
+pub(super) enum GridAction {
+    /// User code computes this range of rows or columns, in the rows that [`GridWorker::lend`] returns. The rows are then returned by
+    /// [`GridWorker::take_back`], and [`GridWorker::computed`] is called.
     Compute(Range<usize>),
     /// The sweep with this number is about to begin. If a report is due, the rank sends its measurements to rank 0; rank 0 may order a movement of
     /// rows.
@@ -84,10 +84,10 @@ impl<S: Storage> Carrier<S> {
 }
 
 /// One rank's part in a loop over a grid, as a state machine without clock and transport: it gets received messages, sends messages, and returns the
-/// next step. A *piece* is the part of a sweep that user code computes in one call: a range of rows or of columns.
-pub(super) trait Worker {
-    /// Returns the next step of the rank, after the worker has done all work that needs no user code, such as receiving halo rows.
-    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step>;
+/// next action. A *piece* is the part of a sweep that user code computes in one call: a range of rows or of columns.
+pub(super) trait GridWorker {
+    /// Returns the next action of the rank, after the worker has done all work that needs no user code, such as receiving halo rows.
+    fn next(&mut self, out: &mut dyn NeighbourSender) -> Result<GridAction>;
 
     /// Lends the rows to user code, which computes a part of a sweep in them. The state machine keeps the rows' numbers in the grid, but not their
     /// values.
@@ -96,13 +96,13 @@ pub(super) trait Worker {
     fn take_back(&mut self, storage: Box<dyn Storage>) -> Result<()>;
 
     /// Continues after a call of user code has returned: sends halo rows and advances to the next part of the sweep or to the next sweep.
-    fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
+    fn computed(&mut self, out: &mut dyn NeighbourSender) -> Result<()>;
 
     /// Processes a message of a neighbour: a halo row, rows that move, or a directive.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
     /// Carries out a directive of rank 0 before a sweep begins, and forwards it to the rank below.
-    fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
+    fn carry_out(&mut self, directive: Directive, out: &mut dyn NeighbourSender) -> Result<()>;
 
     /// Returns true if the rank waits for moved rows that the neighbour has not begun to send. This wait does not count as cost of moving rows.
     fn awaits_sender(&self) -> bool;

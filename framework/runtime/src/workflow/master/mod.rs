@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::forecast::Sample;
 use super::graph::Graph;
-use super::messages::{Done, Exceeded, Orders, Report};
+use super::messages::{Exceeded, Orders, Report, TaskDone};
 use super::summary::Measured;
 use crate::error::Result;
 use crate::failed_task::FailedTask;
@@ -246,7 +246,7 @@ impl Master {
         Ok(())
     }
 
-    fn on_done(&mut self, rank: usize, done: Done) {
+    fn on_done(&mut self, rank: usize, done: TaskDone) {
         let task = done.task;
         if self.tasks[task].state != State::Ordered(rank) {
             return;
@@ -258,7 +258,7 @@ impl Master {
         self.count_time(task, run_time);
         self.measured[task] = Some(Measured { rank, run_time, peak_memory: done.peak_memory });
         if let Some(replanning) = &mut self.replanning {
-            let Done { bytes, peak_memory: peak, .. } = done;
+            let TaskDone { bytes, peak_memory: peak, .. } = done;
             replanning.forecast.on_done(Sample { task, rank, took: run_time.as_secs_f64(), bytes, peak });
         }
         self.left -= 1;

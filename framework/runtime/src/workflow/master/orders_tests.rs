@@ -8,7 +8,7 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::{Master, State};
 use crate::workflow::graph::Graph;
-use crate::workflow::messages::{Content, Done, Orders, Report};
+use crate::workflow::messages::{Content, Orders, Report, TaskDone};
 use crate::workflow::recorder::Recorder;
 use crate::workflow::worker::{Settings, WorkflowWorker};
 
@@ -48,7 +48,7 @@ fn inputs_are_requested_before_the_last_parent_is_ordered() {
     assert_eq!(wanted.iter().map(|(task, _)| *task).collect::<Vec<_>>(), [0, 4]);
     assert!(worker.next(&mut to.out()).unwrap().is_none(), "it is not to begin");
     for task in 0..5 {
-        let done = Done { task, attempt: 0, bytes: 8, took: 5_000_000, peak_memory: None };
+        let done = TaskDone { task, attempt: 0, bytes: 8, took: 5_000_000, peak_memory: None };
         master.on_report(0, Report { done: vec![done], ..Report::default() }).unwrap();
     }
     let orders = orders_of(&mut master, 1);
@@ -68,7 +68,7 @@ fn announcements_are_cancelled_without_a_plan() {
 const LONG: u64 = 1_000_000_000;
 
 fn done(task: usize, took: u64) -> Report {
-    let done = Done { task, attempt: 0, bytes: 8, took, peak_memory: None };
+    let done = TaskDone { task, attempt: 0, bytes: 8, took, peak_memory: None };
     Report { done: vec![done], ..Report::default() }
 }
 

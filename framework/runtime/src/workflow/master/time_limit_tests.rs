@@ -7,7 +7,7 @@ use super::super::Master;
 use super::*;
 use crate::tasks::LastActivity;
 use crate::workflow::graph::Graph;
-use crate::workflow::messages::{Done, Exceeded, Failure, Order, Reason, Report};
+use crate::workflow::messages::{Exceeded, Failure, Order, Reason, Report, TaskDone};
 
 /// Returns a master on two ranks, with independent commands of the given kinds and described run times.
 fn master(tasks: &[(&str, Option<f64>)]) -> Master {
@@ -34,7 +34,10 @@ fn ordered(master: &mut Master) -> Vec<(usize, Order)> {
 
 fn done(task: usize, seconds: u64) -> Report {
     let took = seconds * 1_000_000_000;
-    Report { done: vec![Done { task, attempt: 1, bytes: 0, took, peak_memory: None }], ..Report::default() }
+    Report {
+        done: vec![TaskDone { task, attempt: 1, bytes: 0, took, peak_memory: None }],
+        ..Report::default()
+    }
 }
 
 const fn at(seconds: u64) -> Duration {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::graph::Graph;
-use super::messages::{ANNOUNCED, Content, Done, Failure, Order, Orders, Reason, Report, Sizes};
+use super::messages::{ANNOUNCED, Content, Failure, Order, Orders, Reason, Report, Sizes, TaskDone};
 use super::summary::RankReport;
 use super::user_code::Job;
 use super::value::Value;
@@ -406,7 +406,7 @@ impl WorkflowWorker {
             return Ok(());
         };
         let took = took.as_nanos() as u64;
-        self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
+        self.report.done.push(TaskDone { task, attempt, bytes, took, peak_memory });
         let is_kept = self.settings.journals || self.settings.collects && self.graph.is_final(task);
         if is_kept {
             // Rank 0 gets the value of the task without a request, for the program or the journal, so an earlier request of rank 0 is

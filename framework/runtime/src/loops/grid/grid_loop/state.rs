@@ -8,7 +8,7 @@ use armature_planner::loops::Reach;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
-use crate::loops::coordinator::{Coordinator, Learned};
+use crate::loops::coordinator::{Learned, LoopCoordinator};
 use crate::loops::grid::NAME;
 use crate::loops::grid::checkpoint::{CheckpointWriter, Resumed};
 use crate::loops::grid::convergence::{Checks, UntilDone, share};
@@ -16,17 +16,17 @@ use crate::loops::grid::coordinator::GridCoordinator;
 use crate::loops::grid::findings::Findings;
 use crate::loops::grid::kernel::{Kernel, Work};
 use crate::loops::grid::neighbours::Position;
-use crate::loops::grid::participant::Participant;
+use crate::loops::grid::participant::GridParticipant;
 use crate::loops::grid::rowless::run_without_rows;
 use crate::loops::grid::shape::{Edges, Shape};
-use crate::loops::grid::worker::Worker;
+use crate::loops::grid::worker::GridWorker;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
 use crate::loops::until::{CheckResult, Converged};
 use crate::persist::snapshot::LoadedPiece;
-use crate::rank::driver::Driver;
+use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
-use crate::session::{Announcement, Config, Driver as Choice};
+use crate::session::{Announcement, Config, Driver};
 
 #[derive(Debug)]
 pub(in crate::loops::grid) struct LoopState {
@@ -120,7 +120,7 @@ impl LoopState {
         endpoint: &mut Endpoint,
         config: &Config,
         run: Run<'_>,
-        worker: Option<&'w mut (dyn Worker + 'w)>,
+        worker: Option<&'w mut (dyn GridWorker + 'w)>,
         work: &'w mut Work<'w>,
     ) -> Result<Converged> {
         let (sweeps, is_until) = (run.passes.sweeps, run.passes.until.is_some());
@@ -137,7 +137,7 @@ impl LoopState {
         endpoint: &mut Endpoint,
         config: &Config,
         Run { position, sweeps, is_empty, resumed, passes }: Run<'_>,
-        worker: Option<&'w mut (dyn Worker + 'w)>,
+        worker: Option<&'w mut (dyn GridWorker + 'w)>,
         work: &'w mut Work<'w>,
     ) -> Result<(Option<Summary>, Option<CheckResult>)> {
         let (rank, size) = (endpoint.rank(), endpoint.size());
@@ -152,7 +152,7 @@ impl LoopState {
             }
             let eager = self.settings.forced.is_some();
             let now = endpoint.clock().now();
-            let of_run = Coordinator::new(name, controller, snapshots, self.held.clone(), now);
+            let of_run = LoopCoordinator::new(name, controller, snapshots, self.held.clone(), now);
             Some(GridCoordinator::new(of_run, sweeps, eager, now).after(self.kind.passes(), before))
         } else {
             None
@@ -198,20 +198,20 @@ impl LoopState {
         endpoint: &mut Endpoint,
         position: Position,
         config: &Config,
-        worker: &'w mut (dyn Worker + 'w),
+        worker: &'w mut (dyn GridWorker + 'w),
         work: &'w mut Work<'w>,
         (coordinator, checkpoints, checks, before): Watched<'_>,
     ) -> Result<(Option<GridCoordinator>, Option<CheckResult>, u64)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
-        let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
+        let choice = if endpoint.capabilities().real_time { config.driver } else { Driver::Inline };
         let kernel = Kernel::new(work, clock, before);
         std::thread::scope(|scope| {
             let usual = self.piece_time;
             let executor =
-                Executor::at_first_task(Some(scope), position.rank, choice, waker, clock, kernel, usual);
-            let driver = Driver::new(endpoint, executor, config, NAME);
+                Executor::at_first_job(Some(scope), position.rank, choice, waker, clock, kernel, usual);
+            let driver = RankDriver::new(endpoint, executor, config, NAME);
             let mut participant =
-                Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
+                GridParticipant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
             // A failure is reported to the other ranks before the thread scope ends. Its end waits for the compute thread, which may be in user code

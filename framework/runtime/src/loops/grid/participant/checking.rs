@@ -1,11 +1,11 @@
 //! Convergence checks of a rank between two sweeps.
 
-use super::{Checks, Outgoing, Participant, Phase, ToCoordinator};
+use super::{Checks, GridParticipant, Outgoing, Phase, ToCoordinator};
 use crate::error::Result;
 use crate::loops::grid::messages::Coordination;
 use crate::loops::until::CheckResult;
 
-impl Participant<'_, '_> {
+impl GridParticipant<'_, '_> {
     pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = self.before_sweep(sweep);
         self.send_residual(sweep, out)

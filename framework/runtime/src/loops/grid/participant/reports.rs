@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Outgoing, Participant, Phase, PushOut, ToCoordinator};
+use super::{GridParticipant, Outgoing, Phase, PushOut, ToCoordinator};
 use crate::comm::HEARTBEAT_PERIOD;
 use crate::error::Result;
 
-impl Participant<'_, '_> {
+impl GridParticipant<'_, '_> {
     /// Reports the progress of this rank to rank 0 once per heartbeat period. Rank 0 may be ahead of other ranks and shows the progress of the
     /// slowest one.
     pub(super) fn report_progress(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
