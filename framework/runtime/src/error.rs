@@ -32,7 +32,7 @@ struct Inner {
     rank: Option<usize>,
     stage: Option<String>,
     item: Option<u64>,
-    place: Place,
+    location: ErrorLocation,
     cause: Option<Arc<dyn Cause>>,
     is_printed: bool,
 }
@@ -42,9 +42,9 @@ pub(crate) trait Cause: Send + Sync {
     fn error(&self) -> Option<&(dyn std::error::Error + 'static)>;
 }
 
-/// Kind of the place in the program where an error arose: stage, pipeline, farm, loop or workflow. It determines the nouns in the error message.
+/// Part of the program where an error arose: stage, pipeline, farm, loop or workflow. It determines the nouns in the error message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ErrorLocation {
     Stage,
     Pipeline,
     Farm,
@@ -52,14 +52,14 @@ enum Place {
     Workflow,
 }
 
-impl Place {
+impl ErrorLocation {
     fn nouns(self) -> (&'static str, &'static str) {
         match self {
-            Place::Stage => ("stage", "item"),
-            Place::Pipeline => ("pipeline", "item"),
-            Place::Farm => ("farm", "task"),
-            Place::Loop => ("loop", "unit"),
-            Place::Workflow => ("workflow", "task"),
+            ErrorLocation::Stage => ("stage", "item"),
+            ErrorLocation::Pipeline => ("pipeline", "item"),
+            ErrorLocation::Farm => ("farm", "task"),
+            ErrorLocation::Loop => ("loop", "unit"),
+            ErrorLocation::Workflow => ("workflow", "task"),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Error {
             rank: None,
             stage: None,
             item: None,
-            place: Place::Stage,
+            location: ErrorLocation::Stage,
             cause: None,
             is_printed: false,
         };
@@ -145,24 +145,24 @@ impl Error {
     }
 
     pub(crate) fn in_pipeline(self, name: &str) -> Self {
-        self.in_place(Place::Pipeline, name)
+        self.in_location(ErrorLocation::Pipeline, name)
     }
 
     pub(crate) fn in_farm(self, farm: &str) -> Self {
-        self.in_place(Place::Farm, farm)
+        self.in_location(ErrorLocation::Farm, farm)
     }
 
     pub(crate) fn in_loop(self, name: &str) -> Self {
-        self.in_place(Place::Loop, name)
+        self.in_location(ErrorLocation::Loop, name)
     }
 
     pub(crate) fn in_workflow(self, name: &str) -> Self {
-        self.in_place(Place::Workflow, name)
+        self.in_location(ErrorLocation::Workflow, name)
     }
 
-    fn in_place(mut self, place: Place, name: &str) -> Self {
+    fn in_location(mut self, location: ErrorLocation, name: &str) -> Self {
         if self.inner.stage.is_none() {
-            self.inner.place = place;
+            self.inner.location = location;
         }
         self.in_stage(name)
     }
@@ -235,13 +235,13 @@ impl Clone for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, rank, stage, item, place, cause: _, is_printed: _ } = &*self.inner;
-        let (place, thing) = place.nouns();
+        let Inner { kind, message, rank, stage, item, location, cause: _, is_printed: _ } = &*self.inner;
+        let (location, thing) = location.nouns();
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;
         }
         if let Some(stage) = stage {
-            write!(f, "{place} {}: ", shown(stage))?;
+            write!(f, "{location} {}: ", shown(stage))?;
         }
         if let Some(item) = item {
             write!(f, "{thing} {item}: ")?;

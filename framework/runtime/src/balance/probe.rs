@@ -123,7 +123,7 @@ pub(crate) struct Probe {
 
 /// Next action of the caller that measures speeds and links.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum ProbeAction {
     /// Wait until other ranks have answered the request for their speeds or the link probe.
     Wait,
     Send(usize, Frame),
@@ -148,14 +148,14 @@ impl Probe {
         speed: Speed,
         now: Duration,
         sharing: &[SharedCores],
-    ) -> Result<Step> {
+    ) -> Result<ProbeAction> {
         if !speed.is_usable() || self.speeds[from].is_some() {
             let text = format!("rank {from} answered a probe with {speed:?}, expected one valid speed");
             return Err(Error::new(ErrorKind::Wire, text));
         }
         self.speeds[from] = Some(speed);
         if self.speeds.iter().any(Option::is_none) {
-            return Ok(Step::Wait);
+            return Ok(ProbeAction::Wait);
         }
         self.measure_link(1, now, sharing)
     }
@@ -164,14 +164,19 @@ impl Probe {
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if no link probe was sent to this rank.
-    pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
+    pub(crate) fn on_echo(
+        &mut self,
+        from: usize,
+        now: Duration,
+        sharing: &[SharedCores],
+    ) -> Result<ProbeAction> {
         let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
             let text = format!("rank {from} answered a probe that was not sent to it");
             return Err(Error::new(ErrorKind::Wire, text));
         };
         link.answered(now);
         if let Some(question) = link.next_frame(now) {
-            return Ok(Step::Send(from, question));
+            return Ok(ProbeAction::Send(from, question));
         }
         let ranks = self.to_root.len();
         let next = from + (ranks - 1).div_ceil(MOST_LINKS);
@@ -180,11 +185,11 @@ impl Probe {
     }
 
     /// Starts the measurement of the link to rank `to`. If there is no such rank, all links are measured, and the measurement ends.
-    fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
+    fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<ProbeAction> {
         self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
         match self.link.as_mut().and_then(|link| link.next_frame(now)) {
-            Some(question) => Ok(Step::Send(to, question)),
-            None => self.probed(sharing).map(Step::Done),
+            Some(question) => Ok(ProbeAction::Send(to, question)),
+            None => self.probed(sharing).map(ProbeAction::Done),
         }
     }
 
@@ -267,26 +272,26 @@ mod tests {
         let ms = Duration::from_millis;
         let speed = |alone| Speed { alone, took: 1.0, lost: 0.25 };
         let mut report = |from, alone| probe.on_speed(from, speed(alone), ms(0), &[]);
-        assert!(matches!(report(1, 2.0), Ok(Step::Wait)));
+        assert!(matches!(report(1, 2.0), Ok(ProbeAction::Wait)));
         assert!(report(1, 2.0).is_err() && report(2, -1.0).is_err());
-        assert!(matches!(report(0, 1.0), Ok(Step::Wait)));
+        assert!(matches!(report(0, 1.0), Ok(ProbeAction::Wait)));
         assert!(probe.on_echo(1, ms(0), &[]).is_err());
-        let mut step = probe.on_speed(2, speed(4.0), ms(0), &[]).unwrap();
+        let mut action = probe.on_speed(2, speed(4.0), ms(0), &[]).unwrap();
         assert!(probe.on_echo(2, ms(0), &[]).is_err());
         let (mut asked, mut now) = (Vec::new(), 0);
         let probed = loop {
-            match step {
-                Step::Send(to, question) => {
+            match action {
+                ProbeAction::Send(to, question) => {
                     let is_bulk = question.head.len() == FRAME_HEADER + BULK;
                     asked.push((to, is_bulk));
                     // Simulated times: a message to rank 2 takes ten times as long as a message to rank 1, and one message without content is
                     // delayed.
                     let late = if asked.len() == 2 { 100 } else { 0 };
                     now += late + if to == 1 { 2 } else { 20 } * if is_bulk { 2 } else { 1 };
-                    step = probe.on_echo(to, ms(now), &[]).unwrap();
+                    action = probe.on_echo(to, ms(now), &[]).unwrap();
                 }
-                Step::Done(probed) => break probed,
-                Step::Wait => panic!("rank 0 asks the next question"),
+                ProbeAction::Done(probed) => break probed,
+                ProbeAction::Wait => panic!("rank 0 asks the next question"),
             }
         };
         let of = |to, is_bulk, count: u32| (0..count).map(move |_| (to, is_bulk));
@@ -306,14 +311,14 @@ mod tests {
         let speed = Speed { alone: 1.0, took: 1.0, lost: 0.0 };
         let mut step = (0..1_000).map(|rank| probe.on_speed(rank, speed, now, &[]).unwrap()).last().unwrap();
         let (mut asked, mut ms) = (Vec::new(), 0);
-        while let Step::Send(to, _) = step {
+        while let ProbeAction::Send(to, _) = step {
             asked.push(to);
             ms += if to > 900 { 20 } else { 2 };
             step = probe.on_echo(to, Duration::from_millis(ms), &[]).unwrap();
         }
         asked.dedup();
         assert_eq!((asked.len(), &asked[..2], asked.last()), (32, &[1, 33][..], Some(&993)));
-        let Step::Done(probed) = step else { panic!("all links are measured") };
+        let ProbeAction::Done(probed) = step else { panic!("all links are measured") };
         let setup = |rank| probed.platform.link(0, rank).setup;
         assert!((setup(928) - 0.001).abs() < 1e-9 && (setup(929) - 0.01).abs() < 1e-9);
         assert_eq!((setup(1), setup(999)), (setup(32), setup(929)));

@@ -202,7 +202,7 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
         options: Options,
         method: &str,
         roots: impl IntoIterator<Item = I> + Send,
-        mut sink: impl FnMut(Result<(Place, Vec<O>), FailedTask>) -> Answer + Send,
+        mut sink: impl FnMut(Result<(PartPosition, Vec<O>), FailedTask>) -> Answer + Send,
     ) -> Result<Option<Summary>> {
         let list = Worklist::new();
         let sink = {
@@ -221,12 +221,12 @@ impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
     }
 }
 
-fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
+fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (PartPosition, Vec<O>) {
     let Explored { number, results, rest, alone } = explored;
     list.remove(number);
     // The worklist returns the newest task first, so reversed tasks are taken in their original order.
     let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
-    (Place { number, below }, results)
+    (PartPosition { number, below }, results)
 }
 
 impl<I: Item> WorklistSource<I> {
@@ -248,7 +248,7 @@ impl<I: Item> WorklistSource<I> {
 
 /// Position of a completed part of the tree of tasks: the number of the part, and the numbers of the parts that it created. In the serial order, the
 /// created part with the highest number is first.
-struct Place {
+struct PartPosition {
     number: u64,
     below: Range<u64>,
 }
@@ -267,7 +267,7 @@ impl<O> Default for SearchTree<O> {
 }
 
 impl<O> SearchTree<O> {
-    fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
+    fn add(&mut self, PartPosition { number, below }: PartPosition, results: Vec<O>) {
         // The part of the tree that arrives first began at one of the initial tasks. These have the lowest numbers, so the first task that this part
         // created shows how many initial tasks there are.
         self.roots.get_or_insert(below.start);

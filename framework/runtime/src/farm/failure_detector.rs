@@ -97,7 +97,7 @@ impl FailureDetector {
 
     /// Records that a message other than a heartbeat has arrived from `rank`: the rank has joined the farm, and holds tasks or has just completed
     /// some.
-    pub(crate) fn active(&mut self, rank: usize) {
+    pub(crate) fn record_message(&mut self, rank: usize) {
         self.present[rank] = true;
         self.empty[rank] = None;
     }
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn orphaned_worker_waits_for_a_new_sub_master() {
         let mut detector = detector();
-        detector.active(2);
+        detector.record_message(2);
         assert_eq!(detector.watch_master(0, 2), Watch::Process);
         assert_eq!(
             (detector.watch_master(1, 2), limit(detector.watch_master(2, 2))),

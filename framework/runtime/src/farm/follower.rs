@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::rank::driver::RankDriver;
 use crate::rank::flight_recorder::FlightRecordLocation;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
-use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, UserCodeState};
 use crate::session::Config;
 use crate::wire;
 
@@ -36,7 +36,7 @@ pub(super) struct Follower<'w, 'f> {
     join_limit: Duration,
     is_set_up: bool,
     is_parked: bool,
-    user_code: Place,
+    user_code: UserCodeState,
     finished: bool,
     code: PhantomData<TaskRunner<'w, 'f>>,
 }
@@ -58,7 +58,7 @@ impl<'w, 'f> Follower<'w, 'f> {
             join_limit: config.join_limit,
             is_set_up: false,
             is_parked: false,
-            user_code: Place { is_inline: false, is_fixed: false, is_idle: true },
+            user_code: UserCodeState { is_inline: false, is_fixed: false, is_idle: true },
             finished: false,
             code: PhantomData,
         }
@@ -94,7 +94,7 @@ impl<'w, 'f> Follower<'w, 'f> {
     fn on_order(&mut self, from: usize, message: ToWorker, out: &mut Outgoing<'_>) -> Result<()> {
         match message {
             ToWorker::Chunk(header, payload) => {
-                self.link.detector.active(from);
+                self.link.detector.record_message(from);
                 if from == self.link.superior || from == 0 {
                     self.worker.accept(from, header, payload);
                 }
@@ -105,7 +105,7 @@ impl<'w, 'f> Follower<'w, 'f> {
                 Ok(())
             }
             ToWorker::Chunks { ahead, chunks } => {
-                self.link.detector.active(from);
+                self.link.detector.record_message(from);
                 // A rank that is no longer a sub-master ignores chunks for members: it has returned all its chunks to the master, which requeues
                 // them.
                 if let Role::Submaster(submaster) = &mut self.role {

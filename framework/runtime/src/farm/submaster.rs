@@ -57,7 +57,7 @@ impl Submaster {
         if !self.state.members().contains(&from) {
             return Ok(());
         }
-        link.detector.active(from);
+        link.detector.record_message(from);
         match message {
             ToMaster::Join(join) => {
                 self.state.joined(from);

@@ -10,7 +10,7 @@ use super::messages::{ChunkHeader, ExecutionMode, Payload, Status, ToMaster};
 use super::summary::RankReport;
 use super::task_runner::{Command, Done, Output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::protocol::{Outgoing, Place};
+use crate::rank::protocol::{Outgoing, UserCodeState};
 
 pub(super) struct WorkerRole {
     /// Commands for this rank's computing thread, each with the rank that sent the chunk. Commands to run the remaining tasks of a chunk, whose first
@@ -121,7 +121,7 @@ impl WorkerRole {
 
     /// Returns the thread on which tasks of this rank run. `led` is the number of chunks that a sub-master holds for its members;
     /// `None` on a worker.
-    pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
+    pub(super) fn mode(led: Option<usize>, user_code: UserCodeState) -> ExecutionMode {
         match (user_code.is_inline, user_code.is_fixed) {
             // A sub-master that runs no task itself can send heartbeats at any time, like a rank whose tasks run on a separate thread.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
@@ -131,7 +131,7 @@ impl WorkerRole {
         }
     }
 
-    pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
+    pub(super) fn status(&self, led: Option<usize>, user_code: UserCodeState) -> Status {
         let mode = Self::mode(led, user_code);
         // While a chunk waits for the computing thread, the number of the current task is reported as unknown (`u64::MAX`).
         let task = self.activity.get().1.or_else(|| (!user_code.is_idle).then_some(u64::MAX));

@@ -16,7 +16,7 @@ use super::settings::Settings;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Event, EventLog, Place};
+use crate::observe::{Event, EventLog, LogOrigin};
 use crate::session::{Balance, Config};
 
 /// Instruction of rank 0 to all ranks of a loop: movements of units (rows or indices), and the time of the next reports of
@@ -101,12 +101,12 @@ impl LoopController {
         let clock = endpoint.clock();
         let mut events = match &config.events {
             Some(dir) => {
-                let place = Place {
+                let origin = LogOrigin {
                     rank: 0,
                     run: endpoint.run().saturating_sub(1),
                     offset: -clock.now().as_secs_f64(),
                 };
-                EventLog::open(dir, place)
+                EventLog::open(dir, origin)
             }
             None => EventLog::off(),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::progress::{PARTS, Pace, Progress};
+use super::progress::{PARTS, Progress, ProgressRate};
 use crate::comm::waiting::FIRST_REMINDER;
 use crate::session::Progress as Choice;
 
@@ -30,7 +30,7 @@ pub(crate) struct Display {
     /// Time at which progress was last shown, possibly in an earlier parallel operation of the session.
     last: Option<Duration>,
     next: Duration,
-    pace: Pace,
+    rate: ProgressRate,
     form: Option<Form>,
 }
 
@@ -59,9 +59,9 @@ impl Form {
         }
     }
 
-    fn show(&mut self, progress: &Progress, elapsed: Duration, pace: Option<f64>) {
+    fn show(&mut self, progress: &Progress, elapsed: Duration, rate: Option<f64>) {
         let Form::Bar { line, has_bar } = self else {
-            log::info!("{}", progress.text(elapsed, pace));
+            log::info!("{}", progress.text(elapsed, rate));
             return;
         };
         // The progress line is truncated at the width of the terminal. The terminal would wrap a longer line, and parts of it would remain when its
@@ -79,7 +79,7 @@ impl Form {
         // The text about the progress gets the columns after the bar and a blank, except the last column of the terminal, because some terminals wrap
         // a line that fills all columns.
         let letters = columns.saturating_sub(taken + 2);
-        let text = progress.text_within(letters, elapsed, pace);
+        let text = progress.text_within(letters, elapsed, rate);
         // The bar advances in fractions of an item or sweep, because a single sweep may be long.
         line.set_length(PARTS as u64);
         line.set_position((progress.share().unwrap_or_default() * PARTS) as u64);
@@ -96,7 +96,7 @@ impl Display {
             Choice::On => (None, now),
             Choice::Auto => (Some(now.saturating_sub(unreported_progress)), now + REDRAW),
         };
-        Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
+        Display { choice, begin: now, last, next, rate: ProgressRate::new(LINE, now), form: None }
     }
 
     #[inline]
@@ -117,8 +117,8 @@ impl Display {
             return;
         };
         (self.last, self.next) = (Some(now), now + form.every());
-        let pace = self.pace.see(now, progress.done_now());
-        form.show(&progress, now.saturating_sub(self.begin), pace);
+        let rate = self.rate.see(now, progress.done_now());
+        form.show(&progress, now.saturating_sub(self.begin), rate);
     }
 
     /// Returns the total duration of the session's runs since progress was last shown.

@@ -26,7 +26,7 @@ pub(crate) struct EventLog {
 /// Origin of the events in a log: the rank, the number of the run (parallel operation of the session), and the difference between the rank's clock
 /// and rank 0's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LogOrigin {
     pub(crate) rank: usize,
     /// Number, from 0, of the parallel operation within the session.
     pub(crate) run: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 struct Open {
-    place: Place,
+    origin: LogOrigin,
     file: File,
     path: PathBuf,
     lines: Vec<u8>,
@@ -53,12 +53,12 @@ impl EventLog {
     ///
     /// If the log cannot be written, a warning is logged once and the log is disabled; the job continues. A symbolic link or a FIFO in place of the
     /// file is not written to.
-    pub(crate) fn open(dir: &Path, place: Place) -> Self {
-        EventLog::open_as(Stem::Decisions, dir, place)
+    pub(crate) fn open(dir: &Path, origin: LogOrigin) -> Self {
+        EventLog::open_as(Stem::Decisions, dir, origin)
     }
 
-    pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
-        match Open::new(stem, dir, place) {
+    pub(crate) fn open_as(stem: Stem, dir: &Path, origin: LogOrigin) -> Self {
+        match Open::new(stem, dir, origin) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
             Err((path, error)) => {
                 complain(&path, &error);
@@ -108,17 +108,17 @@ impl EventLog {
 }
 
 impl Open {
-    fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
+    fn new(stem: Stem, dir: &Path, origin: LogOrigin) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
-        let path = dir.join(stem.file_name(place.rank));
+        let path = dir.join(stem.file_name(origin.rank));
         // A symbolic link in place of the log file is refused, because another user may have created it: the name of the file is easy to guess.
         let opened = open_with(&path, OpenOptions::new().append(true).create(true), Links::Refused);
         let file = opened.map_err(|e| (path.clone(), e))?;
-        Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
+        Ok(Open { origin, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
     }
 
     fn record(&mut self, now: Duration, event: Event) -> io::Result<()> {
-        let Place { rank, run, offset, .. } = self.place;
+        let LogOrigin { rank, run, offset, .. } = self.origin;
         if self.lines.is_empty() {
             self.waiting_since = now;
         }
@@ -194,8 +194,8 @@ mod tests {
 
     const START: Duration = Duration::ZERO;
 
-    fn place(rank: usize, run: u32) -> Place {
-        Place { rank, run, offset: 0.0 }
+    fn origin(rank: usize, run: u32) -> LogOrigin {
+        LogOrigin { rank, run, offset: 0.0 }
     }
 
     fn ready(epoch: u32) -> Event {
@@ -220,7 +220,7 @@ mod tests {
     fn directory_is_created_and_times_use_rank_0s_clock() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("deep/down");
-        let mut log = EventLog::open(&dir, Place { offset: -0.5, ..place(3, 0) });
+        let mut log = EventLog::open(&dir, LogOrigin { offset: -0.5, ..origin(3, 0) });
         log.record(Duration::from_millis(2250), || ready(7));
         drop(log);
         let text = fs::read_to_string(dir.join("rank-3.jsonl")).unwrap();
@@ -233,7 +233,7 @@ mod tests {
         let dir = dir.path();
         for run in 0..2 {
             for rank in 0..2 {
-                EventLog::open(dir, place(rank, run)).record(START, || ready(2));
+                EventLog::open(dir, origin(rank, run)).record(START, || ready(2));
             }
         }
         assert_eq!((lines(dir, 0), lines(dir, 1)), (2, 2));
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn lines_are_flushed_within_one_second() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = EventLog::open(dir.path(), place(0, 0));
+        let mut log = EventLog::open(dir.path(), origin(0, 0));
         let at = Duration::from_millis;
         log.record(at(5000), || ready(1));
         log.tick(at(5999));
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn full_buffer_is_written_early() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = EventLog::open(dir.path(), place(0, 0));
+        let mut log = EventLog::open(dir.path(), origin(0, 0));
         for _ in 0..3000 {
             log.record(START, || ready(1));
         }
@@ -274,7 +274,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let mut log = EventLog::open(&file, place(0, 0));
+        let mut log = EventLog::open(&file, origin(0, 0));
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
 
@@ -289,14 +289,14 @@ mod tests {
                 .success()
         );
         for (rank, run) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            assert!(!EventLog::open(dir.path(), place(rank, run)).is_on(), "rank {rank}, run {run}");
+            assert!(!EventLog::open(dir.path(), origin(rank, run)).is_on(), "rank {rank}, run {run}");
         }
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
         // The test writes the log to the device `/dev/full`, which behaves like a file on a full disk.
         let full = Path::new("/dev/full");
-        let mut log = EventLog::open(dir.path(), place(0, 0));
+        let mut log = EventLog::open(dir.path(), origin(0, 0));
         if let Some(open) = &mut log.open {
             open.file = OpenOptions::new().write(true).open(full).unwrap();
         }

@@ -36,7 +36,7 @@ pub use crate::job_status::newest_attempt;
 pub(crate) use display::Display;
 pub use event::Event;
 pub use follow::{Follower, NewRecords};
-pub(crate) use log::{EventLog, Place};
+pub(crate) use log::{EventLog, LogOrigin};
 pub use merge::{Log, read};
 pub use plan_event::{PlanInForce, PlannedTask};
 pub(crate) use progress::Progress;

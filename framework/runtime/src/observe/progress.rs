@@ -16,7 +16,7 @@ enum Part {
     Left,
     What,
     Time,
-    Pace,
+    Rate,
     Rest,
 }
 
@@ -65,19 +65,19 @@ impl Progress {
         }
     }
 
-    fn left(&self, pace: f64) -> Option<f64> {
+    fn left(&self, rate: f64) -> Option<f64> {
         let left = self.total()? - self.done;
-        (left > 0 && pace > 0.0).then(|| (left as f64 - self.part) / pace)
+        (left > 0 && rate > 0.0).then(|| (left as f64 - self.part) / rate)
     }
 
-    pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
-        joined(&self.parts(elapsed, pace))
+    pub(super) fn text(&self, elapsed: Duration, rate: Option<f64>) -> String {
+        joined(&self.parts(elapsed, rate))
     }
 
     /// Returns the text about the progress, shortened to at most `letters` characters: less important parts are left out, and the remaining text is
     /// truncated.
-    pub(super) fn text_within(&self, letters: usize, elapsed: Duration, pace: Option<f64>) -> String {
-        let mut parts = self.parts(elapsed, pace);
+    pub(super) fn text_within(&self, letters: usize, elapsed: Duration, rate: Option<f64>) -> String {
+        let mut parts = self.parts(elapsed, rate);
         while let [.., _, _] = &parts[..]
             && joined(&parts).chars().count() > letters
         {
@@ -87,7 +87,7 @@ impl Progress {
         joined(&parts).chars().take(letters).collect()
     }
 
-    fn parts(&self, elapsed: Duration, pace: Option<f64>) -> Vec<(Part, String)> {
+    fn parts(&self, elapsed: Duration, rate: Option<f64>) -> Vec<(Part, String)> {
         let Progress { of, done, what, rest, .. } = self;
         let mut parts =
             vec![(Part::What, of.clone()), (Part::Time, format!("{:.1} s", elapsed.as_secs_f64()))];
@@ -96,9 +96,9 @@ impl Progress {
             None => format!("{done} {what}"),
         };
         parts.push((Part::Count, count));
-        if let Some(pace) = pace {
-            parts.push((Part::Pace, format!("{} {what}/s", short(pace))));
-            parts.extend(self.left(pace).map(|left| (Part::Left, format!("about {} left", hours(left)))));
+        if let Some(rate) = rate {
+            parts.push((Part::Rate, format!("{} {what}/s", short(rate))));
+            parts.extend(self.left(rate).map(|left| (Part::Left, format!("about {} left", hours(left)))));
         }
         parts.extend(Some((Part::Rest, rest.clone())).filter(|(_, rest)| !rest.is_empty()));
         parts
@@ -112,16 +112,16 @@ fn joined(parts: &[(Part, String)]) -> String {
 /// Measures the recent amount of finished work per second, from the last but one recorded increase of this amount until now. The times of increases
 /// are recorded, and not the amount at fixed times, so that there is a rate even if a task takes minutes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ProgressRate {
     /// Minimum time between two increases of the amount of finished work that are recorded.
     span: Duration,
     older: (Duration, f64),
     newer: (Duration, f64),
 }
 
-impl Pace {
+impl ProgressRate {
     pub(super) fn new(span: Duration, now: Duration) -> Self {
-        Pace { span, older: (now, 0.0), newer: (now, 0.0) }
+        ProgressRate { span, older: (now, 0.0), newer: (now, 0.0) }
     }
 
     /// Records that the amount `done` of work is finished at time `now`. Returns the recent amount of work per second, if any work is finished.
@@ -189,33 +189,33 @@ mod tests {
         assert!(progress(0, Some(0)).text(S, None).contains("0 of 0 tasks (100 %)"));
         assert!(
             !progress(0, Some(7)).text(S, None).contains("/s"),
-            "there is no pace before anything is done"
+            "there is no rate before anything is done"
         );
     }
 
     #[test]
-    fn pace_is_measured_over_the_last_seconds() {
-        let mut pace = Pace::new(S * 5, S * 100);
-        assert_eq!(pace.see(S * 102, 0.0), None);
-        let slow = (103..120).map(|second| pace.see(S * second, f64::from(second) - 100.0)).last().unwrap();
+    fn rate_is_measured_over_the_last_seconds() {
+        let mut rate = ProgressRate::new(S * 5, S * 100);
+        assert_eq!(rate.see(S * 102, 0.0), None);
+        let slow = (103..120).map(|second| rate.see(S * second, f64::from(second) - 100.0)).last().unwrap();
         assert_eq!(slow, Some(1.0));
         let fast = (121..140)
-            .map(|second| pace.see(S * second, 20.0 + (f64::from(second) - 120.0) * 10.0))
+            .map(|second| rate.see(S * second, 20.0 + (f64::from(second) - 120.0) * 10.0))
             .last()
             .unwrap();
         assert_eq!(fast, Some(10.0));
     }
 
     #[test]
-    fn pace_window_extends_back_to_the_last_progress() {
-        let mut pace = Pace::new(S * 5, Duration::ZERO);
+    fn rate_window_extends_back_to_the_last_progress() {
+        let mut rate = ProgressRate::new(S * 5, Duration::ZERO);
         let seen: Vec<Option<f64>> =
-            (1..=240).map(|second| pace.see(S * second, f64::from(second / 60))).collect();
+            (1..=240).map(|second| rate.see(S * second, f64::from(second / 60))).collect();
         assert!(seen[..59].iter().all(Option::is_none));
         assert!(
-            seen[59..].iter().flatten().all(|pace| (1.0 / 121.0..=1.0 / 60.0).contains(pace)),
+            seen[59..].iter().flatten().all(|rate| (1.0 / 121.0..=1.0 / 60.0).contains(rate)),
             "{seen:?}"
         );
-        assert_eq!(seen[59..].iter().filter(|pace| pace.is_none()).count(), 0);
+        assert_eq!(seen[59..].iter().filter(|rate| rate.is_none()).count(), 0);
     }
 }

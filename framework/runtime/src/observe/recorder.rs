@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 use super::event::Event;
-use super::log::{EventLog, Place, Stem};
+use super::log::{EventLog, LogOrigin, Stem};
 use super::progress::Progress;
 use super::tally::{SharedTally, Tally};
 use crate::comm::endpoint::{Endpoint, Sent};
@@ -203,7 +203,7 @@ impl Open {
         let clock_s = if clock.is_simulated() { begin.as_secs_f64() } else { unix() };
         let run = endpoint.run().saturating_sub(1);
         let mut log =
-            EventLog::open_as(Stem::Activity, dir, Place { rank, run, offset: -begin.as_secs_f64() });
+            EventLog::open_as(Stem::Activity, dir, LogOrigin { rank, run, offset: -begin.as_secs_f64() });
         if !log.is_on() {
             return None;
         }

@@ -205,7 +205,7 @@ mod tests {
 
     /// Part of a stage's output: items, number of items made from the input item at each position, true for the last part, and numbers of started and
     /// dropped input items.
-    type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
+    type PieceContent = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
 
     fn plain<I>(mut f: impl FnMut(u64) -> I + Send) -> impl ErasedStage
     where
@@ -219,7 +219,7 @@ mod tests {
         items: Option<Vec<u64>>,
         range: &Range,
         fill: usize,
-    ) -> Result<Piece> {
+    ) -> Result<PieceContent> {
         let number = &7.into();
         let items = items.map(|items| Box::new(items) as Items);
         let fill = Fill { items: fill, time: None };

@@ -53,7 +53,7 @@ pub(crate) struct Metrics {
     expanding: Vec<bool>,
     flows: Vec<(f64, f64)>,
     /// For each edge between stages: total bytes and items of the batches whose encoded size was measured.
-    weighed: Vec<(u64, u64)>,
+    edge_sizes: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
     ready: f64,
@@ -71,7 +71,7 @@ impl Metrics {
             expanding,
             flows: vec![(0.0, 0.0); stages],
             services: (0..stages).map(|_| (ServiceTime::default(), 0)).collect(),
-            weighed: vec![(0, 0); stages + 1],
+            edge_sizes: vec![(0, 0); stages + 1],
             speed: None,
             share: CoreShare::default(),
             ready: 0.0,
@@ -110,10 +110,10 @@ impl Metrics {
             self.is_changed = true;
         }
         self.ready += cost.took.saturating_sub(waited).as_secs_f64();
-        for weight in &cost.edge_sizes {
-            let (bytes, items) = &mut self.weighed[weight.edge];
-            *bytes += weight.bytes as u64;
-            *items += weight.items as u64;
+        for measured in &cost.edge_sizes {
+            let (bytes, items) = &mut self.edge_sizes[measured.edge];
+            *bytes += measured.bytes as u64;
+            *items += measured.items as u64;
         }
     }
 
@@ -163,7 +163,7 @@ impl Metrics {
         Measurements {
             services: self.services.iter().map(service).collect(),
             flows: self.flows.clone(),
-            volumes: self.weighed.iter().zip(sent).map(volume).collect(),
+            volumes: self.edge_sizes.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
             share: self.share.value(),
             ready: self.ready,
@@ -183,11 +183,11 @@ mod tests {
         let mut metrics = Metrics::new(vec![false, true]);
         let at = Duration::from_millis;
         let stage_time = StageTime { stage: 1, items: 1, produced: 3, took: at(8), cpu: at(5), lost: at(2) };
-        let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
+        let measured = EdgeSize { edge: 1, items: 4, bytes: 400 };
         let cost = JobCost {
             took: at(80),
             stage_times: vec![stage_time; 10],
-            edge_sizes: vec![weight],
+            edge_sizes: vec![measured],
             ..JobCost::default()
         };
         metrics.add_job(&cost);

@@ -12,7 +12,7 @@ use super::messages::{Ready, StreamMessage};
 use super::metrics::Metrics;
 use super::stage_host::StageHost;
 use super::stats::{Activity, Doing, RankReport, StageStats};
-use crate::observe::{Event, EventLog, Place};
+use crate::observe::{Event, EventLog, LogOrigin};
 use crate::rank::heartbeat::HeartbeatState;
 use crate::rank::protocol::Moment;
 
@@ -51,8 +51,8 @@ impl Observer {
     pub(crate) fn log_events(&mut self, dir: Option<&Path>, elapsed: Duration, at: &Moment) {
         let Some(dir) = dir.filter(|_| !self.events.is_on()) else { return };
         let offset = elapsed.as_secs_f64() - at.now().as_secs_f64();
-        let place = Place { rank: self.rank, run: self.run.saturating_sub(1), offset };
-        self.events = EventLog::open(dir, place);
+        let origin = LogOrigin { rank: self.rank, run: self.run.saturating_sub(1), offset };
+        self.events = EventLog::open(dir, origin);
     }
 
     pub(crate) fn log(&mut self, at: &Moment, event: impl FnOnce() -> Event) {

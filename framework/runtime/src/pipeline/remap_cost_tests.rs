@@ -5,16 +5,16 @@ use super::*;
 const WINDOW: u64 = 10;
 
 /// Simulated stream of batches of one item, with a constant number of batches in flight.
-struct Stream {
+struct SimulatedStream {
     metrics: RemapCostMeter,
     ms: f64,
     items: u64,
     update: Vec<CostUpdate>,
 }
 
-impl Stream {
+impl SimulatedStream {
     fn new() -> Self {
-        Stream { metrics: RemapCostMeter::new(), ms: 0.0, items: 0, update: Vec::new() }
+        SimulatedStream { metrics: RemapCostMeter::new(), ms: 0.0, items: 0, update: Vec::new() }
     }
 
     fn progress(&self) -> Progress {
@@ -74,7 +74,7 @@ impl Stream {
 }
 
 #[track_caller]
-fn assert_costs(stream: &Stream, expected: &[(f64, f64)]) {
+fn assert_costs(stream: &SimulatedStream, expected: &[(f64, f64)]) {
     let costs = stream.costs();
     let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
     let all = costs.iter().zip(expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1));
@@ -84,7 +84,7 @@ fn assert_costs(stream: &Stream, expected: &[(f64, f64)]) {
 #[test]
 fn undisturbed_remap_costs_nothing_for_any_pace() {
     for after in [1.0, 2.0] {
-        let mut stream = Stream::new();
+        let mut stream = SimulatedStream::new();
         stream.flow(200, 2.0).order().flow(5, 2.0).switch().flow(WINDOW, after).flow(60, after);
         assert_costs(&stream, &[(0.0, 0.0)]);
         let gained = (WINDOW as f64) * (2.0 - after);
@@ -94,7 +94,7 @@ fn undisturbed_remap_costs_nothing_for_any_pace() {
 
 #[test]
 fn stall_costs_its_duration_despite_a_faster_pace() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 2.0).order().flow(5, 2.0).stall(3.0).flow(2, 2.0).switch();
     stream.flow(4, 1.0).stall(7.0).flow(6, 1.0).flow(60, 1.0);
     assert_costs(&stream, &[(10.0, 1.0)]);
@@ -103,7 +103,7 @@ fn stall_costs_its_duration_despite_a_faster_pace() {
 
 #[test]
 fn cost_includes_the_gain_missed_before_landing() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
     // While the ranks prepare the change of the mapping, 50 items reach the sink at the usual pace; this time is not part of the cost.
     assert_costs(&stream, &[(20.0, 2.0)]);
@@ -111,28 +111,28 @@ fn cost_includes_the_gain_missed_before_landing() {
 
 #[test]
 fn slowdown_counts_until_the_landing() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 1.0).order().switch().flow(WINDOW, 1.5).flow(60, 1.5);
     assert_costs(&stream, &[(5.0, 0.5)]);
 }
 
 #[test]
 fn early_items_give_a_negative_cost() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 1.0).order().switch().flow(WINDOW, 0.9).flow(60, 1.0);
     assert_costs(&stream, &[(-1.0, -0.1)]);
 }
 
 #[test]
 fn previous_pace_covers_only_the_last_items() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(1000, 9.0).flow(2 * span(WINDOW), 1.0).order().switch().flow(WINDOW, 2.0).flow(60, 1.0);
     assert_costs(&stream, &[(10.0, 1.0)]);
 }
 
 #[test]
 fn cost_of_overlapping_remaps_is_unknown() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     // Rank 0 orders the second change of the mapping while batches drawn before the first change are in flight.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
     assert_costs(&stream, &[]);
@@ -144,7 +144,7 @@ fn cost_of_overlapping_remaps_is_unknown() {
 
 #[test]
 fn next_remap_or_end_settles_the_cost_early() {
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 1.0).order().switch().stall(5.0).flow(WINDOW, 1.0).flow(12, 1.0);
     assert_costs(&stream, &[]);
     stream.order();
@@ -158,14 +158,14 @@ fn next_remap_or_end_settles_the_cost_early() {
 #[test]
 fn cost_is_unknown_for_remaps_at_the_stream_boundaries() {
     for after in [4, WINDOW, WINDOW + 4] {
-        let mut stream = Stream::new();
+        let mut stream = SimulatedStream::new();
         stream.flow(200, 1.0).order().switch().flow(after, 1.0).end();
         assert_costs(&stream, &[]);
     }
-    let mut stream = Stream::new();
+    let mut stream = SimulatedStream::new();
     stream.flow(200, 1.0).order().flow(3, 1.0).end();
     assert_costs(&stream, &[]);
-    let mut early = Stream::new();
+    let mut early = SimulatedStream::new();
     early.flow(3, 1.0).order().switch().flow(80, 1.0).end();
     assert_costs(&early, &[]);
     assert_eq!(early.losses(), [0.0]);

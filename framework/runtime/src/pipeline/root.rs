@@ -22,7 +22,7 @@ use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
 use crate::balance::link_probe::FASTEST;
-use crate::balance::probe::{Probe, Probed, Speed, Step};
+use crate::balance::probe::{Probe, ProbeAction, Probed, Speed};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::endpoint::stopping::kept;
 use crate::comm::message::{Control, Message};
@@ -180,14 +180,14 @@ impl<'c, 'p> Root<'c, 'p> {
             return Err(out_of_step(from, "an answer to a probe"));
         };
         let (now, sharing) = (at.now(), self.run_spec.sharing);
-        let step = match speed {
+        let action = match speed {
             Some(speed) => probe.on_speed(from, speed, now, sharing),
             None => probe.on_echo(from, now, sharing),
         };
-        match step? {
-            Step::Wait => Ok(()),
-            Step::Send(to, question) => out.send(to, question),
-            Step::Done(probed) => {
+        match action? {
+            ProbeAction::Wait => Ok(()),
+            ProbeAction::Send(to, question) => out.send(to, question),
+            ProbeAction::Done(probed) => {
                 let probed = match &self.config.platform {
                     Some(given) => probed.corrected_by(given)?,
                     None => probed,

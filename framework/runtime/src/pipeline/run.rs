@@ -21,7 +21,7 @@ use super::snapshots::Snapshots;
 use super::source_sink::{CommittingSink, Durability, NamedSink, SinkOf, TrySinkOf};
 use super::stage_host::StageHost;
 use super::summary::Summary;
-use super::worker::Worker;
+use super::worker::PipelineWorker;
 use crate::error::{BoxError, Result};
 use crate::outcome::Outcome;
 use crate::rank::driver::RankDriver;
@@ -222,7 +222,7 @@ impl<'p> PipelineDef<'p> {
                     )
                 }
                 None => {
-                    let mut worker = Worker::new(machine, observer, config.events.clone());
+                    let mut worker = PipelineWorker::new(machine, observer, config.events.clone());
                     driver.run(endpoint, &mut worker).and_then(|(host, end)| {
                         endpoint.send_ready(0, Report::Total(worker.finish(&host, &end)))?;
                         Ok(None)

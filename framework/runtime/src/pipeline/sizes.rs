@@ -17,7 +17,7 @@ pub(crate) struct Sizes {
     must: Vec<usize>,
     may: Vec<usize>,
     computing: Duration,
-    weighing: Duration,
+    measuring: Duration,
 }
 
 impl Sizes {
@@ -30,7 +30,7 @@ impl Sizes {
 
     /// Returns true if the encoded size of the current batch must be measured on `edge`, an edge between two stages. Called once for each batch.
     pub(crate) fn is_due(&mut self, edge: usize) -> bool {
-        let is_cheap = self.weighing * PARTS <= self.computing;
+        let is_cheap = self.measuring * PARTS <= self.computing;
         let must = self.must.get_mut(edge).filter(|left| **left > 0);
         let may = self.may.get_mut(edge).filter(|left| **left > 0 && is_cheap);
         let Some(left) = must.or(may) else { return false };
@@ -42,8 +42,8 @@ impl Sizes {
         self.computing += took;
     }
 
-    pub(crate) fn weighed(&mut self, took: Duration) {
-        self.weighing += took;
+    pub(crate) fn measured(&mut self, took: Duration) {
+        self.measuring += took;
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Returns the number of batches, of `batches`, whose size is measured if each batch takes 10 ms of computing and one measurement takes
-    /// `weighing`.
-    fn weighed(weighing: Duration, batches: usize) -> usize {
+    /// `measuring`.
+    fn measured_batches(measuring: Duration, batches: usize) -> usize {
         let mut sizes = Sizes::default();
         assert!(!sizes.is_due(0), "nobody wants to know");
         sizes.take(3, 2);
@@ -63,7 +63,7 @@ mod tests {
         for _ in 0..batches {
             sizes.computed(10 * MS);
             if sizes.is_due(1) {
-                sizes.weighed(weighing);
+                sizes.measured(measuring);
                 count += 1;
             }
         }
@@ -71,11 +71,11 @@ mod tests {
     }
 
     #[test]
-    fn first_items_are_weighed_and_others_if_cheap() {
-        assert_eq!(weighed(MS, 3), 3);
-        assert_eq!(weighed(MS, 80), 5, "no more than 4 ms of 800, and the one that leads there");
-        assert_eq!(weighed(MS / 100, 30), 30);
-        assert_eq!(weighed(MS / 100, 1000), 3 + MORE);
-        assert_eq!(weighed(Duration::ZERO, 1000), 3 + MORE);
+    fn first_items_are_measured_and_others_if_cheap() {
+        assert_eq!(measured_batches(MS, 3), 3);
+        assert_eq!(measured_batches(MS, 80), 5, "no more than 4 ms of 800, and the one that leads there");
+        assert_eq!(measured_batches(MS / 100, 30), 30);
+        assert_eq!(measured_batches(MS / 100, 1000), 3 + MORE);
+        assert_eq!(measured_batches(Duration::ZERO, 1000), 3 + MORE);
     }
 }

@@ -11,7 +11,7 @@ use armature_text::shown;
 use super::erased::{Codec, ErasedStage, Expand, Expanded, Items};
 use super::fill::Fill;
 use super::job_cost::{EdgeSize, JobCost, StageTime};
-use super::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
+use super::machine::batch::{Batch, BatchKind, ExpansionPiece, Payload, SavedStage};
 use super::machine::{Committed, Consumed, Done, Job, Position, SetUp};
 use super::pipeline_def::PipelineDef;
 use super::produced_counts::ProducedCounts;
@@ -113,7 +113,7 @@ impl<'p> StageHost<'p> {
 
     /// Measures the encoded size of the items of a batch on `edge` (the connection between two stages), if a measurement is due there. Returns the
     /// items.
-    fn weigh(
+    fn measure_size(
         &mut self,
         edge: usize,
         items: Items,
@@ -131,7 +131,7 @@ impl<'p> StageHost<'p> {
         let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
         edge_sizes.push(EdgeSize { edge, items: live, bytes });
         let items = self.codecs[edge].decode(head.into(), parts, live).map_err(place);
-        self.sizes.weighed(self.clock.now().saturating_sub(begin));
+        self.sizes.measured(self.clock.now().saturating_sub(begin));
         items
     }
 
@@ -274,7 +274,7 @@ impl<'p> StageHost<'p> {
             payload => {
                 let items = unpack(self.codecs.get(begin).map(Arc::as_ref), payload, &batch.range)
                     .map_err(|e| self.in_stage(begin, e))?;
-                (Some(self.weigh(begin, items, &batch.range, &mut cost.edge_sizes)?), 0)
+                (Some(self.measure_size(begin, items, &batch.range, &mut cost.edge_sizes)?), 0)
             }
         };
         for stage in stages {
@@ -314,9 +314,9 @@ impl<'p> StageHost<'p> {
                 cost.unsampled.push((stage, input_items, Duration::ZERO));
             }
             let checked = self.check(stage + 1, &now_there, &batch.range)?;
-            let weighed = cost.edge_sizes.len();
-            items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
-            if self.monitor && (checked || cost.edge_sizes.len() > weighed) {
+            let measured = cost.edge_sizes.len();
+            items = Some(self.measure_size(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
+            if self.monitor && (checked || cost.edge_sizes.len() > measured) {
                 // The time of the next stage starts after its input items have been checked for encoding and their size has been measured.
                 stage_time = Some(self.clock.now());
                 cpu = if per_stage { self.clock.cpu() } else { cpu };
@@ -406,7 +406,7 @@ pub(super) fn expand(
     batch.range.dropped.clear();
     batch.range.produced = Some(of_places);
     batch.number.pieces.push(produced);
-    batch.pieces.push(Piece { is_last, items: batch.range.live() as u32 });
+    batch.pieces.push(ExpansionPiece { is_last, items: batch.range.live() as u32 });
     Ok(Ran { items, input_items: started, dropped, is_cut: produced > 0 || !is_last })
 }
 

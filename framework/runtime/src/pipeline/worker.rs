@@ -17,7 +17,7 @@ use crate::rank::protocol::{FREQUENT_POLLS, JobOf, Moment, Next, Outgoing, Proto
 /// Interval at which a rank without stages measures its own speed: a hundred times the duration of one measurement.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-pub(crate) struct Worker<'p> {
+pub(crate) struct PipelineWorker<'p> {
     machine: Machine,
     observer: Observer,
     events: Option<PathBuf>,
@@ -30,9 +30,9 @@ pub(crate) struct Worker<'p> {
     code: std::marker::PhantomData<StageHost<'p>>,
 }
 
-impl<'p> Worker<'p> {
+impl<'p> PipelineWorker<'p> {
     pub(crate) fn new(machine: Machine, observer: Observer, events: Option<PathBuf>) -> Self {
-        Worker {
+        PipelineWorker {
             machine,
             observer,
             events,
@@ -62,12 +62,12 @@ impl<'p> Worker<'p> {
     }
 
     fn prepare(&mut self, prepare: Prepare, at: &Moment) {
-        let Prepare { table, weigh, elapsed, measure_every, saved, links } = prepare;
+        let Prepare { table, measured_batches, elapsed, measure_every, saved, links } = prepare;
         self.observer.log_events(self.events.as_deref(), elapsed, at);
         self.is_balanced = measure_every.is_some();
         self.observer.metrics.report_every(measure_every, at.now());
-        let stamps = self.observer.metrics.watch_links(&links);
-        self.machine.prepare(table, weigh, stamps, saved);
+        let carries_send_times = self.observer.metrics.watch_links(&links);
+        self.machine.prepare(table, measured_batches, carries_send_times, saved);
     }
 
     /// Measures the speed of a rank without stages periodically, because only this measurement shows that another program has started or stopped
@@ -83,7 +83,7 @@ impl<'p> Worker<'p> {
     }
 }
 
-impl<'p> Protocol for Worker<'p> {
+impl<'p> Protocol for PipelineWorker<'p> {
     type Code = StageHost<'p>;
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;

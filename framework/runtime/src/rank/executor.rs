@@ -317,12 +317,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
         let result = result.transpose()?;
         if let Some(took) = result.as_ref().and_then(W::took) {
-            self.weigh(took)?;
+            self.record_duration(took)?;
         }
         Ok(result)
     }
 
-    fn weigh(&mut self, took: Duration) -> Result<()> {
+    fn record_duration(&mut self, took: Duration) -> Result<()> {
         // The last call has a weight of one eighth in the mean, so that one long item alone does not move user code to another thread.
         self.mean = (self.mean * 7 + took) / 8;
         self.jobs = self.jobs.saturating_add(1);

@@ -168,12 +168,12 @@ pub(crate) struct Moment {
     pub(crate) messages_progress: bool,
     /// True if user code ran on this thread after the last poll that found no message, so that a message may have arrived some time ago.
     pub(crate) computed_since_poll: bool,
-    pub(crate) user_code: Place,
+    pub(crate) user_code: UserCodeState,
 }
 
 /// Thread that runs a rank's user code, and whether user code is idle.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct UserCodeState {
     pub(crate) is_inline: bool,
     pub(crate) is_fixed: bool,
     pub(crate) is_idle: bool,
@@ -186,13 +186,13 @@ impl Moment {
         computed_since_poll: bool,
     ) -> Self {
         let (is_inline, is_fixed) = (executor.is_inline(), executor.is_fixed());
-        let user_code = Place { is_inline, is_fixed, is_idle: executor.is_idle() };
+        let user_code = UserCodeState { is_inline, is_fixed, is_idle: executor.is_idle() };
         Moment { clock, messages_progress: !is_inline || !real_time, computed_since_poll, user_code }
     }
 
     #[cfg(test)]
     pub(crate) fn for_test() -> Self {
-        let user_code = Place { is_inline: false, is_fixed: true, is_idle: true };
+        let user_code = UserCodeState { is_inline: false, is_fixed: true, is_idle: true };
         Moment { clock: Clock::stopped(), messages_progress: true, computed_since_poll: false, user_code }
     }
 

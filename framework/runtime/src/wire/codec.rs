@@ -10,8 +10,8 @@ use bytes::{Bytes, BytesMut};
 use super::{
     Item, MOST_ITEMS, OWN_PART,
     agree::Agreement,
-    blocks,
-    blocks::Block,
+    contiguous,
+    contiguous::ContiguousItem,
     id::Id,
     memory,
     reader::{Reader, START, put_memory},
@@ -35,10 +35,10 @@ pub(super) fn describe(id: u8) -> String {
         ($($scalar:ident)*) => {
             match id {
                 $(<$scalar as Scalar>::ID => String::from(stringify!($scalar)),)*
-                $(<Vec<$scalar> as Block>::ID => String::from(concat!("Vec<", stringify!($scalar), ">")),)*
-                <String as Block>::ID => String::from("String"),
-                <Bytes as Block>::ID => String::from("Bytes"),
-                <BytesMut as Block>::ID => String::from("BytesMut"),
+                $(<Vec<$scalar> as ContiguousItem>::ID => String::from(concat!("Vec<", stringify!($scalar), ">")),)*
+                <String as ContiguousItem>::ID => String::from("String"),
+                <Bytes as ContiguousItem>::ID => String::from("Bytes"),
+                <BytesMut as ContiguousItem>::ID => String::from("BytesMut"),
                 PLAIN => String::from("plain old data"),
                 structured::ID => String::from("values encoded by serde"),
                 other => format!("an unknown kind ({other:#04x})"),
@@ -73,16 +73,16 @@ impl Known {
         }
     }
 
-    fn block<B: Block + 'static>() -> Known {
+    fn contiguous<B: ContiguousItem + 'static>() -> Known {
         Known {
             of: TypeId::of::<B>(),
             id: B::ID,
             encode: |items, head, parts| {
-                blocks::encode(take(batch::<B>(items)?), head, parts);
+                contiguous::encode(take(batch::<B>(items)?), head, parts);
                 Ok(())
             },
             decode: |reader, count, items| {
-                *batch(items)? = blocks::decode::<B>(reader, count)?;
+                *batch(items)? = contiguous::decode::<B>(reader, count)?;
                 Ok(())
             },
         }
@@ -93,8 +93,8 @@ impl Known {
             macro_rules! all {
                 ($($scalar:ident)*) => {
                     vec![
-                        $(Known::scalar::<$scalar>(), Known::block::<Vec<$scalar>>(),)*
-                        Known::block::<String>(), Known::block::<Bytes>(), Known::block::<BytesMut>(),
+                        $(Known::scalar::<$scalar>(), Known::contiguous::<Vec<$scalar>>(),)*
+                        Known::contiguous::<String>(), Known::contiguous::<Bytes>(), Known::contiguous::<BytesMut>(),
                     ]
                 };
             }

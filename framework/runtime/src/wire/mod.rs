@@ -14,9 +14,9 @@
 //! - types that are plain old data can be sent as their memory, if the program that builds the pipeline requests it: [`Codec::plain`].
 
 mod agree;
-mod blocks;
 mod bounded;
 mod codec;
+mod contiguous;
 mod digest;
 pub(crate) mod erased;
 mod frame;

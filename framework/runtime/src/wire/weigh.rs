@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Item, blocks::Block, value};
+use super::{Item, contiguous::ContiguousItem, value};
 
 struct Counter(usize);
 
@@ -51,14 +51,14 @@ pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
 
 /// Returns the encoded size in bytes of an item, as an estimate of the memory that the item owns on the heap.
 fn owned<T: Item>(item: &T) -> usize {
-    macro_rules! blocks {
-        ($($block:ty),*) => {
-            $(if let Some(block) = (item as &dyn Any).downcast_ref::<$block>() {
-                return block.bytes().len();
+    macro_rules! contiguous_types {
+        ($($contiguous:ty),*) => {
+            $(if let Some(item) = (item as &dyn Any).downcast_ref::<$contiguous>() {
+                return item.bytes().len();
             })*
         };
     }
-    blocks!(
+    contiguous_types!(
         Vec<u8>,
         Vec<f64>,
         Vec<f32>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{Piece, PieceRequest};
+use super::files::{FilePiece, PieceRequest};
 use super::summary::RankReport;
 use super::value::Value;
 use crate::balance::probe::Speed;
@@ -185,7 +185,7 @@ messages! {
         /// Request for a piece of a file, to a rank that has the file.
         PieceRequest(request: PieceRequest) = 43,
         /// Reply to [`PieceRequest`](Content::PieceRequest): the piece, or the reason why it cannot be sent.
-        Piece(piece: Piece) = 44 raw,
+        FilePiece(piece: FilePiece) = 44 raw,
         /// Message to rank 0 that a command has ended, so that rank 0 can fetch its output files.
         Ended(ended: TryEnded) = 45,
         /// Reply to [`Ended`](Content::Ended): rank 0 has the output files of the task, or the try has failed for the stated reason.

@@ -142,7 +142,7 @@ pub(super) enum TaskProgress {
     /// The task is neither dispatched nor done, so the plan assigns it to a rank.
     Waiting,
     /// The task is dispatched to this rank, which may have begun it.
-    Ordered(usize),
+    Dispatched(usize),
     /// The task has ended; its value, if there is one, is on this rank.
     Ended(usize),
 }
@@ -198,7 +198,7 @@ impl ReplanQuestion {
             match self.progress[task] {
                 TaskProgress::Waiting => {}
                 TaskProgress::Ended(rank) => situation.started(dag, task, rank, 0.0, 0.0),
-                TaskProgress::Ordered(rank) => {
+                TaskProgress::Dispatched(rank) => {
                     let start = dag.inputs(task).map(|edge| end[edge.from]).fold(free[rank], f64::max);
                     end[task] = start + dag.work(task) / cluster.processors()[rank].speed;
                     free[rank] = end[task];

@@ -59,7 +59,7 @@ pub(super) struct Root {
     pub(super) flight_records: FlightRecords,
 }
 
-/// Next step of the measurement of ranks and links, after a rank's reply.
+/// Next action of the measurement of ranks and links, after a rank's reply.
 #[derive(Debug)]
 pub(super) enum Answered {
     Wait,
@@ -100,7 +100,7 @@ impl Root {
         Ok(lost.map(|(place, tasks)| ("reads the journal", Job::Restore(Box::new(place), tasks))))
     }
 
-    /// Handles the measured speed of a rank (`speed`), or a rank's reply to a message that measures a link. Returns the next step of the
+    /// Handles the measured speed of a rank (`speed`), or a rank's reply to a message that measures a link. Returns the next action of the
     /// measurement.
     ///
     /// # Errors
@@ -113,14 +113,14 @@ impl Root {
     ) -> Result<Answered> {
         // After the death of a rank the measurement of ranks and links is discarded, and replies that still arrive are ignored.
         let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
-        let step = match speed {
+        let action = match speed {
             Some(speed) => probe.on_speed(from, speed, now, &[]),
             None => probe.on_echo(from, now, &[]),
         };
-        match step? {
-            probe::Step::Wait => Ok(Answered::Wait),
-            probe::Step::Send(to, question) => Ok(Answered::Send(to, question)),
-            probe::Step::Done(probed) => {
+        match action? {
+            probe::ProbeAction::Wait => Ok(Answered::Wait),
+            probe::ProbeAction::Send(to, question) => Ok(Answered::Send(to, question)),
+            probe::ProbeAction::Done(probed) => {
                 self.probe = None;
                 let probed = match &self.given {
                     Some(given) => probed.corrected_by(given)?,

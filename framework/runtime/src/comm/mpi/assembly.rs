@@ -77,7 +77,7 @@ struct Sender {
 }
 
 struct Arriving {
-    pieces: Vec<Piece>,
+    pieces: Vec<MessagePiece>,
     /// True while the envelope of the message is being received, if the envelope is itself sent as bulk data.
     far: bool,
     /// Index of the piece of the message (its small data, or one of its large data) for which the next receive must be posted, and the offset in the
@@ -86,7 +86,7 @@ struct Arriving {
     outstanding: usize,
 }
 
-enum Piece {
+enum MessagePiece {
     Here(Bytes),
     /// Piece of the message (its small data, or one of its large data) that is received into a separate buffer of `length` bytes. The buffer is
     /// allocated when its first receive is posted.
@@ -99,8 +99,10 @@ enum Piece {
 impl Arriving {
     fn new(announced: Vec<Announced>, far: bool) -> Self {
         let pieces = announced.into_iter().map(|piece| match piece {
-            Announced::Here(bytes) => Piece::Here(bytes),
-            Announced::Bulk { length, unit } => Piece::Landing { buffer: Landing::empty(unit), length },
+            Announced::Here(bytes) => MessagePiece::Here(bytes),
+            Announced::Bulk { length, unit } => {
+                MessagePiece::Landing { buffer: Landing::empty(unit), length }
+            }
         });
         let mut message = Arriving { pieces: pieces.collect(), far, next: (0, 0), outstanding: 0 };
         message.skip();
@@ -111,7 +113,7 @@ impl Arriving {
     fn skip(&mut self) {
         while let Some(piece) = self.pieces.get(self.next.0) {
             match piece {
-                Piece::Landing { length, .. } if self.next.1 < *length => break,
+                MessagePiece::Landing { length, .. } if self.next.1 < *length => break,
                 _ => self.next = (self.next.0 + 1, 0),
             }
         }
@@ -129,8 +131,8 @@ impl Arriving {
     fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
-            Piece::Here(bytes) => Part::Bytes(bytes),
-            Piece::Landing { buffer, length } => {
+            MessagePiece::Here(bytes) => Part::Bytes(bytes),
+            MessagePiece::Landing { buffer, length } => {
                 // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which the buffer was allocated (the byte count
                 // of each receive was checked), and `envelope::read` rejects a length that is not a multiple of the element size.
                 unsafe { buffer.filled(length) }
@@ -225,7 +227,7 @@ impl Assembly {
                 continue;
             }
             let (piece, offset) = message.next;
-            let Piece::Landing { buffer, length } = &mut message.pieces[piece] else {
+            let MessagePiece::Landing { buffer, length } = &mut message.pieces[piece] else {
                 message.skip();
                 continue;
             };

@@ -236,9 +236,15 @@ impl WorkerController {
             return None;
         }
         let replan = if situation.stream {
-            self.weigh(situation, period, &stream, least_of_stream(situation, &stream), shared(&stream))
+            self.decide_count(
+                situation,
+                period,
+                &stream,
+                least_of_stream(situation, &stream),
+                shared(&stream),
+            )
         } else {
-            self.weigh(situation, period, &model, least(situation, &model), inputs(&model))
+            self.decide_count(situation, period, &model, least(situation, &model), inputs(&model))
         };
         self.replanning_time = clock().saturating_sub(begin);
         replan
@@ -246,7 +252,7 @@ impl WorkerController {
 
     /// Decides about the number of workers, which must not be below `least`. `period` is the measured time in seconds of an
     /// iteration, or of a task of a stream.
-    fn weigh(
+    fn decide_count(
         &mut self,
         situation: Situation,
         period: f64,

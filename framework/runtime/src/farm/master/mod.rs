@@ -1,16 +1,16 @@
 //! Rank 0 of a running farm. [`MasterState`] makes the decisions; this module carries them out.
 //!
-//! [`run`] executes the steps of a run. The stream of tasks in `step.rs` is the place to start reading: it delivers results, dispatches
+//! [`run`] executes the phases of a run. The stream of tasks in `phase.rs` is the place to start reading: it delivers results, dispatches
 //! chunks, and computes.
 
 mod dispatch;
 mod losses;
+mod phase;
 mod replay;
 mod results;
 pub(super) mod run;
 mod second_copies;
 mod shutdown;
-mod step;
 mod submasters;
 mod time_left;
 mod worker_count;
@@ -200,7 +200,7 @@ impl MasterRank {
     }
 
     fn on_join(&mut self, from: usize, join: &Join, out: &mut Outgoing<'_>) -> Result<()> {
-        self.detector.active(from);
+        self.detector.record_message(from);
         self.detector.flight_records.open(from, join.flight_recorder.as_ref());
         match self.state.join(from, join.warm_up) {
             Joined::Parked => out.send(from, ToWorker::Park(true)),

@@ -45,7 +45,7 @@ impl MasterRank {
     ) -> Result<()> {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
-        self.detector.active(worker);
+        self.detector.record_message(worker);
         let now = self.clock.now();
         let Some((chunk, is_last)) = self.state.take_result([worker, by], &done, now) else {
             return Ok(());

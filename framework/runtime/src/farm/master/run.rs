@@ -1,4 +1,4 @@
-//! Run of a farm on rank 0, step by step.
+//! Run of a farm on rank 0, phase by phase.
 
 use std::marker::PhantomData;
 use std::thread::Scope;
@@ -8,7 +8,7 @@ use super::super::result_journal::ResultJournal;
 use super::super::task_runner::{Command, TaskRunner};
 use super::super::task_source::{Source, TaskSource, Tasks};
 use super::MasterRank;
-use super::step::{Step, Stepping, Stream, Waiting};
+use super::phase::{MasterPhase, PhaseProtocol, TaskStream, Waiting};
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -39,9 +39,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         Ok(MasterRun { master, endpoint, driver })
     }
 
-    fn take(&mut self, step: impl Step) -> Result<()> {
-        let mut stepping = Stepping { master: &mut self.master, step, code: PhantomData };
-        self.driver.run_until_finished(self.endpoint, &mut stepping)
+    fn take(&mut self, phase: impl MasterPhase) -> Result<()> {
+        let mut protocol = PhaseProtocol { master: &mut self.master, phase, code: PhantomData };
+        self.driver.run_until_finished(self.endpoint, &mut protocol)
     }
 
     /// Receives messages and runs tasks on rank 0, but dispatches none, until the condition `until` is true. `busy` describes, for
@@ -94,7 +94,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope> MasterRun<'a, 'scope, 'env, 'w, '
         let (left, is_certain) = source.left();
         let known = self.master.journal.as_ref().map_or(0, ResultJournal::known_tasks);
         self.master.state.begin((left.saturating_sub(known), is_certain), self.master.clock.now());
-        self.take(Stream::new(source, delivery))
+        self.take(TaskStream::new(source, delivery))
     }
 
     /// Runs `work` of the caller on a thread, so that rank 0 sends heartbeats to the workers meanwhile.

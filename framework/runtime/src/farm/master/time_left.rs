@@ -20,7 +20,7 @@ impl MasterRank {
     /// of a task is that on the worker `sized_for`, a member of `worker` if that is a sub-master.
     pub(super) fn most_in_time(&self, worker: usize, sized_for: usize) -> u64 {
         let Some(left) = self.time_left() else { return u64::MAX };
-        let Some(each) = self.state.pace.estimate(sized_for) else { return u64::MAX };
+        let Some(each) = self.state.task_times.estimate(sized_for) else { return u64::MAX };
         let (fits, out) = ((left.as_secs_f64() / each) as u64, self.state.tasks.out());
         // If the time left suffices for many more tasks than all workers hold, the tasks of all workers are subtracted, because
         // counting those of `worker` takes longer.
@@ -44,7 +44,7 @@ impl MasterRank {
         }
         let workers = self.state.workers();
         let active = (0..workers.size()).filter(|&rank| workers.state_of(rank) == WorkerState::Active);
-        let shortest = active.filter_map(|rank| self.state.pace.estimate(rank)).min_by(f64::total_cmp);
+        let shortest = active.filter_map(|rank| self.state.task_times.estimate(rank)).min_by(f64::total_cmp);
         let Some(shortest) = shortest.filter(|&each| each > left.as_secs_f64()) else { return };
         let (needs, left) = (seconds(shortest), seconds(left.as_secs_f64()));
         let why = format!(

@@ -12,7 +12,7 @@ use super::run::MasterRun;
 use crate::balance::link_probe::LinkProbe;
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
-use crate::observe::{Event, EventLog, Place};
+use crate::observe::{Event, EventLog, LogOrigin};
 use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
@@ -23,7 +23,7 @@ impl MasterRank {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
         let run = endpoint.run().saturating_sub(1);
-        self.events = EventLog::open(dir, Place { rank: 0, run, offset });
+        self.events = EventLog::open(dir, LogOrigin { rank: 0, run, offset });
         let (farm, ranks, workers) = (self.name.clone(), endpoint.size(), self.state.started_with);
         let (chunking, balance) = (self.options.chunking.to_string(), balance.to_string());
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });

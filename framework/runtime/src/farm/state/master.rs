@@ -13,7 +13,7 @@ use super::super::summary::RankReport;
 use super::super::traffic::{ENOUGH_BYTES, TrafficStats};
 use super::super::window::{InFlight, Window};
 use super::{
-    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, Pace, PendingTasks, Reserved, TaskTable,
+    Change, ChunkSizes, DeathRecords, Groups, OutstandingChunk, PendingTasks, Reserved, TaskTable, TaskTimes,
     WorkerState, WorkerTable,
 };
 use crate::tasks::Attempts;
@@ -50,7 +50,7 @@ pub(crate) struct MasterState {
     pub(crate) groups: Groups,
     pub(crate) traffic: TrafficStats,
     pub(crate) sizes: ChunkSizes,
-    pub(crate) pace: Pace,
+    pub(crate) task_times: TaskTimes,
     request_ahead: Option<u32>,
     pub(crate) computes: bool,
     pub(crate) reports: Vec<RankReport>,
@@ -93,7 +93,7 @@ impl MasterState {
             groups: Groups::default(),
             traffic: TrafficStats::new(task.size, result.size),
             sizes: ChunkSizes::new(options.chunking, computes),
-            pace: Pace::new(size),
+            task_times: TaskTimes::new(size),
             request_ahead: options.ahead,
             computes,
             reports: vec![RankReport::default(); size],
@@ -272,7 +272,7 @@ impl MasterState {
         done: &ResultHeader,
         now: Duration,
     ) -> Option<(Sent, bool)> {
-        self.pace.result([worker, by], (done.count, done.times.sum), now);
+        self.task_times.result([worker, by], (done.count, done.times.sum), now);
         let superseded = self.tasks.superseded(worker, done.id);
         let taken = self.tasks.done(worker, done.id, done.count);
         if let Some(given) = superseded {

@@ -9,10 +9,10 @@ mod death_records;
 mod groups;
 mod losses;
 mod master;
-mod pace;
 mod second_copies;
 mod submaster;
 mod suspect_tasks;
+mod task_times;
 #[cfg(test)]
 mod tests;
 mod worker_table;
@@ -28,9 +28,9 @@ use copied_chunks::SecondCopies;
 pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent};
-pub(crate) use pace::Pace;
 pub(crate) use submaster::SubmasterState;
 pub(crate) use suspect_tasks::Share;
+pub(crate) use task_times::TaskTimes;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks that no rank holds: they were drawn from the source and not dispatched, or they were requeued.

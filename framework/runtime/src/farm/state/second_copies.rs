@@ -169,14 +169,14 @@ impl MasterState {
             // All chunks of a sub-master run at the same time, on its members. Of the chunks of another rank only the first one runs.
             let is_leader = self.groups.is_leader(chunk.worker);
             let begins = is_leader || !std::mem::replace(&mut begun[chunk.worker], true);
-            let last = if is_leader { Duration::ZERO } else { self.pace.last_result[chunk.worker] };
+            let last = if is_leader { Duration::ZERO } else { self.task_times.last_result[chunk.worker] };
             let running_for = begins.then(|| now.saturating_sub(chunk.since.max(last)).as_secs_f64());
             let (tasks, copyable) = (chunk.count.into(), is_copyable(chunk));
             HeldChunk { id: chunk.id, worker: chunk.worker, tasks, running_for, copyable }
         });
         let held: Vec<HeldChunk> = held.collect();
         let message = 2.0 * (self.traffic.messages(1).start_up.of(0.0) + self.traffic.latency());
-        second_copies(&held, &idle, |rank| self.pace.seconds_per_task[rank], message)
+        second_copies(&held, &idle, |rank| self.task_times.seconds_per_task[rank], message)
     }
 
     /// Returns true if rank 0 has to run its chunk `id`, or the rest of it. Returns false if no task of the chunk is needed any more, and then

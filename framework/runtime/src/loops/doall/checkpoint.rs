@@ -12,8 +12,8 @@ use crate::loops::events::log_resumed;
 use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::units::Units;
 use crate::persist::snapshot::{
-    Checkpoint, LoadedPiece, Piece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load,
-    starting_point,
+    Checkpoint, CheckpointPiece, LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint,
+    load, starting_point,
 };
 use crate::session::Config;
 
@@ -70,7 +70,7 @@ fn together<U: Units>(pieces: &[LoadedPiece], range: &Range<u64>) -> Result<U> {
 /// Divides this rank's units (rows or indices) into serialized pieces of a checkpoint. A segment is a sequence of consecutive units.
 pub(super) fn pieces<'s, U: Units + 's>(
     segments: impl Iterator<Item = &'s Segment<U>>,
-) -> Result<Vec<Piece>> {
+) -> Result<Vec<CheckpointPiece>> {
     let segments: Vec<&Segment<U>> = segments.collect();
     let held: u64 = segments.iter().map(|segment| segment.count).sum();
     let most = held.div_ceil(PIECES).max(1);

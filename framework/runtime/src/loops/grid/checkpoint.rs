@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::findings::Findings;
 use super::messages::ToCoordinator;
 use crate::error::Result;
-use crate::persist::snapshot::{Piece, SnapshotCoordinator, SnapshotWriter};
+use crate::persist::snapshot::{CheckpointPiece, SnapshotCoordinator, SnapshotWriter};
 
 /// Checkpoint data with which a rank begins a run, in addition to its rows: progress and results from an
 /// earlier job, and the writer of new checkpoints.
@@ -47,7 +47,7 @@ impl CheckpointWriter {
     ///
     /// # Errors
     /// If the writer's thread cannot be started.
-    pub(super) fn save(&mut self, sweep: u64, mut rows: Vec<Piece>) -> Result<()> {
+    pub(super) fn save(&mut self, sweep: u64, mut rows: Vec<CheckpointPiece>) -> Result<()> {
         rows.extend(self.findings.as_ref().map(Findings::piece));
         self.writer.save(self.before + sweep, rows)
     }

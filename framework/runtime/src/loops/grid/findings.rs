@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::neighbours::Position;
 use crate::error::{BoxError, Result};
-use crate::persist::snapshot::{Checkpoint, Manifest, Piece, load_rank_data};
+use crate::persist::snapshot::{Checkpoint, CheckpointPiece, Manifest, load_rank_data};
 
 /// Function that informs user code of a checkpoint from which the job resumes: it gets the number of sweeps done, and results of user code
 /// (findings) that ranks had saved.
@@ -37,7 +37,7 @@ impl Findings {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
     }
 
-    pub(super) fn piece(&self) -> Piece {
+    pub(super) fn piece(&self) -> CheckpointPiece {
         let found = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         (0, 0, [&self.columns.to_le_bytes()[..], &found].concat())
     }

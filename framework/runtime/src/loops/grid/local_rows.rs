@@ -8,7 +8,7 @@ use super::huge_pages::HugePages;
 use super::shape::Edges;
 use super::view::{Grid, OldGrid};
 use crate::error::Result;
-use crate::persist::snapshot::Piece;
+use crate::persist::snapshot::CheckpointPiece;
 
 /// When a rank's rows are copied to new memory, there is space for more rows before and after them: for the number of rows divided by this constant,
 /// and at least for as many rows as have just arrived. Rows move back and forth between ranks, so the space is used; until then the system provides
@@ -138,7 +138,7 @@ impl<T: Pod> LocalRows<T> {
 
     /// Returns the rows without the halo rows for a checkpoint. They are divided into pieces of moderate size, so that a rank that resumes with
     /// other rows need not read all of them.
-    pub(super) fn pieces(&self) -> Vec<Piece> {
+    pub(super) fn pieces(&self) -> Vec<CheckpointPiece> {
         let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
         let all = self.all(false).chunks(rows * self.width.max(1));
         let mut first = self.rows.start - 1;

@@ -9,7 +9,7 @@ use super::*;
 use crate::comm::message::Encode;
 use crate::comm::{Frame, Transport, Waker};
 use crate::loops::summary::RankReport;
-use crate::persist::snapshot::Piece;
+use crate::persist::snapshot::CheckpointPiece;
 use crate::rank::driver::RankDriver;
 use crate::rank::executor::Executor;
 use crate::session::Driver;
@@ -130,7 +130,7 @@ impl GridWorker for Pieces {
     fn save_before(&self) -> Option<u64> {
         None
     }
-    fn pieces(&self) -> Vec<Piece> {
+    fn pieces(&self) -> Vec<CheckpointPiece> {
         Vec::new()
     }
     fn held(&self) -> u64 {

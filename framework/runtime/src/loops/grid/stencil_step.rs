@@ -15,7 +15,7 @@ use super::shape::Edges;
 use super::view::OldGrid;
 use super::worker::{Carrier, GridAction, GridWorker, Phase, Storage};
 use crate::error::Result;
-use crate::persist::snapshot::Piece;
+use crate::persist::snapshot::CheckpointPiece;
 
 #[derive(Debug)]
 pub(super) struct OldAndNew<T> {
@@ -342,7 +342,7 @@ impl<T: Pod + Send> GridWorker for StencilStep<T> {
         self.save_before
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    fn pieces(&self) -> Vec<CheckpointPiece> {
         self.old.pieces()
     }
 

@@ -16,7 +16,7 @@ use super::row_migration::RowMigration;
 use super::strip_width::StripWidth;
 use super::worker::{Carrier, GridAction, GridWorker, Phase, Storage};
 use crate::error::Result;
-use crate::persist::snapshot::Piece;
+use crate::persist::snapshot::CheckpointPiece;
 
 /// Number of messages in which a rank sends its first row to the rank above. The rank above can begin its next sweep after the first of these
 /// messages, but each message has a cost.
@@ -361,7 +361,7 @@ impl<T: Pod + Send> GridWorker for Wavefront<T> {
         self.save_before
     }
 
-    fn pieces(&self) -> Vec<Piece> {
+    fn pieces(&self) -> Vec<CheckpointPiece> {
         self.local.pieces()
     }
 

@@ -9,7 +9,7 @@ use super::directive::{Directive, NEVER};
 use super::messages::{NeighbourSender, ToNeighbour};
 use super::row_migration::RowMigration;
 use crate::error::{Error, ErrorKind, Result};
-use crate::persist::snapshot::Piece;
+use crate::persist::snapshot::CheckpointPiece;
 
 /// Next action of a rank in a loop over a grid, as the state machine of the loop determines it.
 #[derive(Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub(super) trait GridWorker {
     }
 
     /// Returns the rows of this rank in the form in which a checkpoint stores them.
-    fn pieces(&self) -> Vec<Piece>;
+    fn pieces(&self) -> Vec<CheckpointPiece>;
 
     fn held(&self) -> u64;
 

@@ -35,9 +35,9 @@ mod format;
 mod golden_tests;
 mod holes;
 mod open;
-mod pace;
 mod scan;
 mod sync;
+mod sync_schedule;
 #[cfg(test)]
 mod tests;
 mod write;

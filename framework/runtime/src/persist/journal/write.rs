@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::format::Head;
-use super::pace::Pace;
 use super::sync::Syncer;
+use super::sync_schedule::SyncSchedule;
 use super::{FIRST_NOTE, Identity, Recovery, io_error, open};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
@@ -37,7 +37,7 @@ pub struct Journal {
     /// Checksum of the last appended record. The checksum of the next record depends on it.
     chain: u32,
     buffer: Vec<u8>,
-    pace: Pace,
+    sync_schedule: SyncSchedule,
     syncer: Syncer,
     failed: Option<Error>,
     annotations: u64,
@@ -87,13 +87,13 @@ impl Journal {
         };
         let (file, scan) = open::open(path, identity, tries, counted)?;
         let syncer = Syncer::start(&file).map_err(|e| io_error("start a thread for", path, &e))?;
-        let (path, pace) = (path.to_path_buf(), Pace::new(PERIOD));
+        let (path, sync_schedule) = (path.to_path_buf(), SyncSchedule::new(PERIOD));
         let journal = Journal {
             path,
             file,
             chain: scan.chain,
             buffer: Vec::new(),
-            pace,
+            sync_schedule,
             syncer,
             failed: None,
             annotations,
@@ -104,7 +104,7 @@ impl Journal {
     /// Sets the minimum time between two syncs; the default is 100 ms. Syncs run one at a time on a separate thread, so that appending does not
     /// wait for the disk.
     pub fn sync_every(mut self, period: Duration) -> Self {
-        self.pace.period = period;
+        self.sync_schedule.period = period;
         self
     }
 
@@ -157,7 +157,11 @@ impl Journal {
     /// If the file cannot be written or an earlier sync has failed, with its path; after that, every call returns this error.
     #[inline]
     pub fn tick(&mut self, now: Duration) -> Result<()> {
-        if self.buffer.is_empty() && !self.pace.running() && !self.pace.unsynced() && self.failed.is_none() {
+        if self.buffer.is_empty()
+            && !self.sync_schedule.running()
+            && !self.sync_schedule.unsynced()
+            && self.failed.is_none()
+        {
             return Ok(());
         }
         self.turn(now)
@@ -165,13 +169,13 @@ impl Journal {
 
     fn turn(&mut self, now: Duration) -> Result<()> {
         self.write()?;
-        if self.pace.running()
+        if self.sync_schedule.running()
             && let Some(result) = self.syncer.answer()
         {
-            self.pace.ended();
+            self.sync_schedule.ended();
             self.check("sync", result)?;
         }
-        if self.pace.begin(now) {
+        if self.sync_schedule.begin(now) {
             self.syncer.begin();
         }
         Ok(())
@@ -183,12 +187,12 @@ impl Journal {
     /// If the file cannot be written or synced, with its path.
     pub fn close(mut self) -> Result<()> {
         self.write()?;
-        if self.pace.running() {
+        if self.sync_schedule.running() {
             let result = self.syncer.wait(CLOSE);
-            self.pace.ended();
+            self.sync_schedule.ended();
             self.check("sync", result)?;
         }
-        if self.pace.unsynced() {
+        if self.sync_schedule.unsynced() {
             self.syncer.begin();
             let result = self.syncer.wait(CLOSE);
             self.check("sync", result)?;
@@ -203,7 +207,7 @@ impl Journal {
         }
         let result = self.file.write_all(&self.buffer);
         self.buffer.clear();
-        self.pace.wrote();
+        self.sync_schedule.wrote();
         self.check("write", result)
     }
 

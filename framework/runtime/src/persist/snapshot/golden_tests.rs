@@ -7,7 +7,7 @@ use super::coordinator::{Resume, Tag};
 use super::folder::{Attempt, Folder};
 use super::manifest::{Manifest, Owner, Saved};
 use super::store::SnapshotStore;
-use super::{LoadedPiece, Piece, SnapshotWriter, load};
+use super::{CheckpointPiece, LoadedPiece, SnapshotWriter, load};
 use crate::golden::{Messages, check_file, place};
 
 /// Identifier of the start of the job that wrote the checkpoint files in the repository, with which the test compares.
@@ -24,7 +24,7 @@ fn data(units: std::ops::Range<u64>) -> Vec<u8> {
     units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
 }
 
-fn parts() -> [Vec<Piece>; 2] {
+fn parts() -> [Vec<CheckpointPiece>; 2] {
     let piece = |first: u64, end: u64| (first, end - first, data(first..end));
     [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]
 }

@@ -28,7 +28,7 @@ pub(crate) use manifest::Saved;
 pub(crate) use manifest::{Manifest, Written};
 pub(crate) use schedule::Schedule;
 pub(crate) use store::SnapshotStore;
-pub(crate) use writer::{Piece, SnapshotWriter};
+pub(crate) use writer::{CheckpointPiece, SnapshotWriter};
 
 use serde::Serialize;
 

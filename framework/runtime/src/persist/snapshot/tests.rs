@@ -16,11 +16,11 @@ fn unit(n: u64, pass: u64) -> [u8; 2] {
     [n as u8, pass as u8]
 }
 
-fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
+fn piece(units: std::ops::Range<u64>, pass: u64) -> CheckpointPiece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-fn parts(pass: u64) -> [Vec<Piece>; 2] {
+fn parts(pass: u64) -> [Vec<CheckpointPiece>; 2] {
     [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
 }
 
@@ -29,7 +29,7 @@ fn write(
     attempt: &Attempt,
     rank: usize,
     pass: u64,
-    pieces: Vec<Piece>,
+    pieces: Vec<CheckpointPiece>,
     has_thread: bool,
 ) -> Vec<Saved> {
     let mut writer = SnapshotWriter::new(dir, attempt.clone(), rank, has_thread);

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 const LAST: Duration = Duration::from_secs(30);
 
 /// Contiguous units (rows or indices of a loop) to write to a checkpoint: the first unit, the number of units, and their data.
-pub(crate) type Piece = (u64, u64, Vec<u8>);
+pub(crate) type CheckpointPiece = (u64, u64, Vec<u8>);
 
 /// Writer of one rank's checkpoint files. It starts a thread for the first checkpoint, except in a simulation, whose ranks have no threads.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub(crate) struct SnapshotWriter {
     /// Numbers of passes of the checkpoints whose writing has been started and whose result [`poll`](SnapshotWriter::poll) has not returned.
     outstanding: VecDeque<u64>,
     /// Results of checkpoints that were written synchronously, and that [`poll`](SnapshotWriter::poll) has not returned.
-    done: VecDeque<Outcome>,
+    done: VecDeque<WriteResult>,
 }
 
-type Outcome = Result<Vec<Saved>>;
+type WriteResult = Result<Vec<Saved>>;
 
 #[derive(Debug)]
 struct Thread {
-    jobs: Sender<(Folder, Vec<Piece>)>,
-    outcomes: Receiver<Outcome>,
+    jobs: Sender<(Folder, Vec<CheckpointPiece>)>,
+    results: Receiver<WriteResult>,
     handle: JoinHandle<()>,
 }
 
@@ -54,10 +54,10 @@ impl SnapshotWriter {
     #[cfg(test)]
     pub(crate) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
         let (jobs, to_do) = channel();
-        let (finished, outcomes) = channel();
+        let (finished, results) = channel();
         let handle = std::thread::spawn(|| ());
         let mut writer = SnapshotWriter::new(dir, Attempt::new(), rank, true);
-        writer.thread = Some(Thread { jobs, outcomes, handle });
+        writer.thread = Some(Thread { jobs, results, handle });
         (writer, (to_do, finished))
     }
 
@@ -65,7 +65,7 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn save(&mut self, pass: u64, pieces: Vec<Piece>) -> Result<()> {
+    pub(crate) fn save(&mut self, pass: u64, pieces: Vec<CheckpointPiece>) -> Result<()> {
         self.outstanding.push_back(pass);
         let folder = Folder { pass, attempt: self.attempt.clone() };
         if !self.has_thread {
@@ -86,10 +86,10 @@ impl SnapshotWriter {
     /// number of passes, and descriptions of the written data or an error of the file system. Never blocks.
     pub(crate) fn poll(&mut self) -> Option<(u64, Result<Vec<Saved>>)> {
         let pass = *self.outstanding.front()?;
-        let outcome = match &self.thread {
+        let result = match &self.thread {
             None => self.done.pop_front()?,
-            Some(Thread { outcomes, .. }) => match outcomes.try_recv() {
-                Ok(outcome) => outcome,
+            Some(Thread { results, .. }) => match results.try_recv() {
+                Ok(result) => result,
                 Err(TryRecvError::Empty) => return None,
                 Err(TryRecvError::Disconnected) => {
                     let text = "the thread that writes checkpoints has ended early";
@@ -98,7 +98,7 @@ impl SnapshotWriter {
             },
         };
         self.outstanding.pop_front();
-        Some((pass, outcome))
+        Some((pass, result))
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -120,12 +120,12 @@ impl SnapshotWriter {
 /// respond in time.
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
-        if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
+        if let Some(Thread { jobs, results, handle }) = self.thread.take() {
             drop(jobs);
             // Receives results until the writing thread drops its end of the channel, which shows that it has written everything. The results
             // themselves are not used.
             loop {
-                match outcomes.recv_timeout(LAST) {
+                match results.recv_timeout(LAST) {
                     Ok(_) => {}
                     Err(RecvTimeoutError::Disconnected) => {
                         let _ = handle.join();
@@ -146,8 +146,8 @@ impl Drop for SnapshotWriter {
 }
 
 fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
-    let (jobs, to_do) = channel::<(Folder, Vec<Piece>)>();
-    let (finished, outcomes) = channel();
+    let (jobs, to_do) = channel::<(Folder, Vec<CheckpointPiece>)>();
+    let (finished, results) = channel();
     let work = move || {
         for (folder, pieces) in to_do {
             if finished.send(save(&dir, &folder, rank, &pieces)).is_err() {
@@ -160,10 +160,10 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
             let text = format!("cannot start the thread that writes checkpoints: {error}");
             Error::new(ErrorKind::Io, text).at_rank(rank)
         })?;
-    Ok(Thread { jobs, outcomes, handle })
+    Ok(Thread { jobs, results, handle })
 }
 
-fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
+fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[CheckpointPiece]) -> WriteResult {
     let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);
     let (file, parent) = folder.create(dir, rank).map_err(io)?;

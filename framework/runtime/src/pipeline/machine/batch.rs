@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     pub(crate) number: SequenceNumber,
     /// For each expanding stage (one that makes several items from one) that the batch has passed: description of the batch as a part of the stage's
     /// output.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<ExpansionPiece>,
     pub(crate) kind: BatchKind,
     /// Number of the stage that processes the batch next; the number of stages if the sink is next. The items are the output of the preceding stage.
     pub(crate) stage: usize,
@@ -49,7 +49,7 @@ pub(crate) struct SavedStage {
 
 /// Description of a batch as a part (piece) of the output of an expanding stage (one that makes several items from one) for its input batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct ExpansionPiece {
     pub(crate) is_last: bool,
     /// Number of items that the stage put into this part of its output.
     pub(crate) items: u32,
@@ -69,7 +69,7 @@ pub(crate) enum Payload {
 
 impl Batch {
     /// Measures the size in bytes of a batch that stays on this rank and is therefore never encoded.
-    pub(crate) fn weigh(&mut self) {
+    pub(crate) fn measure_size(&mut self) {
         if let Payload::Items(items) = &self.payload {
             self.widest = self.widest.max(items.weigh() as u64);
         }

@@ -11,16 +11,16 @@ use super::super::fill::Fill;
 use super::batch::Batch;
 use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::{Grant, RoomRequest, RoomReturn};
+use crate::pipeline::messages::{Grant, WindowRequest, WindowReturn};
 
 /// Maximum number of parts of a stage's output for which one request to rank 0 asks permission: enough to continue while rank 0's answer to the next
 /// request is in transit.
 const MOST_REQUESTED: u64 = 16;
 
 /// Message to rank 0 about further parts of a stage's output for a batch: requests permission to make them, or returns unused permission.
-pub(super) enum Room {
-    Request(RoomRequest),
-    RoomReturn(RoomReturn),
+pub(super) enum WindowMessage {
+    Request(WindowRequest),
+    Return(WindowReturn),
 }
 
 /// State of this rank's stages that make several items from one: their unfinished batches.
@@ -95,7 +95,12 @@ impl Expansions {
 
     /// Records that stage `stage` has made another part of its output, namely `batch`. Returns a message to rank 0: after the last part, the return
     /// of unused permission; before, a request for permission to make further parts, if more are needed.
-    pub(super) fn produced(&mut self, stage: usize, batch: &Batch, epoch: u32) -> Result<Option<Room>> {
+    pub(super) fn produced(
+        &mut self,
+        stage: usize,
+        batch: &Batch,
+        epoch: u32,
+    ) -> Result<Option<WindowMessage>> {
         let (Some((whole, at)), Some(piece)) = (batch.number.whole(), batch.pieces.last()) else {
             let text = format!(
                 "batch {} was made by an expanding stage, but is not a piece of a batch",
@@ -106,7 +111,11 @@ impl Expansions {
         if piece.is_last {
             let unused = self.open.remove(&whole).map_or(0, |open| open.granted);
             self.busy.remove(&stage);
-            return Ok((unused > 0).then_some(Room::RoomReturn(RoomReturn { epoch, whole, pieces: unused })));
+            return Ok((unused > 0).then_some(WindowMessage::Return(WindowReturn {
+                epoch,
+                whole,
+                pieces: unused,
+            })));
         }
         let produced = at + 1;
         let open = self.open.entry(whole.clone()).or_insert_with(|| Open {
@@ -125,12 +134,12 @@ impl Expansions {
         }
         open.requested += wanted;
         let first = open.batch.number.piece(produced + open.granted);
-        Ok(Some(Room::Request(RoomRequest { epoch, first, pieces: wanted })))
+        Ok(Some(WindowMessage::Request(WindowRequest { epoch, first, pieces: wanted })))
     }
 
     /// Records that rank 0 permits further parts of a stage's output for a batch. Returns a message that returns the permission, if the stage has
     /// made the last part in the meantime.
-    pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<Room> {
+    pub(super) fn granted(&mut self, grant: &Grant, epoch: u32) -> Option<WindowMessage> {
         self.fill.items = (grant.items as usize).max(1);
         let (whole, pieces) = (grant.whole.clone(), grant.pieces);
         match self.open.get_mut(&whole) {
@@ -139,7 +148,7 @@ impl Expansions {
                 open.granted += pieces;
                 None
             }
-            None => (pieces > 0).then_some(Room::RoomReturn(RoomReturn { epoch, whole, pieces })),
+            None => (pieces > 0).then_some(WindowMessage::Return(WindowReturn { epoch, whole, pieces })),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::job::Job;
 use super::sequence_number::SequenceNumber;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::Token;
+use crate::pipeline::messages::StageToken;
 
 #[derive(Debug, Default)]
 pub(super) struct Migration {
@@ -35,7 +35,7 @@ impl Migration {
     }
 
     /// Records that the state of a serial stage has arrived, so that the stage can continue on this rank.
-    pub(super) fn receive(&mut self, token: Token) {
+    pub(super) fn receive(&mut self, token: StageToken) {
         self.restoring.insert(token.stage as usize, token.next);
         self.arrived.push((token.stage as usize, token.state));
     }

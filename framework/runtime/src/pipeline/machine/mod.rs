@@ -30,7 +30,7 @@ use std::time::Duration;
 use self::batch::{Batch, SavedStage};
 use self::dispatcher::{ItemTime, Offered};
 use self::edges::Edges;
-use self::expansions::{Expansions, Room};
+use self::expansions::{Expansions, WindowMessage};
 use self::input_queue::InputQueue;
 pub(crate) use self::job::{Committed, Consumed, Done, Idle, Job, Position, SetUp, Traffic};
 use self::migration::Migration;
@@ -41,7 +41,7 @@ use self::table::{Route, Table};
 use self::window::WindowPlan;
 use super::erased::Codec;
 use super::fill::Fill;
-use super::messages::{Arrived, Grant, Ready, StreamMessage, Token};
+use super::messages::{Arrived, Grant, Ready, StageToken, StreamMessage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
@@ -69,7 +69,7 @@ pub(crate) struct Machine {
     events: Vec<Event>,
     traffic: Traffic,
     /// True if batches carry the time of sending, so that receivers can measure the links between ranks.
-    stamps: bool,
+    carries_send_times: bool,
     /// For each edge between consecutive stages: bytes and items that this rank has sent.
     volumes: Vec<(u64, u64)>,
     busy: Duration,
@@ -101,7 +101,7 @@ impl Machine {
             source: None,
             events: Vec::new(),
             traffic: Traffic::default(),
-            stamps: false,
+            carries_send_times: false,
             volumes: vec![(0, 0); codecs.len()],
             busy: Duration::ZERO,
             codecs,
@@ -157,10 +157,14 @@ impl Machine {
                 self.traffic.received_bytes += bytes as u64;
                 if present { self.deliver(batch, out) } else { self.forward(batch, at, out) }
             }
-            StreamMessage::Token(token) => self.on_token(from, token, out),
-            StreamMessage::RoomRequest(request) => self.on_room(from, Room::Request(request), out),
+            StreamMessage::StageToken(token) => self.on_token(from, token, out),
+            StreamMessage::WindowRequest(request) => {
+                self.on_window_message(from, WindowMessage::Request(request), out)
+            }
             StreamMessage::Grant(grant) => self.on_grant(&grant, out),
-            StreamMessage::RoomReturn(back) => self.on_room(from, Room::RoomReturn(back), out),
+            StreamMessage::WindowReturn(back) => {
+                self.on_window_message(from, WindowMessage::Return(back), out)
+            }
             // Offers, requests and assignments of batches that refer to an earlier mapping are dropped: after the switch to a new mapping, the ranks
             // send them again.
             _ if !present => Ok(()),
@@ -202,13 +206,13 @@ impl Machine {
                 }
                 let produced_by = batch.stage.checked_sub(1);
                 if let Some(stage) = produced_by.filter(|&stage| self.expansions.is_expanding(stage)) {
-                    let room = self.expansions.produced(stage, &batch, self.epoch())?;
+                    let message = self.expansions.produced(stage, &batch, self.epoch())?;
                     if batch.ended() > 0 {
                         // The serial stage has made all of its output for the batch, so this rank can give the stage up if the current mapping
                         // assigns it to another rank.
                         self.leave();
                     }
-                    self.send_room(room, out)?;
+                    self.send_window_message(message, out)?;
                 }
                 self.send_on(batch, at, out)
             }
@@ -220,7 +224,7 @@ impl Machine {
             }
             Done::Released { stage, state } => {
                 let next = self.migration.saved(stage)?;
-                self.pass_on(Token { epoch: self.epoch(), stage: stage as u32, next, state }, out)
+                self.pass_on(StageToken { epoch: self.epoch(), stage: stage as u32, next, state }, out)
             }
             Done::Restored { stage } => {
                 if let Some(next) = self.migration.restored(stage) {
@@ -393,7 +397,7 @@ impl Machine {
 
     fn hand(&mut self, mut batch: Batch, to: usize, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if to == self.me {
-            batch.weigh();
+            batch.measure_size();
             return self.deliver(batch, out);
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
@@ -401,7 +405,7 @@ impl Machine {
         // An encoding error must name the stage that made the items.
         let produced_by =
             stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
-        let sent = || (self.stamps && at.messages_progress).then(|| at.now());
+        let sent = || (self.carries_send_times && at.messages_progress).then(|| at.now());
         let packed = batch.pack((out.run(), epoch), &*self.codecs[stage], sent);
         let frame = packed.map_err(|e| e.in_stage(produced_by))?;
         let bytes = frame.len() as u64;
@@ -498,18 +502,23 @@ impl Machine {
     }
 
     /// Sends rank 0, which may be this rank, a request for permission to make further parts of a stage's output, or returns unused permission.
-    fn send_room(&mut self, room: Option<Room>, out: &mut Outgoing<'_>) -> Result<()> {
-        match room {
-            Some(room) if self.me == 0 => self.on_room(0, room, out),
-            Some(Room::Request(request)) => out.send(0, StreamMessage::RoomRequest(request)),
-            Some(Room::RoomReturn(back)) => out.send(0, StreamMessage::RoomReturn(back)),
+    fn send_window_message(&mut self, message: Option<WindowMessage>, out: &mut Outgoing<'_>) -> Result<()> {
+        match message {
+            Some(message) if self.me == 0 => self.on_window_message(0, message, out),
+            Some(WindowMessage::Request(request)) => out.send(0, StreamMessage::WindowRequest(request)),
+            Some(WindowMessage::Return(back)) => out.send(0, StreamMessage::WindowReturn(back)),
             None => Ok(()),
         }
     }
 
     /// Handles, on rank 0, a rank's request for permission to make further parts of a stage's output, or its return of unused permission.
-    fn on_room(&mut self, from: usize, room: Room, out: &mut Outgoing<'_>) -> Result<()> {
-        self.source_for("requests or returns room at")?.on_room(from, room)?;
+    fn on_window_message(
+        &mut self,
+        from: usize,
+        message: WindowMessage,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        self.source_for("requests or returns room at")?.on_window_message(from, message)?;
         self.grant(out)
     }
 
@@ -533,15 +542,21 @@ impl Machine {
 
     fn on_grant(&mut self, grant: &Grant, out: &mut Outgoing<'_>) -> Result<()> {
         let unused = self.expansions.granted(grant, self.epoch());
-        self.send_room(unused, out)
+        self.send_window_message(unused, out)
     }
 
     /// Starts to create the stages that `table` assigns to this rank, while the stream continues. Between any two stages, the encoded sizes of the
-    /// next `weigh` batches are measured. If `stamps` is true, batches carry the time of sending from now on. `saved` holds stage states from a
+    /// next `measured_batches` batches are measured. If `carries_send_times` is true, batches carry the time of sending from now on. `saved` holds stage states from a
     /// snapshot of an earlier job; this rank restores those of the serial stages that it runs.
-    pub(crate) fn prepare(&mut self, table: Table, weigh: usize, stamps: bool, saved: Vec<SavedStage>) {
-        if weigh > 0 {
-            self.request(Job::Measure { batches: weigh });
+    pub(crate) fn prepare(
+        &mut self,
+        table: Table,
+        measured_batches: usize,
+        carries_send_times: bool,
+        saved: Vec<SavedStage>,
+    ) {
+        if measured_batches > 0 {
+            self.request(Job::Measure { batches: measured_batches });
         }
         self.request(Job::SetUp { hosted: table.hosted(self.me) });
         for SavedStage { stage, state } in saved {
@@ -550,7 +565,7 @@ impl Machine {
                 self.request(Job::Restore { stage, state });
             }
         }
-        self.stamps = stamps;
+        self.carries_send_times = carries_send_times;
         self.prepared = Some(table);
     }
 
@@ -628,7 +643,7 @@ impl Machine {
 
     /// Sends the saved state of a serial stage to the rank that runs the stage under the current mapping; the mapping may have changed while the
     /// state was saved.
-    fn pass_on(&mut self, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
+    fn pass_on(&mut self, token: StageToken, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let owner = self.table.owner(stage);
         if owner != self.me {
@@ -636,7 +651,7 @@ impl Machine {
             let (next_batch, bytes) = (token.next.batch, token.state.len() as u64);
             let stage = self.names.get(stage).cloned().unwrap_or_default();
             self.events.push(Event::HandOver { stage, to: owner, next_batch, bytes });
-            return out.send(owner, StreamMessage::Token(token));
+            return out.send(owner, StreamMessage::StageToken(token));
         }
         self.migration.receive(token);
         Ok(())
@@ -644,7 +659,7 @@ impl Machine {
 
     /// Handles the arrival of a serial stage's saved state. If the mapping has changed meanwhile, the state is forwarded to the rank that runs the
     /// stage now.
-    fn on_token(&mut self, from: usize, token: Token, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_token(&mut self, from: usize, token: StageToken, out: &mut Outgoing<'_>) -> Result<()> {
         let stage = token.stage as usize;
         let is_held = self.resequencer.owns(stage) || self.migration.holds(stage);
         if is_held || !self.resequencer.is_serial(stage) {
@@ -653,7 +668,7 @@ impl Machine {
         }
         let name = self.names.get(stage).cloned().unwrap_or_default();
         self.events.push(Event::TakeOver { stage: name, from, next_batch: token.next.batch });
-        self.pass_on(Token { epoch: self.epoch(), ..token }, out)
+        self.pass_on(StageToken { epoch: self.epoch(), ..token }, out)
     }
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)

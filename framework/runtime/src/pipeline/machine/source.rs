@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::batch::BatchKind;
-use super::expansions::Room;
+use super::expansions::WindowMessage;
 use super::job::{Consumed, Job};
 use super::sequence_number::SequenceNumber;
 use super::window::{Window, WindowPlan};
@@ -171,23 +171,23 @@ impl Source {
     }
 
     /// Handles a message of rank `from`, which requests permission to make further parts of a stage's output, or returns unused permission.
-    pub(super) fn on_room(&mut self, from: usize, room: Room) -> Result<()> {
+    pub(super) fn on_window_message(&mut self, from: usize, message: WindowMessage) -> Result<()> {
         let levels = self.levels;
         let wrong = |what: &str, batch: &SequenceNumber| {
             let text = format!("{what} batch {batch}, but the pipeline has {levels} expanding stage(s)");
             Err(Error::new(ErrorKind::Wire, text))
         };
-        match room {
-            Room::Request(request) if !(1..=levels).contains(&request.first.pieces.len()) => {
+        match message {
+            WindowMessage::Request(request) if !(1..=levels).contains(&request.first.pieces.len()) => {
                 return wrong("requests room for", &request.first);
             }
-            Room::Request(request) => {
+            WindowMessage::Request(request) => {
                 self.requested.insert(request.first, (from, request.pieces));
             }
-            Room::RoomReturn(back) if back.whole.pieces.len() >= levels => {
+            WindowMessage::Return(back) if back.whole.pieces.len() >= levels => {
                 return wrong("returns room of", &back.whole);
             }
-            Room::RoomReturn(back) => self.window.returned(back.whole.pieces.len() + 1, back.pieces),
+            WindowMessage::Return(back) => self.window.returned(back.whole.pieces.len() + 1, back.pieces),
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::comm::message::{Message, received};
 use crate::context::Context;
 use crate::pipeline::erased::{ErasedStage, Items};
 use crate::pipeline::flat_map::{FlatMap, Plain};
-use crate::pipeline::messages::{Received, RoomRequest, RoomReturn, Tag, Token};
+use crate::pipeline::messages::{Received, StageToken, Tag, WindowRequest, WindowReturn};
 use crate::pipeline::produced_counts::ProducedCounts;
 use crate::pipeline::range::Range;
 use crate::pipeline::stage_host::expand;
@@ -53,7 +53,7 @@ struct Setting {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum SimulationStep {
     Deliver {
         from: usize,
         to: usize,
@@ -305,16 +305,17 @@ impl World {
         batch
     }
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<SimulationStep> {
         let ranks = self.setting.ranks;
-        let wires = (0..ranks).flat_map(|from| (0..ranks).map(move |to| Step::Deliver { from, to }));
+        let wires =
+            (0..ranks).flat_map(|from| (0..ranks).map(move |to| SimulationStep::Deliver { from, to }));
         wires
-            .chain((0..ranks).map(Step::Finish))
-            .chain((0..ranks).map(Step::Switch))
+            .chain((0..ranks).map(SimulationStep::Finish))
+            .chain((0..ranks).map(SimulationStep::Switch))
             .filter(|step| match *step {
-                Step::Deliver { from, to } => !self.wires[from][to].is_empty(),
-                Step::Finish(rank) => !self.jobs[rank].is_empty(),
-                Step::Switch(rank) => self.machines[rank].epoch() < self.ordered_mappings,
+                SimulationStep::Deliver { from, to } => !self.wires[from][to].is_empty(),
+                SimulationStep::Finish(rank) => !self.jobs[rank].is_empty(),
+                SimulationStep::Switch(rank) => self.machines[rank].epoch() < self.ordered_mappings,
             })
             .collect()
     }
@@ -350,9 +351,9 @@ impl World {
             let steps = self.steps();
             assert!(!steps.is_empty(), "nothing can move any more:\n{:#?}", self.machines);
             match steps[choose(steps.len()) % steps.len()] {
-                Step::Deliver { from, to } => self.deliver(from, to),
-                Step::Finish(rank) => self.finish_job(rank),
-                Step::Switch(rank) => self.switch(rank),
+                SimulationStep::Deliver { from, to } => self.deliver(from, to),
+                SimulationStep::Finish(rank) => self.finish_job(rank),
+                SimulationStep::Switch(rank) => self.switch(rank),
             }
         }
         self
@@ -596,15 +597,17 @@ fn inconsistent_message_is_an_error() {
     refuses(0, assign(0, 7, 1));
     refuses(0, assign(0, 7, 0));
     refuses(2, StreamMessage::Offer { epoch: 1, edge: 0, number: 0.into(), items: 1, behind: None });
-    let token = |stage| StreamMessage::Token(Token { epoch: 1, stage, next: 0.into(), state: vec![] });
+    let token =
+        |stage| StreamMessage::StageToken(StageToken { epoch: 1, stage, next: 0.into(), state: vec![] });
     refuses(1, token(1)); // rank 1 owns this serial stage already
     refuses(0, token(0)); // no rank owns this stage
     refuses(0, token(7));
     let first = SequenceNumber::from(0).piece(1);
-    let request = || StreamMessage::RoomRequest(RoomRequest { epoch: 1, first: first.clone(), pieces: 1 });
+    let request =
+        || StreamMessage::WindowRequest(WindowRequest { epoch: 1, first: first.clone(), pieces: 1 });
     refuses(0, request()); // no stage of this pipeline makes pieces of batches
     refuses(1, request()); // rank 1 does not read the source
-    refuses(1, StreamMessage::RoomReturn(RoomReturn { epoch: 1, whole: first.clone(), pieces: 1 }));
+    refuses(1, StreamMessage::WindowReturn(WindowReturn { epoch: 1, whole: first.clone(), pieces: 1 }));
     for (tag, cut) in [(Tag::Request, vec![1, 2, 3]), (Tag::Batch, vec![0; 10]), (Tag::Prepare, vec![])] {
         let message = Message { from: 1, code: tag as u8, body: cut.into(), parts: Vec::new() };
         let error = Received::decode(message).unwrap_err();

@@ -9,7 +9,7 @@ use crate::comm::message::{Body, FRAME_HEADER, Take, frame};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::Codec;
-use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
+use crate::pipeline::machine::batch::{Batch, BatchKind, ExpansionPiece, Payload, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::produced_counts::{ProducedCounts, Run};
 use crate::pipeline::range::Range;
@@ -150,7 +150,7 @@ impl Take for Arrived {
         let levels = body.list(header.pieces.into(), PieceHeader::SIZE, PieceHeader::read)?;
         for PieceHeader { at, items, is_last } in levels {
             number.pieces.push(at);
-            pieces.push(Piece { is_last: is_last != 0, items });
+            pieces.push(ExpansionPiece { is_last: is_last != 0, items });
         }
         let mut range = Range::new(first, count);
         let mut kind = if header.flags & END != 0 { BatchKind::End } else { BatchKind::Items };
@@ -246,7 +246,10 @@ mod tests {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let run = |place, items| Run { place, places: 1, items };
         let produced = ProducedCounts::of_runs([run(3, 2), run(7, 1)].into_iter());
-        let pieces = vec![Piece { is_last: false, items: 70_000 }, Piece { is_last: true, items: 4 }];
+        let pieces = vec![
+            ExpansionPiece { is_last: false, items: 70_000 },
+            ExpansionPiece { is_last: true, items: 4 },
+        ];
         let batch = Batch {
             number: SequenceNumber::from(7).piece(300).piece(0),
             pieces: pieces.clone(),
@@ -281,7 +284,7 @@ mod tests {
             let produced = (levels > 0).then(ProducedCounts::default);
             let batch = Batch {
                 number,
-                pieces: vec![Piece { is_last: true, items: 0 }; levels],
+                pieces: vec![ExpansionPiece { is_last: true, items: 0 }; levels],
                 kind: BatchKind::Marker(vec![states(0), states(3)]),
                 stage: 4,
                 range: Range { produced, ..Range::new(40, 0) },

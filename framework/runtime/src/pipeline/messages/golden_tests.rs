@@ -6,14 +6,16 @@ use armature_planner::estimate::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
-use super::{Directive, Grant, Prepare, Ready, Report, RoomRequest, RoomReturn, StreamMessage, Token};
+use super::{
+    Directive, Grant, Prepare, Ready, Report, StageToken, StreamMessage, WindowRequest, WindowReturn,
+};
 use crate::balance::probe::Speed;
 use crate::comm::message::Encode;
 use crate::comm::{Frame, Part};
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
 use crate::pipeline::erased::Codec;
-use crate::pipeline::machine::batch::{Batch, BatchKind, Payload, Piece, SavedStage};
+use crate::pipeline::machine::batch::{Batch, BatchKind, ExpansionPiece, Payload, SavedStage};
 use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::machine::table::Table;
 use crate::pipeline::metrics::{Measurements, Service};
@@ -54,7 +56,7 @@ fn batch_encoding_is_unchanged() {
     let produced = ProducedCounts::of_runs([run(1, 2), run(4, 1)].into_iter());
     let piece = Batch {
         number: SequenceNumber::from(7).piece(300),
-        pieces: vec![Piece { is_last: true, items: 5 }],
+        pieces: vec![ExpansionPiece { is_last: true, items: 5 }],
         kind: BatchKind::End,
         range: Range { produced: Some(produced), ..Range::new(40, 5) },
         ..batch(vec![], None, Payload::Items(Box::new(vec![1_u64, 2, 3])))
@@ -93,21 +95,21 @@ fn pipeline_message_encoding_is_unchanged() {
     add(&mut messages, "a batch of a stream of unknown length is offered", offer(None));
     let assign = StreamMessage::Assign { epoch, edge, number: number(), receiver: 5 };
     add(&mut messages, "a batch gets a receiver", assign);
-    let token = Token { epoch: 2, stage: 3, next: 300.into(), state: vec![1, 2, 255] };
-    add(&mut messages, "a serial stage changes hands", StreamMessage::Token(token));
+    let token = StageToken { epoch: 2, stage: 3, next: 300.into(), state: vec![1, 2, 255] };
+    add(&mut messages, "a serial stage changes hands", StreamMessage::StageToken(token));
     let whole = SequenceNumber::from(300).piece(2);
-    let request = RoomRequest { epoch: 2, first: whole.piece(4), pieces: 16 };
-    add(&mut messages, "room is wanted for pieces", StreamMessage::RoomRequest(request));
+    let request = WindowRequest { epoch: 2, first: whole.piece(4), pieces: 16 };
+    add(&mut messages, "room is wanted for pieces", StreamMessage::WindowRequest(request));
     let grant = Grant { epoch: 2, whole: whole.clone(), pieces: 3, items: 16_384 };
     add(&mut messages, "there is room for pieces", StreamMessage::Grant(grant));
-    let back = RoomReturn { epoch: 2, whole, pieces: 1 };
-    add(&mut messages, "room is given back", StreamMessage::RoomReturn(back));
+    let back = WindowReturn { epoch: 2, whole, pieces: 1 };
+    add(&mut messages, "room is given back", StreamMessage::WindowReturn(back));
 
     let blocks = vec![Block::new(0..1, vec![0]), Block::new(1..3, vec![1, 300])];
     let table = |dispatch| Table::new(2, Mapping::new(blocks.clone()), dispatch, &[true, false, false], true);
     let prepare = Prepare {
         table: table(Dispatch::OnDemand),
-        weigh: 4,
+        measured_batches: 4,
         elapsed: 1500 * MS,
         measure_every: Some(100 * MS),
         saved: vec![SavedStage { stage: 1, state: vec![7, 8] }],

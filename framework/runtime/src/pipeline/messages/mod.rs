@@ -76,10 +76,10 @@ messages! {
             /// stages.
             bytes: u64,
         } = 30,
-        Token(token: Token) = 22,
-        RoomRequest(request: RoomRequest) = 31,
+        StageToken(token: StageToken) = 22,
+        WindowRequest(request: WindowRequest) = 31,
         Grant(grant: Grant) = 32,
-        RoomReturn(back: RoomReturn) = 33,
+        WindowReturn(back: WindowReturn) = 33,
     }
 }
 
@@ -100,10 +100,10 @@ impl StreamMessage {
             | StreamMessage::Offer { epoch, .. }
             | StreamMessage::Assign { epoch, .. }
             | StreamMessage::OutOfOrder { epoch, .. } => *epoch,
-            StreamMessage::Token(token) => token.epoch,
-            StreamMessage::RoomRequest(request) => request.epoch,
+            StreamMessage::StageToken(token) => token.epoch,
+            StreamMessage::WindowRequest(request) => request.epoch,
             StreamMessage::Grant(grant) => grant.epoch,
-            StreamMessage::RoomReturn(back) => back.epoch,
+            StreamMessage::WindowReturn(back) => back.epoch,
         }
     }
 }
@@ -114,7 +114,7 @@ impl StreamMessage {
 pub(crate) struct Prepare {
     pub(crate) table: Table,
     /// Number of batches between any two stages whose encoded size the receiver measures.
-    pub(crate) weigh: usize,
+    pub(crate) measured_batches: usize,
     /// Time since the start of the run by rank 0's clock, from which the receiver computes the times in its event log.
     pub(crate) elapsed: Duration,
     /// Interval at which the receiver reports measurements to rank 0; `None` if rank 0 does not use them.
@@ -137,7 +137,7 @@ pub(crate) struct Ready {
 
 /// Message with a serial stage that migrates: its saved state, and the sequence number of its next batch.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub(crate) struct StageToken {
     pub(crate) epoch: u32,
     pub(crate) stage: u32,
     pub(crate) next: SequenceNumber,
@@ -146,7 +146,7 @@ pub(crate) struct Token {
 
 /// Request to rank 0 for permission to make further parts of a stage's output for a batch; the first parts have been sent already.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RoomRequest {
+pub(crate) struct WindowRequest {
     pub(crate) epoch: u32,
     /// Sequence number of the first part of the stage's output for which permission is requested.
     pub(crate) first: SequenceNumber,
@@ -166,7 +166,7 @@ pub(crate) struct Grant {
 
 /// Return of unused permission to make further parts of a stage's output for a batch: the output is complete.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RoomReturn {
+pub(crate) struct WindowReturn {
     pub(crate) epoch: u32,
     pub(crate) whole: SequenceNumber,
     pub(crate) pieces: u64,

@@ -41,10 +41,10 @@ impl Root<'_, '_> {
         let (dispatch, ordered) = (self.run_spec.dispatch, self.run_spec.ordered);
         let table = Table::new(epoch, mapping.clone(), dispatch, &serial, ordered);
         let is_sized = epoch == 1 && self.performance_model.wants_measurements();
-        let weigh = if is_sized { SIZED_BATCHES } else { 0 };
+        let measured_batches = if is_sized { SIZED_BATCHES } else { 0 };
         let mut prepare = Prepare {
             table: table.clone(),
-            weigh,
+            measured_batches,
             elapsed: at.now().saturating_sub(self.start),
             measure_every: self.performance_model.measure_every(),
             saved: std::mem::take(&mut self.saved),
@@ -63,8 +63,8 @@ impl Root<'_, '_> {
             out.send(to, Directive::Prepare(prepare.clone()))?;
         }
         self.change = Some(Change { mapping, remap, waiting: (0..self.size).collect() });
-        let stamps = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
-        self.machine.prepare(table, weigh, stamps, prepare.saved);
+        let carries_send_times = self.observer.metrics.watch_links(&self.performance_model.links_into(0));
+        self.machine.prepare(table, measured_batches, carries_send_times, prepare.saved);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use armature_files::regular::{self, Links};
 
 use super::pieces::PIECE;
 use super::table::OURS;
-use super::{Piece, PieceHead, PieceRequest};
+use super::{FilePiece, PieceHead, PieceRequest};
 use crate::comm::Part;
 use crate::session::output_file;
 
@@ -117,15 +117,15 @@ impl Folder {
         })
     }
 
-    pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> Piece {
+    pub(in crate::workflow) fn read(&self, name: &str, request: PieceRequest) -> FilePiece {
         let piece = self.place(name).and_then(|path| read(&path, Links::Refused, request));
-        piece.unwrap_or_else(|error| Piece::refused(request, format!("cannot read {name:?}: {error}")))
+        piece.unwrap_or_else(|error| FilePiece::refused(request, format!("cannot read {name:?}: {error}")))
     }
 
-    pub(in crate::workflow) fn read_output(&self, request: PieceRequest) -> Piece {
+    pub(in crate::workflow) fn read_output(&self, request: PieceRequest) -> FilePiece {
         let piece = self.output().ok_or_else(|| ErrorKind::NotFound.into());
         let piece = piece.and_then(|path| read(&path, Links::Refused, request));
-        piece.unwrap_or_else(|error| Piece::refused(request, error.to_string()))
+        piece.unwrap_or_else(|error| FilePiece::refused(request, error.to_string()))
     }
 
     /// Writes a received piece of a file to an incomplete copy. After the last piece the copy is renamed to the name of the file.
@@ -184,7 +184,7 @@ fn leads_out() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "a symbolic link in its path leads out of the directory")
 }
 
-fn read(path: &Path, links: Links, request: PieceRequest) -> io::Result<Piece> {
+fn read(path: &Path, links: Links, request: PieceRequest) -> io::Result<FilePiece> {
     let mut file = regular::open_with(path, OpenOptions::new().read(true), links)?;
     let found = file.metadata()?;
     let PieceRequest { file: number, offset } = request;
@@ -194,7 +194,7 @@ fn read(path: &Path, links: Links, request: PieceRequest) -> io::Result<Piece> {
     file.take(length).read_to_end(&mut bytes)?;
     let mode = found.permissions().mode() & PERMISSIONS;
     let head = PieceHead { file: number, offset, total: found.len(), mode, refusal: None };
-    Ok(Piece { head, bytes: Part::of(bytes) })
+    Ok(FilePiece { head, bytes: Part::of(bytes) })
 }
 
 /// Writes a piece of a file to the incomplete copy `part`, which is renamed to `path` after the last piece.
@@ -225,7 +225,7 @@ mod tests {
     fn send(from: &Folder, to: &Folder, name: &str) -> Result<usize, String> {
         let (mut offset, mut pieces) = (0, 0);
         loop {
-            let Piece { head, bytes } = from.read(name, PieceRequest { file: 5, offset });
+            let FilePiece { head, bytes } = from.read(name, PieceRequest { file: 5, offset });
             if let Some(why) = head.refusal {
                 return Err(why);
             }

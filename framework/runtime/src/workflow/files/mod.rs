@@ -17,7 +17,7 @@ use armature_workflow_files::Description;
 use super::commands::{Started, Try};
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use folder::Folder;
-pub(super) use pieces::{Piece, PieceHead, PieceRequest};
+pub(super) use pieces::{FilePiece, PieceHead, PieceRequest};
 pub(super) use table::FileTable;
 pub(super) use transfers::{Settled, Transfers};
 

@@ -29,31 +29,31 @@ pub(in crate::workflow) struct PieceHead {
 
 /// Reply to a [`PieceRequest`]: a header, and the bytes of the piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::workflow) struct Piece {
+pub(in crate::workflow) struct FilePiece {
     pub(in crate::workflow) head: PieceHead,
     pub(in crate::workflow) bytes: Part,
 }
 
-impl Piece {
+impl FilePiece {
     pub(in crate::workflow) fn refused(request: PieceRequest, why: String) -> Self {
         let PieceRequest { file, offset } = request;
         let head = PieceHead { file, offset, total: 0, mode: 0, refusal: Some(why) };
-        Piece { head, bytes: Part::of(Vec::<u8>::new()) }
+        FilePiece { head, bytes: Part::of(Vec::<u8>::new()) }
     }
 }
 
-impl Put for Piece {
+impl Put for FilePiece {
     fn put(self, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         parts.push(self.bytes);
         wire::append(&self.head, head)
     }
 }
 
-impl Take for Piece {
+impl Take for FilePiece {
     fn take(body: &mut Body) -> Result<Self> {
         let (head, parts) = body.rest();
         let bytes = parts.into_iter().next().unwrap_or_else(|| Part::of(Vec::<u8>::new()));
-        Ok(Piece { head: wire::from_bytes(&head).map_err(|error| body.error(error.message()))?, bytes })
+        Ok(FilePiece { head: wire::from_bytes(&head).map_err(|error| body.error(error.message()))?, bytes })
     }
 }
 
@@ -66,11 +66,11 @@ mod tests {
     #[test]
     fn piece_and_refusal_messages_round_trip() {
         let head = PieceHead { file: 3, offset: 1 << 40, total: (1 << 40) + 5, mode: 0o755, refusal: None };
-        let whole = Piece { head, bytes: Part::of(b"bytes".to_vec()) };
-        let refused = Piece::refused(PieceRequest { file: 4, offset: 7 }, "it is gone".into());
+        let whole = FilePiece { head, bytes: Part::of(b"bytes".to_vec()) };
+        let refused = FilePiece::refused(PieceRequest { file: 4, offset: 7 }, "it is gone".into());
         for piece in [whole, refused] {
-            let message = || received(2, Content::Piece(piece.clone()).encode(1).unwrap());
-            let Content::Piece(back) = Content::decode(message()).unwrap() else { panic!("not a piece") };
+            let message = || received(2, Content::FilePiece(piece.clone()).encode(1).unwrap());
+            let Content::FilePiece(back) = Content::decode(message()).unwrap() else { panic!("not a piece") };
             assert_eq!(back, piece);
             let mut cut = message();
             cut.body.truncate(2);

@@ -16,7 +16,7 @@ impl Master {
     /// More tasks have failed for good than allowed.
     pub(super) fn on_failed(&mut self, rank: usize, failure: Failure) -> Result<()> {
         let task = failure.task;
-        if self.tasks[task].state != State::Ordered(rank) {
+        if self.tasks[task].state != State::Dispatched(rank) {
             return Ok(());
         }
         self.withdraw(task, rank);
@@ -37,7 +37,7 @@ impl Master {
         }
         self.tasks[task].attempts.failed += 1;
         self.tasks[task].exceeded.count(failure.reason);
-        self.tasks[task].failed_on = Some(rank);
+        self.tasks[task].avoided_rank = Some(rank);
         let attempts = self.tasks[task].attempts;
         if failure.reason != Reason::Memory && !attempts.is_exhausted(self.graph.needs(task).tries) {
             self.retried += 1;
@@ -144,7 +144,7 @@ impl Master {
         while let Some(next) = to_skip.pop() {
             match self.tasks[next].state {
                 State::Waiting => self.take_announcement_back(next),
-                State::Ordered(rank) => {
+                State::Dispatched(rank) => {
                     self.withdraw(next, rank);
                     self.cancel(next, rank);
                 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Master, State, Task};
+use super::{Master, State, TaskRecord};
 use crate::error::Result;
 use crate::tasks::{Attempts, Blame, LastActivity};
 
@@ -68,7 +68,7 @@ impl Master {
         }
         for &task in &self.to_restore[restored..] {
             for child in graph.children(task) {
-                if let State::Ordered(reader) = self.tasks[child].state {
+                if let State::Dispatched(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.changed_sources.push((task, 0));
                 }
             }
@@ -78,7 +78,7 @@ impl Master {
             // Ranks that wait for the lost input must not wait for the dead rank. As a placeholder, the source of the input is set to the waiting
             // rank itself; when the task that computes the input is dispatched again, the new source is sent.
             for child in graph.children(task) {
-                if let State::Ordered(reader) = self.tasks[child].state {
+                if let State::Dispatched(reader) = self.tasks[child].state {
                     self.ranks[reader].orders.changed_sources.push((task, reader));
                 }
             }
@@ -104,7 +104,7 @@ impl Master {
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
         let mut taken = Vec::new();
         for task in 0..graph.len() {
-            let State::Ordered(rank) = self.tasks[task].state else { continue };
+            let State::Dispatched(rank) = self.tasks[task].state else { continue };
             if !graph.needs(task).limits.is_empty()
                 && !graph.parents(task).all(|parent| is_done(self, parent))
             {
@@ -157,14 +157,14 @@ impl Master {
             let blamed = &mut self.tasks[task];
             let attempts = self.deaths.judge(blamed.attempts, blame);
             let suspicion = if needs.is_command { blamed.attempts.suspicion } else { attempts.suspicion };
-            (blamed.attempts, blamed.failed_on) = (Attempts { suspicion, ..attempts }, Some(lost));
+            (blamed.attempts, blamed.avoided_rank) = (Attempts { suspicion, ..attempts }, Some(lost));
             self.retried += u64::from(blame == Blame::Guilty && !attempts.is_exhausted(needs.tries));
         }
         // A task that is cleared of an earlier death is no longer barred from rank 0, but is still dispatched to another rank if possible.
         let explained = std::mem::take(&mut self.deaths.explained);
         for task in &mut self.tasks {
             if task.attempts.clear(&explained) {
-                task.failed_on = Some(0);
+                task.avoided_rank = Some(0);
             }
         }
     }
@@ -172,7 +172,7 @@ impl Master {
     /// Records that a suspect task (one that may have killed an earlier rank) has begun on a rank. If it is a closure, all other closures dispatched
     /// to the rank are marked as not running, because a rank runs one closure at a time.
     pub(in crate::workflow) fn on_started(&mut self, rank: usize, task: usize) {
-        if self.tasks[task].state != State::Ordered(rank) {
+        if self.tasks[task].state != State::Dispatched(rank) {
             return;
         }
         if !self.graph.needs(task).is_command {
@@ -223,7 +223,7 @@ impl Master {
     fn abandon_hopeless(&mut self, lost: Option<usize>) -> Result<()> {
         let others = self.others();
         for task in 0..self.tasks.len() {
-            let Task { state, attempts, .. } = self.tasks[task];
+            let TaskRecord { state, attempts, .. } = self.tasks[task];
             let tries = self.graph.needs(task).tries;
             if state == State::Waiting && attempts.is_hopeless(tries, others) {
                 let name = self.graph.dag.name(task).to_string();

@@ -32,7 +32,7 @@ use time_left::TimeLeft;
 pub(super) enum State {
     Waiting,
     /// The task is dispatched to this rank, which may have begun it.
-    Ordered(usize),
+    Dispatched(usize),
     /// The task is done, and this rank holds its value.
     Done(usize),
     /// The task is done, and no other task needs its value any more.
@@ -44,12 +44,12 @@ pub(super) enum State {
 
 impl State {
     fn is_placed(self) -> bool {
-        matches!(self, State::Ordered(_) | State::Done(_))
+        matches!(self, State::Dispatched(_) | State::Done(_))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Task {
+struct TaskRecord {
     state: State,
     attempts: Attempts,
     /// Number of tries of the task that exceeded their memory limit, and number of those that exceeded their time limit.
@@ -62,7 +62,7 @@ struct Task {
     readers: u32,
     /// True if the task is dispatched before all others, in most cases because tasks that ranks already hold may wait for its value.
     is_urgent: bool,
-    failed_on: Option<usize>,
+    avoided_rank: Option<usize>,
     /// True if the rank to which the task is dispatched has reported that the task has begun. Ranks report this only for tasks that may have killed
     /// an earlier rank.
     has_started: bool,
@@ -103,7 +103,7 @@ impl Rank {
 #[derive(Debug)]
 pub(super) struct Master {
     graph: Arc<Graph>,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskRecord>,
     ranks: Vec<Rank>,
     pub(super) supply: Supply,
     /// Number of tasks that have not ended.
@@ -133,7 +133,7 @@ pub(super) struct Master {
 
 impl Master {
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
-        let task = |task| Task {
+        let task = |task| TaskRecord {
             state: State::Waiting,
             attempts: Attempts::default(),
             exceeded: Exceeded::default(),
@@ -141,7 +141,7 @@ impl Master {
             unplaced: 0,
             readers: graph.children(task).len() as u32,
             is_urgent: false,
-            failed_on: None,
+            avoided_rank: None,
             has_started: false,
             counted: 0,
             announced_to: None,
@@ -237,7 +237,7 @@ impl Master {
             self.on_failed(rank, failure)?;
         }
         for task in report.returned {
-            if self.tasks[task].state == State::Ordered(rank) {
+            if self.tasks[task].state == State::Dispatched(rank) {
                 self.withdraw(task, rank);
                 self.order_again(task);
             }
@@ -248,7 +248,7 @@ impl Master {
 
     fn on_done(&mut self, rank: usize, done: TaskDone) {
         let task = done.task;
-        if self.tasks[task].state != State::Ordered(rank) {
+        if self.tasks[task].state != State::Dispatched(rank) {
             return;
         }
         self.ranks[rank].outstanding.remove(&task);
@@ -350,7 +350,7 @@ impl Master {
             .sum();
         let mut levels = vec![0.0_f64; self.tasks.len()];
         for &task in self.graph.dag.topological_order().iter().rev() {
-            if matches!(self.tasks[task].state, State::Waiting | State::Ordered(_)) {
+            if matches!(self.tasks[task].state, State::Waiting | State::Dispatched(_)) {
                 let below = self.graph.children(task).map(|child| levels[child]).fold(0.0, f64::max);
                 levels[task] = below + self.graph.dag.work(task);
             }

@@ -6,7 +6,7 @@
 //! Without a plan, the master *recalls* tasks that wait on busy ranks, so that idle ranks can run them. The tasks that read a value are dispatched
 //! in advance to the rank that computes it. Without recalls, three long tasks with a common parent would all stay on the rank of the parent.
 
-use super::{Master, Rank, State, Task};
+use super::{Master, Rank, State, TaskRecord};
 use crate::workflow::messages::{ANNOUNCED, Exceeded, Order};
 
 /// Minimum number of tasks that are dispatched to a rank, per task that the rank runs at once: the running task and one more, so that the rank need
@@ -22,7 +22,7 @@ const MOST_AHEAD: usize = 1024;
 impl Master {
     /// Makes a waiting task available for dispatch if all its parents are dispatched or done.
     pub(super) fn consider(&mut self, task: usize) {
-        let Task { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
+        let TaskRecord { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
         if state != State::Waiting || unplaced > 0 {
             return;
         }
@@ -44,7 +44,7 @@ impl Master {
     fn home(&self, task: usize) -> Option<usize> {
         let mut best: Option<(u64, usize)> = None;
         let place = |parent: usize| match self.tasks[parent].state {
-            State::Ordered(rank) | State::Done(rank) if !self.ranks[rank].is_lost => Some(rank),
+            State::Dispatched(rank) | State::Done(rank) if !self.ranks[rank].is_lost => Some(rank),
             _ => None,
         };
         for edge in self.graph.dag.inputs(task) {
@@ -131,7 +131,7 @@ impl Master {
             };
             let Some(task) = next else { break };
             // A task one of whose parents must be repeated is skipped. It becomes available again when the parent is dispatched.
-            let Task { state, unplaced, .. } = self.tasks[task];
+            let TaskRecord { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 || self.is_too_long(task) {
                 continue;
             }
@@ -163,8 +163,9 @@ impl Master {
     }
 
     fn least_busy(&self, task: usize) -> Option<usize> {
-        let failed_on = self.tasks[task].failed_on;
-        self.ranks_for(task).min_by_key(|&rank| (Some(rank) == failed_on, self.ranks[rank].outstanding.len()))
+        let avoided_rank = self.tasks[task].avoided_rank;
+        self.ranks_for(task)
+            .min_by_key(|&rank| (Some(rank) == avoided_rank, self.ranks[rank].outstanding.len()))
     }
 
     /// Dispatches a task to a rank, unless the task needs more of a shared resource (such as licences) than is available. Returns true if the task
@@ -175,10 +176,10 @@ impl Master {
             return false;
         }
         let sources = graph.parents(task).map(|parent| match self.tasks[parent].state {
-            State::Ordered(source) | State::Done(source) => source,
+            State::Dispatched(source) | State::Done(source) => source,
             _ => rank,
         });
-        let Task { attempts, exceeded, .. } = self.tasks[task];
+        let TaskRecord { attempts, exceeded, .. } = self.tasks[task];
         let place =
             self.supply.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
         let sources = sources.collect();
@@ -195,7 +196,7 @@ impl Master {
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
-        self.tasks[task].state = State::Ordered(rank);
+        self.tasks[task].state = State::Dispatched(rank);
         self.tasks[task].has_started = false;
         self.count(task, rank, graph.output(task));
         for child in graph.children(task) {
@@ -209,7 +210,7 @@ impl Master {
                     }
                     self.consider(child);
                 }
-                State::Ordered(reader) if was_urgent => {
+                State::Dispatched(reader) if was_urgent => {
                     self.ranks[reader].orders.changed_sources.push((task, rank))
                 }
                 _ => {}
@@ -255,7 +256,7 @@ impl Master {
     fn announce_to(&mut self, task: usize, rank: usize) {
         let graph = self.graph.clone();
         let source = |parent: usize| match self.tasks[parent].state {
-            State::Ordered(source) | State::Done(source) => source,
+            State::Dispatched(source) | State::Done(source) => source,
             _ => self.supply.rank_of(parent).unwrap_or(rank),
         };
         let sources: Vec<usize> = graph.parents(task).map(source).collect();

@@ -105,7 +105,7 @@ fn long_tasks_of_one_parent_run_on_all_ranks() {
     assert_eq!(requested[&0].recalled, [3], "two run there at once");
     master.on_report(0, Report { returned: vec![3], ..Report::default() }).unwrap();
     assert_eq!(ordered(&all_orders(&mut master)[&1]), [3]);
-    assert_eq!(master.tasks[3].state, State::Ordered(1));
+    assert_eq!(master.tasks[3].state, State::Dispatched(1));
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Master {
     fn progress_of(&self, task: usize) -> TaskProgress {
         match self.tasks[task].state {
             State::Waiting => TaskProgress::Waiting,
-            State::Ordered(rank) => TaskProgress::Ordered(rank),
+            State::Dispatched(rank) => TaskProgress::Dispatched(rank),
             State::Done(rank) => TaskProgress::Ended(rank),
             // The planner needs a rank for every ended task; any rank is correct, because no task reads the value any more.
             State::Dropped | State::Failed | State::Skipped => TaskProgress::Ended(0),

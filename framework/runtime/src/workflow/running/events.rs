@@ -7,7 +7,7 @@ use super::{Running, unexpected};
 use crate::balance::probe::Speed;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Event, EventLog, Place, TaskHeld};
+use crate::observe::{Event, EventLog, LogOrigin, TaskHeld};
 use crate::rank::protocol::{Moment, Outgoing};
 use crate::workflow::messages::Content;
 use crate::workflow::root::{Answered, Root};
@@ -18,8 +18,8 @@ impl Running<'_, '_> {
         let Some(directory) = directory else { return };
         let offset = -endpoint.clock().now().as_secs_f64();
         let run = endpoint.run().saturating_sub(1);
-        let place = Place { rank: endpoint.rank(), run, offset };
-        self.events = EventLog::open(directory, place);
+        let origin = LogOrigin { rank: endpoint.rank(), run, offset };
+        self.events = EventLog::open(directory, origin);
         if let Some(root) = &mut self.root {
             root.master.supply.record_held();
         }

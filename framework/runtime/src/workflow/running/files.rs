@@ -8,7 +8,7 @@ use super::{REPORT_AFTER, Running, unexpected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
 use crate::workflow::commands::{Started, Try};
-use crate::workflow::files::{Files, Piece, PieceRequest, Settled};
+use crate::workflow::files::{FilePiece, Files, PieceRequest, Settled};
 use crate::workflow::messages::{Content, Reason, TryEnded};
 
 impl Running<'_, '_> {
@@ -122,9 +122,9 @@ impl Running<'_, '_> {
         match content {
             Content::PieceRequest(request) => {
                 let piece = files.piece(request);
-                return out.send(from, Content::Piece(piece));
+                return out.send(from, Content::FilePiece(piece));
             }
-            Content::Piece(piece) => self.on_piece(from, &piece)?,
+            Content::FilePiece(piece) => self.on_piece(from, &piece)?,
             Content::Ended(TryEnded { task, attempt, ended, fault }) => {
                 let root = self.root.as_ref().ok_or_else(|| unexpected(from))?;
                 let ended = Ended::from_bytes(&ended).filter(|_| task < root.graph.len());
@@ -154,9 +154,9 @@ impl Running<'_, '_> {
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the piece belongs to the standard output of another rank's commands and cannot be written.
-    fn on_piece(&mut self, from: usize, piece: &Piece) -> Result<()> {
+    fn on_piece(&mut self, from: usize, piece: &FilePiece) -> Result<()> {
         let Some(files) = &mut self.files else { return Ok(()) };
-        let Piece { head, bytes } = piece;
+        let FilePiece { head, bytes } = piece;
         if !files.transfers.on_piece(from, head, bytes.len() as u64) {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl Running<'_, '_> {
 }
 
 impl Files {
-    fn piece(&self, request: PieceRequest) -> Piece {
+    fn piece(&self, request: PieceRequest) -> FilePiece {
         match self.table.name_of(request.file) {
             Some(name) => self.folder.read(name, request),
             None => self.folder.read_output(request),

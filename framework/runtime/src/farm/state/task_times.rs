@@ -4,23 +4,23 @@
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct TaskTimes {
     /// Moving average of the seconds for a task, by rank; the last result counts half.
     pub(super) seconds_per_task: Vec<Option<f64>>,
     pub(super) last_result: Vec<Duration>,
 }
 
-impl Pace {
+impl TaskTimes {
     pub(super) fn new(size: usize) -> Self {
-        Pace { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
+        TaskTimes { seconds_per_task: vec![None; size], last_result: vec![Duration::ZERO; size] }
     }
 
     /// Records the time of `count` tasks. The rank `by` has computed them, and `worker` has sent their result to rank 0.
     pub(crate) fn result(&mut self, [worker, by]: [usize; 2], (count, seconds): (u32, f64), now: Duration) {
         let last = seconds / f64::from(count.max(1));
         for rank in [Some(by), (worker != by).then_some(worker)].into_iter().flatten() {
-            let pace = &mut self.seconds_per_task[rank];
-            *pace = Some(pace.map_or(last, |pace| (pace + last) / 2.0));
+            let seconds = &mut self.seconds_per_task[rank];
+            *seconds = Some(seconds.map_or(last, |mean| (mean + last) / 2.0));
         }
         self.last_result[worker] = now;
     }

@@ -1,4 +1,4 @@
-//! Steps of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers. One step runs after the other; all of them
+//! Phases of a farm's run on rank 0, such as the stream of tasks or the wait for the dismissed workers. One phase runs after the other; all of them
 //! share the state in [`MasterRank`].
 
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{HeartbeatState, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_POLLS, Moment, Next, Outgoing, Protocol};
 
-pub(super) trait Step {
+pub(super) trait MasterPhase {
     fn delivery(&mut self) -> &mut dyn Deliver;
 
     fn on_turn(&mut self, master: &mut MasterRank, out: &mut Outgoing<'_>) -> Result<bool>;
@@ -49,14 +49,14 @@ pub(super) trait Step {
     }
 }
 
-/// Adapter by which the driver of a rank, which receives messages and calls user code, executes a step of the farm's run.
-pub(super) struct Stepping<'m, 'w, 'f, S> {
+/// Adapter by which the driver of a rank, which receives messages and calls user code, executes a phase of the farm's run.
+pub(super) struct PhaseProtocol<'m, 'w, 'f, S> {
     pub(super) master: &'m mut MasterRank,
-    pub(super) step: S,
+    pub(super) phase: S,
     pub(super) code: PhantomData<TaskRunner<'w, 'f>>,
 }
 
-impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
+impl<'w, 'f, S: MasterPhase> Protocol for PhaseProtocol<'_, 'w, 'f, S> {
     type Code = TaskRunner<'w, 'f>;
 
     const POLLS_PER_SIMULATED_JOB: u32 = FREQUENT_POLLS;
@@ -72,36 +72,36 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     const ANSWERS_SOON: bool = true;
 
     fn on_message(&mut self, message: Message, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.master.on_message(message, self.step.delivery(), out)
+        self.master.on_message(message, self.phase.delivery(), out)
     }
 
     fn on_done(&mut self, done: Done, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.master.on_done(done, self.step.delivery(), out)
+        self.master.on_done(done, self.phase.delivery(), out)
     }
 
     fn on_turn(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        Ok(self.step.on_turn(self.master, out)? | self.master.spread(out)?)
+        Ok(self.phase.on_turn(self.master, out)? | self.master.spread(out)?)
     }
 
     fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
-        let command = self.step.next(self.master, at)?;
+        let command = self.phase.next(self.master, at)?;
         Ok(match command {
             Some(command) => Next::Job(command),
-            None if self.step.has_finished() => Next::Finished,
+            None if self.phase.has_finished() => Next::Finished,
             None => Next::Wait,
         })
     }
 
     fn is_dismissed(&self) -> bool {
-        self.step.has_finished()
+        self.phase.has_finished()
     }
 
     fn leaves_the_core(&self) -> bool {
-        self.step.leaves_the_core()
+        self.phase.leaves_the_core()
     }
 
     fn is_interleaved(&self) -> bool {
-        self.step.is_interleaved()
+        self.phase.is_interleaved()
     }
 
     fn on_stop(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
@@ -131,15 +131,15 @@ impl<'w, 'f, S: Step> Protocol for Stepping<'_, 'w, 'f, S> {
     }
 
     fn heartbeat_state(&self) -> HeartbeatState {
-        self.master.heartbeat_state(self.step.busy())
+        self.master.heartbeat_state(self.phase.busy())
     }
 
     fn progress(&mut self) -> Option<Progress> {
-        Some(self.master.progress(self.step.total()))
+        Some(self.master.progress(self.phase.total()))
     }
 }
 
-pub(super) struct Stream<'s, 'scope, 'env> {
+pub(super) struct TaskStream<'s, 'scope, 'env> {
     source: &'s mut dyn Source,
     delivery: &'s mut Delivery<'scope, 'env>,
     /// True if workers request chunks: rank 0 then sends them chunks before it takes one for itself.
@@ -147,13 +147,13 @@ pub(super) struct Stream<'s, 'scope, 'env> {
     has_finished: bool,
 }
 
-impl<'s, 'scope, 'env> Stream<'s, 'scope, 'env> {
+impl<'s, 'scope, 'env> TaskStream<'s, 'scope, 'env> {
     pub(super) fn new(source: &'s mut dyn Source, delivery: &'s mut Delivery<'scope, 'env>) -> Self {
-        Stream { source, delivery, others_first: false, has_finished: false }
+        TaskStream { source, delivery, others_first: false, has_finished: false }
     }
 }
 
-impl Step for Stream<'_, '_, '_> {
+impl MasterPhase for TaskStream<'_, '_, '_> {
     fn delivery(&mut self) -> &mut dyn Deliver {
         self.delivery
     }
@@ -217,7 +217,7 @@ impl Step for Stream<'_, '_, '_> {
     }
 }
 
-impl Stream<'_, '_, '_> {
+impl TaskStream<'_, '_, '_> {
     fn has_ended(&self, master: &MasterRank) -> bool {
         self.source.has_ended() && master.state.tasks.is_empty() && self.delivery.is_idle()
     }
@@ -236,7 +236,7 @@ impl<U> Waiting<U> {
     }
 }
 
-impl<U> Step for Waiting<U>
+impl<U> MasterPhase for Waiting<U>
 where
     U: FnMut(&mut MasterRank, &mut Outgoing<'_>) -> Result<bool>,
 {

@@ -13,7 +13,7 @@ use crate::error::Result;
 const APART: u32 = u32::MAX;
 
 /// An item that consists of contiguous bytes, such as a `String` or a `Vec` of numbers.
-pub(super) trait Block: Sized + Send {
+pub(super) trait ContiguousItem: Sized + Send {
     /// Codec number of the item type in messages, which is never reused for another type.
     const ID: u8;
 
@@ -28,7 +28,7 @@ pub(super) trait Block: Sized + Send {
     /// Creates an item from its own part of a message; `None` if the bytes are not a value of the type.
     fn take(part: Part) -> Option<Self>;
 
-    /// Buffer from which [`next`](Block::next) takes the items that are not separate parts of the message.
+    /// Buffer from which [`next`](ContiguousItem::next) takes the items that are not separate parts of the message.
     type Rest;
 
     fn open(inline: Bytes) -> Self::Rest;
@@ -42,7 +42,7 @@ pub(super) trait Block: Sized + Send {
     }
 }
 
-impl<P: Scalar> Block for Vec<P> {
+impl<P: Scalar> ContiguousItem for Vec<P> {
     const ID: u8 = Id::Vec as u8 + P::ID;
     const UNIT: usize = size_of::<P>();
 
@@ -71,7 +71,7 @@ impl<P: Scalar> Block for Vec<P> {
     }
 }
 
-impl Block for String {
+impl ContiguousItem for String {
     const ID: u8 = Id::String as u8;
 
     fn bytes(&self) -> &[u8] {
@@ -99,7 +99,7 @@ impl Block for String {
     }
 }
 
-impl Block for Bytes {
+impl ContiguousItem for Bytes {
     const ID: u8 = Id::Bytes as u8;
 
     fn bytes(&self) -> &[u8] {
@@ -126,7 +126,7 @@ impl Block for Bytes {
     }
 }
 
-impl Block for BytesMut {
+impl ContiguousItem for BytesMut {
     const ID: u8 = Id::BytesMut as u8;
 
     fn bytes(&self) -> &[u8] {
@@ -166,7 +166,7 @@ impl Block for BytesMut {
     }
 }
 
-pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
+pub(super) fn encode<B: ContiguousItem>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
     let mut inline = 0;
     for size in items.iter().map(|item| item.bytes().len()) {
@@ -193,7 +193,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     }
 }
 
-pub(super) fn decode<B: Block>(mut reader: Reader, count: usize) -> Result<Vec<B>> {
+pub(super) fn decode<B: ContiguousItem>(mut reader: Reader, count: usize) -> Result<Vec<B>> {
     let lengths = reader.u32s(count)?;
     let bulk = reader.bulk()?.into_bytes();
     let inline: u64 =

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 /// Schedule of the syncs (`fsync`) of a journal's file: at most one sync per period, and one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct SyncSchedule {
     pub(super) period: Duration,
     last: Option<Duration>,
     unsynced: bool,
     running: bool,
 }
 
-impl Pace {
+impl SyncSchedule {
     pub(super) fn new(period: Duration) -> Self {
-        Pace { period, last: None, unsynced: false, running: false }
+        SyncSchedule { period, last: None, unsynced: false, running: false }
     }
 
     pub(super) fn wrote(&mut self) {
@@ -53,19 +53,19 @@ mod tests {
 
     #[test]
     fn unsynced_data_is_synced_once_per_period() {
-        let mut pace = Pace::new(ms(100));
-        assert!(!pace.begin(ms(0)), "nothing was written");
-        pace.wrote();
-        assert!(pace.begin(ms(7)), "the first waits for nothing");
-        pace.ended();
-        pace.wrote();
+        let mut sync_schedule = SyncSchedule::new(ms(100));
+        assert!(!sync_schedule.begin(ms(0)), "nothing was written");
+        sync_schedule.wrote();
+        assert!(sync_schedule.begin(ms(7)), "the first waits for nothing");
+        sync_schedule.ended();
+        sync_schedule.wrote();
         let begun: Vec<u64> = (8..400)
             .filter(|&t| {
-                let begin = pace.begin(ms(t));
+                let begin = sync_schedule.begin(ms(t));
                 if begin {
-                    pace.ended();
+                    sync_schedule.ended();
                 }
-                pace.wrote();
+                sync_schedule.wrote();
                 begin
             })
             .collect();
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn no_sync_starts_while_another_is_running() {
-        let mut pace = Pace::new(ms(10));
-        pace.wrote();
-        assert!(pace.begin(ms(0)));
-        pace.wrote();
-        assert!(!pace.begin(ms(500)));
-        pace.ended();
-        assert!(pace.begin(ms(501)));
-        assert!(!pace.unsynced() && pace.running());
+        let mut sync_schedule = SyncSchedule::new(ms(10));
+        sync_schedule.wrote();
+        assert!(sync_schedule.begin(ms(0)));
+        sync_schedule.wrote();
+        assert!(!sync_schedule.begin(ms(500)));
+        sync_schedule.ended();
+        assert!(sync_schedule.begin(ms(501)));
+        assert!(!sync_schedule.unsynced() && sync_schedule.running());
     }
 }
