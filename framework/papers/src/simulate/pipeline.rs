@@ -16,7 +16,7 @@ use armature_planner::{Error, ErrorKind, Platform, Result};
 
 /// Result of a simulated stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stream {
+pub struct StreamResult {
     /// Simulated seconds until the last item left the pipeline.
     pub makespan: f64,
     /// Seconds between two items that leave the pipeline, over the middle three fifths of the stream.
@@ -59,7 +59,7 @@ pub fn simulate(
     dispatch: Dispatch,
     items: u64,
     window: u64,
-) -> Result<Stream> {
+) -> Result<StreamResult> {
     spec.validate(platform.processors())?;
     mapping.validate(spec, platform.processors())?;
     if items > MOST_ITEMS {
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self) -> Stream {
+    fn finish(self) -> StreamResult {
         let makespan = self.now;
         let count = self.released.len();
         let ends = count / 5;
@@ -237,6 +237,6 @@ impl<'a> Run<'a> {
         };
         let utilisation =
             self.busy.iter().map(|busy| if makespan > 0.0 { busy / makespan } else { 0.0 }).collect();
-        Stream { makespan, production_time, utilisation, items: self.done }
+        StreamResult { makespan, production_time, utilisation, items: self.done }
     }
 }

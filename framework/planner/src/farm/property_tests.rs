@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum FarmEvent {
     Ask(usize),
     /// The results of the oldest chunk of the n-th worker arrive; each task took the given number of microseconds.
     Back(usize, u32),
@@ -17,13 +17,13 @@ enum Step {
     Less(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FarmEvent> {
     prop_oneof![
-        6 => (0..6_usize).prop_map(Step::Ask),
-        5 => (0..6_usize, 0..2000_u32).prop_map(|(worker, time)| Step::Back(worker, time)),
-        1 => (0..6_usize).prop_map(Step::Die),
-        1 => (0..6_usize).prop_map(Step::Join),
-        1 => (0..6_usize).prop_map(Step::Less),
+        6 => (0..6_usize).prop_map(FarmEvent::Ask),
+        5 => (0..6_usize, 0..2000_u32).prop_map(|(worker, time)| FarmEvent::Back(worker, time)),
+        1 => (0..6_usize).prop_map(FarmEvent::Die),
+        1 => (0..6_usize).prop_map(FarmEvent::Join),
+        1 => (0..6_usize).prop_map(FarmEvent::Less),
     ]
 }
 
@@ -73,15 +73,15 @@ impl Books {
         self.given -= lost;
     }
 
-    fn play(&mut self, chunker: &mut Chunker, step: &Step, knowledge: &mut Knowledge) {
+    fn play(&mut self, chunker: &mut Chunker, step: &FarmEvent, knowledge: &mut Knowledge) {
         match *step {
-            Step::Ask(worker) => {
+            FarmEvent::Ask(worker) => {
                 self.ask(chunker, worker, knowledge);
             }
-            Step::Back(worker, micros) => self.back(chunker, worker, micros),
-            Step::Die(worker) => self.die(chunker, worker),
-            Step::Join(worker) => chunker.join(worker),
-            Step::Less(worker) => {
+            FarmEvent::Back(worker, micros) => self.back(chunker, worker, micros),
+            FarmEvent::Die(worker) => self.die(chunker, worker),
+            FarmEvent::Join(worker) => chunker.join(worker),
+            FarmEvent::Less(worker) => {
                 if let Some(tasks) = self.out[worker].back_mut()
                     && *tasks > 1
                 {
@@ -148,7 +148,7 @@ proptest! {
             let (mut left, mut ended) = (length, false);
             for step in &steps {
                 match *step {
-                    Step::Ask(worker) => {
+                    FarmEvent::Ask(worker) => {
                         knowledge.now += 1e-4;
                         let size = chunker.next_up_to(worker, window, &knowledge).unwrap();
                         prop_assert!((1..=window).contains(&size));
@@ -162,7 +162,7 @@ proptest! {
                         }
                         left -= size;
                     }
-                    Step::Back(worker, micros) => {
+                    FarmEvent::Back(worker, micros) => {
                         chunker.done(&ChunkDone::timed(worker, 3, f64::from(micros) * 1e-6));
                     }
                     _ => {}

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::model::tried;
 use super::stream::Repeated;
 use crate::error::Result;
-use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
+use crate::tuner::{Candidate, ChangeOutcome, Decision, Situation, Tuner, TunerOptions};
 
 /// Factor by which the time of an iteration must exceed both the earlier and the predicted time for a new number of workers to be rejected. The
 /// number is not rejected if the performance index (time divided by efficiency) rises by at most this factor. Times of iterations vary by some per
@@ -81,7 +81,7 @@ pub struct CountOutcome {
 
 impl CountOutcome {
     /// Converts an outcome of the tuner, which compares times of iterations multiplied by the square root of the number of workers.
-    fn new(outcome: &Outcome, (before, after): (usize, usize), trades: bool) -> Self {
+    fn new(outcome: &ChangeOutcome, (before, after): (usize, usize), trades: bool) -> Self {
         let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
         let (predicted_before, predicted_s) =
             (outcome.predicted_before / then, outcome.predicted_after / now);

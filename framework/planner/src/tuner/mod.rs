@@ -65,5 +65,5 @@ mod tests;
 
 pub use decision::{Action, Candidate, Decision, Reason, Situation};
 pub use options::TunerOptions;
-pub use outcome::Outcome;
+pub use outcome::ChangeOutcome;
 pub use steps::Tuner;

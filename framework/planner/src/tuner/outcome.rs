@@ -9,7 +9,7 @@ use crate::number_format::{Percent, Seconds};
 /// Predicted and measured effect of a change of the arrangement of a stream (such as its mapping). Measurements are taken where items leave the
 /// stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// Time in seconds at which the change of the arrangement (such as the mapping) was decided.
     pub decided: f64,
     /// Time in seconds from which on the new arrangement (such as a mapping) was used.
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub measured_after: f64,
 }
 
-impl Outcome {
+impl ChangeOutcome {
     /// Returns the saving that was predicted for the change, as a fraction of the time per item.
     pub fn predicted_gain(&self) -> f64 {
         1.0 - self.predicted_after / self.predicted_before
@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ChangeOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::decision::{Action, Candidate, Decision, Reason, Situation};
 use super::history::{Left, Recent};
 use super::options::TunerOptions;
-use super::outcome::Outcome;
+use super::outcome::ChangeOutcome;
 use crate::error::Result;
 use crate::range::is_less;
 
@@ -34,7 +34,7 @@ pub struct Tuner<A> {
     measured: Recent,
     /// Last change of the arrangement (such as the mapping), while its outcome is not known.
     awaited: Option<Change>,
-    outcome: Option<Outcome>,
+    outcome: Option<ChangeOutcome>,
     /// Number of consecutive changes that achieved less than half of their predicted gain.
     setbacks: u32,
 }
@@ -135,7 +135,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
     }
 
     /// Returns the outcome of the last change when enough whole measuring periods in the new arrangement have passed. Only the first call returns it.
-    pub fn outcome(&mut self) -> Option<Outcome> {
+    pub fn outcome(&mut self) -> Option<ChangeOutcome> {
         self.outcome.take()
     }
 
@@ -171,7 +171,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.measured.add(measured);
         let (true, Some(measured_after)) = (self.measured.is_full(), self.measured.median()) else { return };
         if let Some(change) = self.awaited.take() {
-            let outcome = Outcome {
+            let outcome = ChangeOutcome {
                 decided: change.decided,
                 effective_from: change.effective_from,
                 judged: situation.now,

@@ -39,7 +39,7 @@ pub use replan::{Replanned, plan_rest, replan, retrace};
 pub use situation::{FilePlace, Progress, Situation};
 pub use traversal::Traversal;
 #[doc(hidden)]
-pub use traversal::{Block, breadth_first, depth_first, greedy};
+pub use traversal::{TaskBlock, breadth_first, depth_first, greedy};
 pub use verifier::{Rule, Verification, Violation, memory_over_time, verify, verify_rest};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::numbers::{count, in_time, index, number, some};
 
 /// Call of a method of a chunker (the object that chooses the sizes of a farm's chunks).
 #[derive(Clone, Debug)]
-enum Step {
+enum ChunkerCall {
     Begin(Supply, Vec<usize>),
     Ask(usize, u64),
     Done(ChunkDone),
@@ -26,21 +26,21 @@ fn supply() -> impl Strategy<Value = Supply> + Clone {
     prop_oneof![3 => count().prop_map(Supply::Exactly), 1 => count().prop_map(Supply::AtLeast)]
 }
 
-fn step() -> impl Strategy<Value = Step> + Clone {
+fn step() -> impl Strategy<Value = ChunkerCall> + Clone {
     let done = (index(), count(), number(), number(), number()).prop_map(
         |(worker, tasks, sum, squares, elapsed)| {
-            Step::Done(ChunkDone { worker, tasks, sum, squares, elapsed })
+            ChunkerCall::Done(ChunkDone { worker, tasks, sum, squares, elapsed })
         },
     );
     prop_oneof![
-        2 => (supply(), some(index())).prop_map(|(supply, workers)| Step::Begin(supply, workers)),
-        6 => (index(), count()).prop_map(|(worker, most)| Step::Ask(worker, most)),
-        3 => number().prop_map(Step::Back),
+        2 => (supply(), some(index())).prop_map(|(supply, workers)| ChunkerCall::Begin(supply, workers)),
+        6 => (index(), count()).prop_map(|(worker, most)| ChunkerCall::Ask(worker, most)),
+        3 => number().prop_map(ChunkerCall::Back),
         2 => done,
-        1 => count().prop_map(Step::GiveBack),
-        1 => supply().prop_map(Step::Supply),
-        1 => index().prop_map(Step::Join),
-        1 => index().prop_map(Step::Leave),
+        1 => count().prop_map(ChunkerCall::GiveBack),
+        1 => supply().prop_map(ChunkerCall::Supply),
+        1 => index().prop_map(ChunkerCall::Join),
+        1 => index().prop_map(ChunkerCall::Leave),
     ]
 }
 
@@ -71,14 +71,14 @@ fn knowledge() -> impl Strategy<Value = Knowledge> + Clone {
     )
 }
 
-fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
+fn play(chunking: Chunking, steps: &[ChunkerCall], knowledge: &[Knowledge]) {
     let mut chunker = Chunker::new(chunking);
     let mut newest = None;
     for (step, knowledge) in steps.iter().zip(knowledge.iter().cycle()) {
         let left = chunker.left();
         match step {
-            Step::Begin(supply, workers) => chunker.begin(*supply, workers, knowledge),
-            Step::Ask(worker, most) => {
+            ChunkerCall::Begin(supply, workers) => chunker.begin(*supply, workers, knowledge),
+            ChunkerCall::Ask(worker, most) => {
                 let size = chunker.next_up_to(*worker, *most, knowledge);
                 assert!(size.is_none_or(|size| (1..=(*most).max(1)).contains(&size)), "{size:?} of {most}");
                 if let Supply::Exactly(left) = left {
@@ -88,16 +88,16 @@ fn play(chunking: Chunking, steps: &[Step], knowledge: &[Knowledge]) {
                 }
                 newest = size.map(|size| (*worker, size));
             }
-            Step::Back(seconds) => {
+            ChunkerCall::Back(seconds) => {
                 if let Some((worker, tasks)) = newest.take() {
                     chunker.done(&ChunkDone::timed(worker, tasks, seconds * tasks as f64));
                 }
             }
-            Step::Done(done) => chunker.done(done),
-            Step::GiveBack(tasks) => chunker.return_tasks(*tasks),
-            Step::Supply(supply) => chunker.set_supply(*supply, knowledge),
-            Step::Join(worker) => chunker.join(*worker),
-            Step::Leave(worker) => chunker.leave(*worker),
+            ChunkerCall::Done(done) => chunker.done(done),
+            ChunkerCall::GiveBack(tasks) => chunker.return_tasks(*tasks),
+            ChunkerCall::Supply(supply) => chunker.set_supply(*supply, knowledge),
+            ChunkerCall::Join(worker) => chunker.join(*worker),
+            ChunkerCall::Leave(worker) => chunker.leave(*worker),
         }
         let _ = (chunker.take_choice(), chunker.simulated_chunks());
     }

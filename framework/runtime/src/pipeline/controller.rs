@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use armature_planner::pipeline::{Mapping, Plan};
-use armature_planner::tuner::{Action, Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions};
+use armature_planner::tuner::{
+    Action, Candidate, ChangeOutcome, Decision, Reason, Situation, Tuner, TunerOptions,
+};
 
 use super::performance_model::{Inputs, Model, PerformanceModel, REPORT_EVERY};
 use super::progress::Progress;
@@ -271,7 +273,7 @@ impl Controller {
 
     /// Returns the predicted and the measured effect of the last change of the mapping. `None` if it has not been measured yet, or has been
     /// returned before.
-    pub(crate) fn outcome(&mut self) -> Option<Outcome> {
+    pub(crate) fn outcome(&mut self) -> Option<ChangeOutcome> {
         self.tuner.outcome()
     }
 }

@@ -8,7 +8,7 @@ use armature_planner::random::Random;
 use super::course::Course;
 use super::effort::Effort;
 use super::system::{LoopRun, LoopSystem};
-use super::worker::Worker;
+use super::worker::SimulatedWorker;
 
 pub(super) fn run(system: &LoopSystem, balancer: LoopBalancer) -> Result<LoopRun> {
     let held = distribute(system.units, &vec![1.0; system.speeds.len()], 0);
@@ -20,7 +20,7 @@ pub(super) fn run(system: &LoopSystem, balancer: LoopBalancer) -> Result<LoopRun
         workers: system
             .processors(&effort)
             .zip(held)
-            .map(|(processor, held)| Worker::new(processor, held))
+            .map(|(processor, held)| SimulatedWorker::new(processor, held))
             .collect(),
         movement: None,
         due: f64::INFINITY,
@@ -38,14 +38,14 @@ pub(super) fn run(system: &LoopSystem, balancer: LoopBalancer) -> Result<LoopRun
         state.pass()?;
     }
     let State { now, workers, course, .. } = state;
-    Ok(course.end(system, now, workers.into_iter().map(Worker::end).collect()))
+    Ok(course.end(system, now, workers.into_iter().map(SimulatedWorker::end).collect()))
 }
 
 struct State<'a> {
     system: &'a LoopSystem,
     balancer: LoopBalancer,
     now: f64,
-    workers: Vec<Worker>,
+    workers: Vec<SimulatedWorker>,
     movement: Option<Movement>,
     /// Time at which the ranks next report to the balancer, unless a rank has no rows or indices left to compute
     /// before.
@@ -90,7 +90,7 @@ impl State<'_> {
     /// Returns the next time at which a rank has computed all its rows or indices, a message with rows or indices
     /// arrives, or reports are due; `None` at the end of the pass.
     fn next_event(&self) -> Option<f64> {
-        let ends = self.workers.iter().filter_map(Worker::done_at);
+        let ends = self.workers.iter().filter_map(SimulatedWorker::done_at);
         let arrivals = self.movement.iter().flat_map(|m| m.messages.iter().map(|message| message.0));
         let next = ends.chain(arrivals).reduce(f64::min)?;
         // Ranks do not report while rows or indices of the loop are being moved.

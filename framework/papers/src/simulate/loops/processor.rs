@@ -58,25 +58,25 @@ impl Processor {
             }
             self.advance(now);
             let until = self.next_switch().min(limit);
-            let step = match (self.is_on(), self.sharing) {
-                (false, _) => Step { own: left.min(until - now), wall: left.min(until - now) },
+            let part = match (self.is_on(), self.sharing) {
+                (false, _) => ComputationPart { own: left.min(until - now), wall: left.min(until - now) },
                 (true, Sharing::Fluid) => {
                     let own = left.min(0.5 * (until - now));
-                    Step { own, wall: 2.0 * own }
+                    ComputationPart { own, wall: 2.0 * own }
                 }
                 (true, Sharing::Turns(_)) => {
                     let own = left.min(self.turn_left).min(until - now);
-                    Step { own, wall: own }
+                    ComputationPart { own, wall: own }
                 }
             };
-            left -= step.own;
+            left -= part.own;
             if self.is_on() {
-                self.own_share += step.own;
-                self.turn_left -= step.own;
+                self.own_share += part.own;
+                self.turn_left -= part.own;
             }
             // A time that differs from the next switch of the competing load by a rounding error counts as the time
             // of the switch.
-            let end = now + step.wall;
+            let end = now + part.wall;
             let is_there = until.is_finite() && (until - end).abs() <= ROUNDING * until;
             now = if is_there { until } else { end };
             if left <= ROUNDING * seconds {
@@ -151,7 +151,7 @@ impl Processor {
 
 /// Part of a simulated computation: `own` seconds for which the rank has the processor, within `wall` elapsed
 /// seconds.
-struct Step {
+struct ComputationPart {
     own: f64,
     wall: f64,
 }

@@ -9,7 +9,7 @@ const ROUNDING: f64 = 1e-9;
 
 /// Simulated rank with its work in the current pass. The rank computes in *stretches* without a pause; until a
 /// stretch ends, work may be added to it or removed from it.
-pub(super) struct Worker {
+pub(super) struct SimulatedWorker {
     /// Processor of the rank, in its state at the beginning of the current stretch (computing without a pause).
     processor: Processor,
     held: u64,
@@ -31,9 +31,9 @@ pub(super) struct Worker {
     tally: RateAccumulator,
 }
 
-impl Worker {
+impl SimulatedWorker {
     pub(super) fn new(processor: Processor, held: u64) -> Self {
-        Worker {
+        SimulatedWorker {
             processor,
             held,
             unit: 0.0,

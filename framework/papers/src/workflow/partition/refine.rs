@@ -36,7 +36,7 @@ fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
 /// Moves each vertex to the other half at most once, the cheapest first, even if the cut becomes worse, and then restores the best cut found. Returns
 /// the change of the total weight of the cut edges.
 fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
-    let mut state = Pass::new(dag, second);
+    let mut state = RefinementPass::new(dag, second);
     let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
     let mut moved_vertices = Vec::new();
     while let Some(vertex) = state.next(most) {
@@ -64,7 +64,7 @@ fn patience(vertices: usize) -> usize {
     2 * vertices.isqrt() + 1
 }
 
-struct Pass<'a> {
+struct RefinementPass<'a> {
     dag: &'a Dag,
     second: &'a mut [bool],
     moved_vertices: Vec<bool>,
@@ -78,9 +78,9 @@ struct Pass<'a> {
     cut: i64,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> RefinementPass<'a> {
     fn new(dag: &'a Dag, second: &'a mut [bool]) -> Self {
-        let mut pass = Pass {
+        let mut pass = RefinementPass {
             moved_vertices: vec![false; dag.len()],
             blocked: vec![0; dag.len()],
             ready: Default::default(),

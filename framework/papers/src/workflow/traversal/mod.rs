@@ -8,7 +8,7 @@ mod fork_tree;
 mod segments;
 mod series_parallel;
 
-use armature_planner::workflow::{Block, MemoryModel, Traversal, Workflow};
+use armature_planner::workflow::{MemoryModel, TaskBlock, Traversal, Workflow};
 
 /// Returns the order with the smallest peak memory that is found for these tasks as one block of the workflow. Each task must be named once.
 ///
@@ -32,7 +32,7 @@ use armature_planner::workflow::{Block, MemoryModel, Traversal, Workflow};
 /// # Panics
 /// Panics if a task does not exist.
 pub fn least_memory(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Traversal {
-    let block = Block::new(workflow, tasks, model);
+    let block = TaskBlock::new(workflow, tasks, model);
     let order = series_parallel::order(&block);
     let peak = block.peak(&order);
     if peak > block.least_peak() {

@@ -8,7 +8,7 @@
 //! replaced: its weight is added to that path. Joined branches are composed as [`Cuts`] at once, so that there is no
 //! second pass and no recursion.
 
-use armature_planner::workflow::{Block, breadth_first};
+use armature_planner::workflow::{TaskBlock, breadth_first};
 
 use super::fork_tree::ForkTree;
 use super::segments::{Composer, Cuts};
@@ -17,7 +17,7 @@ use super::segments::{Composer, Cuts};
 const SOURCE: usize = 0;
 
 /// Returns the tasks of a block in the order of the optimal traversal of its series-parallel graph.
-pub(super) fn order(block: &Block) -> Vec<usize> {
+pub(super) fn order(block: &TaskBlock) -> Vec<usize> {
     if block.is_empty() {
         return Vec::new();
     }
@@ -30,7 +30,7 @@ pub(super) fn order(block: &Block) -> Vec<usize> {
 
 /// Returns the tasks sorted by the difference of two lengths in edges: of the longest path that ends at the task, minus that of the longest path that
 /// begins there. Parents come before children.
-fn visits(block: &Block) -> Vec<usize> {
+fn visits(block: &TaskBlock) -> Vec<usize> {
     let order = breadth_first(block);
     let mut top = vec![0_i64; block.len()];
     let mut bottom = vec![0_i64; block.len()];
@@ -68,7 +68,7 @@ impl Open {
 /// Visited part of the graph. Its forks (vertices where outputs begin) are numbered: the source, then the end of each
 /// task, then vertices of synchronisation.
 struct Growing<'a> {
-    block: &'a Block,
+    block: &'a TaskBlock,
     tree: ForkTree,
     composer: Composer,
     /// For each fork (vertex where outputs begin), the traversal of the graph between it and its parent in the tree
@@ -88,7 +88,7 @@ struct Growing<'a> {
 }
 
 impl<'a> Growing<'a> {
-    fn new(block: &'a Block) -> Self {
+    fn new(block: &'a TaskBlock) -> Self {
         let forks = block.len() + 1;
         let none = || std::iter::repeat_with(|| None).take(forks).collect();
         let mut open = vec![Open::default(); forks];
@@ -244,14 +244,14 @@ impl<'a> Growing<'a> {
 
 /// Returns the edge from the source to a task that has no parents or reads files of other blocks that need memory;
 /// `None` for other tasks.
-fn from_source(block: &Block, task: usize) -> Option<Open> {
+fn from_source(block: &TaskBlock, task: usize) -> Option<Open> {
     let weight = block.arriving(task) as i64;
     (weight > 0 || block.inputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }
 
 /// Returns the edge from a task that has no children, or writes files for other blocks that need memory, to the sink;
 /// `None` for other tasks.
-fn to_sink(block: &Block, task: usize) -> Option<Open> {
+fn to_sink(block: &TaskBlock, task: usize) -> Option<Open> {
     let weight = block.leaving(task) as i64;
     (weight > 0 || block.outputs(task).is_empty()).then_some(Open { edges: 1, weight })
 }

@@ -32,7 +32,7 @@ fn models() -> impl Iterator<Item = MemoryModel> {
 }
 
 /// Least peak memory of any order of a block of tasks, by enumerating all sets of completed tasks.
-fn least_peak(block: &Block) -> u64 {
+fn least_peak(block: &TaskBlock) -> u64 {
     let count = block.len();
     let start: u64 = (0..count).map(|task| block.arriving(task)).sum();
     let mut best = vec![None::<(u64, u64)>; 1 << count];
@@ -92,7 +92,7 @@ fn series_parallel_traversal_has_the_minimum_peak() {
         let edges = series_parallel_edges(&mut random, count);
         let workflow = weighted(&mut random, count, &edges, 1 + case % 20);
         for model in models() {
-            let block = Block::new(&workflow, &all(&workflow), model);
+            let block = TaskBlock::new(&workflow, &all(&workflow), model);
             let order = series_parallel::order(&block);
             assert_eq!(block.peak(&order), least_peak(&block), "case {case}: {workflow:?}, order {order:?}");
         }
@@ -113,7 +113,7 @@ fn orders_are_topological_and_not_below_the_minimum_peak() {
         let workflow = weighted(&mut random, count, &edges, 30);
         let tasks: Vec<usize> = all(&workflow).into_iter().filter(|_| random.uniform() < 0.8).collect();
         for model in models() {
-            let block = Block::new(&workflow, &tasks, model);
+            let block = TaskBlock::new(&workflow, &tasks, model);
             let least = least_peak(&block);
             for order in
                 [series_parallel::order(&block), greedy(&block), depth_first(&block), breadth_first(&block)]

@@ -98,7 +98,7 @@ impl<'a> Hedpm<'a> {
     }
 
     pub(in crate::pipeline) fn pass(&self, objective: Option<f64>) -> Vec<Match> {
-        let mut pass = Pass {
+        let mut pass = MatchingPass {
             hedpm: self,
             remaining: objective.is_none().then(|| Remaining::all(self.platform, self.spec)),
             matches: Vec::new(),
@@ -147,7 +147,7 @@ pub(in crate::pipeline) fn processor_order(spec: &PipelineSpec, costs: &Costs) -
     order
 }
 
-struct Pass<'a> {
+struct MatchingPass<'a> {
     hedpm: &'a Hedpm<'a>,
     /// Stages without a host and processors without a stage, from which the ideal time follows; `None` with a fixed target time.
     remaining: Option<Remaining<'a>>,
@@ -159,7 +159,7 @@ struct Pass<'a> {
     free: &'a [usize],
 }
 
-impl Pass<'_> {
+impl MatchingPass<'_> {
     /// Matches `stage` with processors: returns `stage` and the neighbours that are added to it, their hosts, and their time per item.
     fn find(&self, stage: usize, ideal: f64) -> (Range<usize>, Vec<usize>, f64) {
         let stages = stage..stage + 1;

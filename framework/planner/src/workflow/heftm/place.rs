@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::error::{Error, ErrorKind, Result};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
-use crate::workflow::timeline::{Moment, Outcome, Timeline};
+use crate::workflow::timeline::{Moment, PlacementResult, Timeline};
 
 /// Places tasks one after the other, each on the processor where it ends first. Among processors with equal ends the one with more memory left is
 /// preferred, and then the one with the smaller number.
@@ -31,13 +31,13 @@ pub(super) fn best_processor(
     task: usize,
     inputs: &[usize],
 ) -> Option<usize> {
-    let mut best: Option<(usize, Outcome)> = None;
+    let mut best: Option<(usize, PlacementResult)> = None;
     for p in 0..cluster.len() {
-        let no_later = best.map_or(f64::INFINITY, |(_, outcome)| outcome.finish);
-        if let Some(outcome) = timeline.try_on(task, p, inputs, no_later) {
-            let key = |outcome: Outcome| (Moment(outcome.finish), Reverse(outcome.memory_left));
-            if best.is_none_or(|(_, other)| key(outcome) < key(other)) {
-                best = Some((p, outcome));
+        let no_later = best.map_or(f64::INFINITY, |(_, result)| result.finish);
+        if let Some(result) = timeline.try_on(task, p, inputs, no_later) {
+            let key = |result: PlacementResult| (Moment(result.finish), Reverse(result.memory_left));
+            if best.is_none_or(|(_, other)| key(result) < key(other)) {
+                best = Some((p, result));
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::workflow::plan::Transfer;
 
 /// Times of a possible placement of a task, and the memory left on the processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::workflow) struct Outcome {
+pub(in crate::workflow) struct PlacementResult {
     pub(in crate::workflow) start: f64,
     pub(in crate::workflow) finish: f64,
     /// Bytes of memory that are free after the end of the task, if only files that wait for a reader remain in memory.

@@ -1,7 +1,7 @@
 //! Check whether and when a task can run on a processor, given the tasks placed so far.
 
-use super::candidate::{Candidate, Outcome};
-use super::state::{Place, Timeline};
+use super::candidate::{Candidate, PlacementResult};
+use super::state::{FileLocation, Timeline};
 use crate::workflow::plan::Transfer;
 
 impl Timeline<'_> {
@@ -13,15 +13,15 @@ impl Timeline<'_> {
         p: usize,
         inputs: &[usize],
         no_later: f64,
-    ) -> Option<Outcome> {
+    ) -> Option<PlacementResult> {
         let run_time = self.run_time(task, p);
         if self.processors[p].lost || self.processors[p].ready + run_time > no_later {
             return None;
         }
         let mut candidate = std::mem::take(&mut self.candidate);
-        let outcome = self.examine(&mut candidate, task, p, inputs, run_time);
+        let result = self.examine(&mut candidate, task, p, inputs, run_time);
         self.candidate = candidate;
-        outcome.filter(|outcome| outcome.finish <= no_later)
+        result.filter(|result| result.finish <= no_later)
     }
 
     fn examine(
@@ -31,12 +31,12 @@ impl Timeline<'_> {
         p: usize,
         inputs: &[usize],
         run_time: f64,
-    ) -> Option<Outcome> {
+    ) -> Option<PlacementResult> {
         candidate.clear(self.processors.len());
         let memory_left = self.make_room(candidate, task, p, inputs)?;
         let start = self.receive(candidate, p, inputs);
         let start = start + self.cluster.disk_time(candidate.read_back);
-        Some(Outcome { start, finish: start + run_time, memory_left })
+        Some(PlacementResult { start, finish: start + run_time, memory_left })
     }
 
     /// Determines which files must be evicted for a task, and from which time its memory is available. Returns the bytes of memory that are free
@@ -45,7 +45,7 @@ impl Timeline<'_> {
         let processor = &self.processors[p];
         let here: u64 = inputs
             .iter()
-            .filter(|&&file| self.files[file].place == Place::Memory(p))
+            .filter(|&&file| self.files[file].location == FileLocation::Memory(p))
             .map(|&f| self.size(f))
             .sum();
         candidate.reserved = processor.ready;
@@ -133,7 +133,7 @@ impl Timeline<'_> {
         for &file in inputs {
             let available = self.files[file].available;
             let Some(sender) = self.place_of(file).filter(|&place| place != p) else {
-                if matches!(self.files[file].place, Place::Buffer(..)) {
+                if matches!(self.files[file].location, FileLocation::Buffer(..)) {
                     candidate.read_back += self.size(file);
                 }
                 start = start.max(available);
@@ -164,6 +164,6 @@ impl Timeline<'_> {
     }
 
     fn is_evicted(&self, file: usize, p: usize) -> bool {
-        matches!(self.files[file].place, Place::Buffer(place, Some(_)) if place == p)
+        matches!(self.files[file].location, FileLocation::Buffer(place, Some(_)) if place == p)
     }
 }

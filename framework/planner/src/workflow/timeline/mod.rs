@@ -25,6 +25,6 @@ mod place;
 mod processor;
 mod state;
 
-pub(super) use candidate::Outcome;
+pub(super) use candidate::PlacementResult;
 pub(super) use moment::Moment;
 pub(super) use state::{Rules, Timeline};

@@ -1,40 +1,45 @@
 //! Placement of a task on the timeline of a workflow plan.
 
-use super::candidate::{Candidate, Outcome};
-use super::state::{File, Place, Timeline};
+use super::candidate::{Candidate, PlacementResult};
+use super::state::{File, FileLocation, Timeline};
 use crate::workflow::plan::{Eviction, Transfer};
 
 impl Timeline<'_> {
     /// Places a task on processor `p`. Returns `None` without a change if the task cannot be placed there.
-    pub(in crate::workflow) fn place(&mut self, task: usize, p: usize, inputs: &[usize]) -> Option<Outcome> {
-        let outcome = self.try_on(task, p, inputs, f64::INFINITY)?;
+    pub(in crate::workflow) fn place(
+        &mut self,
+        task: usize,
+        p: usize,
+        inputs: &[usize],
+    ) -> Option<PlacementResult> {
+        let result = self.try_on(task, p, inputs, f64::INFINITY)?;
         let candidate = std::mem::take(&mut self.candidate);
         self.move_out(&candidate, p, task);
         for transfer in &candidate.transfers {
-            self.send(transfer, p, outcome.start);
+            self.send(transfer, p, result.start);
         }
         for &file in inputs {
             let size = self.size(file);
-            match std::mem::replace(&mut self.files[file].place, Place::Read) {
-                Place::Memory(_) => self.processors[p].drop_waiting(file, size),
-                Place::Buffer(..) => self.processors[p].buffer.release(outcome.start, size),
-                Place::Nowhere | Place::Read => {}
+            match std::mem::replace(&mut self.files[file].location, FileLocation::Read) {
+                FileLocation::Memory(_) => self.processors[p].drop_waiting(file, size),
+                FileLocation::Buffer(..) => self.processors[p].buffer.release(result.start, size),
+                FileLocation::Nowhere | FileLocation::Read => {}
             }
         }
         let processor = &mut self.processors[p];
-        processor.advance(outcome.finish);
+        processor.advance(result.finish);
         processor.peak = processor.peak.max(candidate.peak);
         for file in self.graph.output_numbers(task) {
             // Only files that exist nowhere are added, because a reader may have received a file before its writer had to run again.
-            if self.files[file].place == Place::Nowhere {
-                self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
+            if self.files[file].location == FileLocation::Nowhere {
+                self.files[file] = File { location: FileLocation::Memory(p), available: result.finish };
                 processor.keep(file, self.graph.edges()[file].size);
             }
         }
-        self.record(task, p, outcome.start, outcome.finish);
+        self.record(task, p, result.start, result.finish);
         self.transfers.extend_from_slice(&candidate.transfers);
         self.candidate = candidate;
-        Some(outcome)
+        Some(result)
     }
 
     fn move_out(&mut self, candidate: &Candidate, p: usize, task: usize) {
@@ -43,7 +48,7 @@ impl Timeline<'_> {
             let size = self.size(file);
             self.processors[p].drop_waiting(file, size);
             self.processors[p].buffer.hold(at, f64::INFINITY, size);
-            self.files[file].place = Place::Buffer(p, Some(self.evictions.len()));
+            self.files[file].location = FileLocation::Buffer(p, Some(self.evictions.len()));
             self.evictions.push(Some(Eviction { edge: file, at, before: task }));
         }
         for &(file, end) in &candidate.diverted {
@@ -58,14 +63,14 @@ impl Timeline<'_> {
         let &Transfer { edge: file, start: sent, finish, to_buffer } = transfer;
         let size = self.size(file);
         let count = self.processors.len();
-        let place = std::mem::replace(&mut self.files[file].place, Place::Read);
-        let sender = match place {
-            Place::Memory(sender) => {
+        let location = std::mem::replace(&mut self.files[file].location, FileLocation::Read);
+        let sender = match location {
+            FileLocation::Memory(sender) => {
                 self.processors[sender].drop_waiting(file, size);
                 self.processors[sender].send(file, size, finish);
                 sender
             }
-            Place::Buffer(sender, eviction) => {
+            FileLocation::Buffer(sender, eviction) => {
                 let since =
                     eviction.and_then(|eviction| self.evictions[eviction]).map(|eviction| eviction.at);
                 if since.is_some_and(|since| finish <= since) {
@@ -75,7 +80,7 @@ impl Timeline<'_> {
                 self.processors[sender].buffer.release(removed_at, size);
                 sender
             }
-            Place::Nowhere | Place::Read => return,
+            FileLocation::Nowhere | FileLocation::Read => return,
         };
         let writer = self.graph.edges()[file].from;
         if self.graph.has_one_value_a_task() {

@@ -21,7 +21,7 @@ pub(in crate::workflow) struct Rules {
 
 /// Memory or buffer that holds a file, after the tasks placed so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum FileLocation {
     /// The task that writes the file has not been placed on a processor.
     Nowhere,
     Memory(usize),
@@ -35,7 +35,7 @@ pub(super) enum Place {
 /// Memory or buffer that holds a file between two tasks, and the time from which the file can be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
-    pub(super) place: Place,
+    pub(super) location: FileLocation,
     pub(super) available: f64,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Timeline<'a> {
             rules,
             processors: vec![Processor::default(); count],
             channels: vec![0.0; count * count],
-            files: vec![File { place: Place::Nowhere, available: 0.0 }; graph.edges().len()],
+            files: vec![File { location: FileLocation::Nowhere, available: 0.0 }; graph.edges().len()],
             copies: HashMap::new(),
             processor_of: vec![None; tasks],
             start: vec![0.0; tasks],
@@ -115,19 +115,19 @@ impl<'a> Timeline<'a> {
         }
         for (file, edge) in graph.edges().iter().enumerate() {
             let available = timeline.finish[edge.from].max(situation.now);
-            let place = match situation.file(file) {
-                FilePlace::Nowhere => Place::Nowhere,
+            let location = match situation.file(file) {
+                FilePlace::Nowhere => FileLocation::Nowhere,
                 FilePlace::Memory(p) => {
                     timeline.processors[p].keep(file, edge.size);
-                    Place::Memory(p)
+                    FileLocation::Memory(p)
                 }
                 FilePlace::Buffer(p) => {
                     timeline.processors[p].buffer.hold(available, f64::INFINITY, edge.size);
-                    Place::Buffer(p, None)
+                    FileLocation::Buffer(p, None)
                 }
-                FilePlace::Read => Place::Read,
+                FilePlace::Read => FileLocation::Read,
             };
-            timeline.files[file] = File { place, available };
+            timeline.files[file] = File { location, available };
         }
         for processor in &mut timeline.processors {
             processor.peak = processor.waiting_bytes;
@@ -185,9 +185,9 @@ impl<'a> Timeline<'a> {
     }
 
     pub(super) fn place_of(&self, file: usize) -> Option<usize> {
-        match self.files[file].place {
-            Place::Memory(p) | Place::Buffer(p, _) => Some(p),
-            Place::Nowhere | Place::Read => None,
+        match self.files[file].location {
+            FileLocation::Memory(p) | FileLocation::Buffer(p, _) => Some(p),
+            FileLocation::Nowhere | FileLocation::Read => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::workflow::memory::{Crossing, MemoryModel};
 
 /// Tasks of a block of a workflow, with local numbers from 0, and the edges between them.
 #[derive(Debug)]
-pub struct Block {
+pub struct TaskBlock {
     /// Numbers of the block's tasks in the workflow, in ascending order.
     tasks: Vec<usize>,
     needs: Vec<u64>,
@@ -21,7 +21,7 @@ pub struct Block {
     first_input: Vec<usize>,
 }
 
-impl Block {
+impl TaskBlock {
     /// Creates the block that consists of the given tasks. Each task must be named once.
     pub fn new(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let mut tasks = tasks.to_vec();
@@ -33,7 +33,7 @@ impl Block {
         for (local, &task) in tasks.iter().enumerate() {
             local_of[task] = local;
         }
-        let mut block = Block {
+        let mut block = TaskBlock {
             needs: tasks.iter().map(|&task| workflow.requirement(task, model.task_memory)).collect(),
             arriving: vec![0; count],
             leaving: vec![0; count],

@@ -7,7 +7,7 @@ mod simple;
 
 use super::graph::Workflow;
 use super::memory::MemoryModel;
-pub use block::Block;
+pub use block::TaskBlock;
 pub use simple::{breadth_first, depth_first, greedy};
 
 /// Order of the tasks of a block and its peak memory; the default is empty.
@@ -42,7 +42,7 @@ impl Traversal {
     /// # Panics
     /// Panics if a task does not exist.
     pub fn of(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
-        let block = Block::new(workflow, tasks, model);
+        let block = TaskBlock::new(workflow, tasks, model);
         let candidates = [greedy, depth_first, breadth_first];
         let least = block.least_peak();
         let mut best: Option<(u64, Vec<usize>)> = None;
@@ -65,7 +65,7 @@ impl Traversal {
     /// # Panics
     /// Panics if a task does not exist.
     pub fn in_order(workflow: &Workflow, order: Vec<usize>, model: MemoryModel) -> Self {
-        let block = Block::new(workflow, &order, model);
+        let block = TaskBlock::new(workflow, &order, model);
         let local: Vec<usize> = order.iter().map(|&task| block.local(task)).collect();
         Traversal { peak: block.peak(&local), order }
     }

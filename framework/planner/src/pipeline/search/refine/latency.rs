@@ -21,17 +21,17 @@ const WORTH_MOVING: f64 = 0.9;
 pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, limit: f64) -> State {
     let mut edit = Edit::default();
     let mut places: Vec<(f64, usize)> = Vec::new();
-    for b in 0..state.pieces.len() {
-        let &[host] = &state.pieces[b].hosts[..] else { continue };
+    for b in 0..state.timed_blocks.len() {
+        let &[host] = &state.timed_blocks[b].hosts[..] else { continue };
         if state.uses[host] < 2 {
             continue;
         }
         let longest = longest_items(&state, b);
-        let stages = state.pieces[b].stages.clone();
+        let stages = state.timed_blocks[b].stages.clone();
         if longest[host] < SHORT * state.score.time {
             continue;
         }
-        let now = longest[host] + state.pieces[b].times[0];
+        let now = longest[host] + state.timed_blocks[b].times[0];
         places.clear();
         for (p, &wait) in longest.iter().enumerate().filter(|&(p, wait)| p != host && *wait < now) {
             let through = wait + search.judge.item_time(&state, b, p);
@@ -56,8 +56,8 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
 
 fn longest_items(state: &State, b: usize) -> Vec<f64> {
     let mut longest = vec![0.0; state.uses.len()];
-    for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {
-        for (&p, &time) in piece.hosts.iter().zip(&piece.times) {
+    for (_, timed_block) in state.timed_blocks.iter().enumerate().filter(|&(i, _)| i != b) {
+        for (&p, &time) in timed_block.hosts.iter().zip(&timed_block.times) {
             longest[p] = f64::max(longest[p], time);
         }
     }

@@ -65,7 +65,9 @@ pub(in crate::pipeline) fn refine(
         let local = descend(&mut search, perturbed);
         // A mapping replaces the best one if it is faster, or if it is about as fast and has fewer blocks of stages.
         let (time, before) = (local.score.time, current.score.time);
-        if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
+        if is_less(time, before)
+            || (local.timed_blocks.len() < current.timed_blocks.len() && !is_less(before, time))
+        {
             best = Some(local);
         }
     }
@@ -75,9 +77,12 @@ pub(in crate::pipeline) fn refine(
         let slowest = best_start.min(best.score.time * (1.0 + SLOWER_FOR_LATENCY));
         latency::shorten(&mut search, best, slowest)
     });
-    let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
+    let timed_blocks = settled.map(|settled| settled.timed_blocks).unwrap_or_default();
     Refined {
-        blocks: pieces.into_iter().map(|piece| Block::new(piece.stages, piece.hosts)).collect(),
+        blocks: timed_blocks
+            .into_iter()
+            .map(|timed_block| Block::new(timed_block.stages, timed_block.hosts))
+            .collect(),
         evaluations: search.judge.evaluations,
         complete: !stop.is_set(),
     }
@@ -108,13 +113,13 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
 fn focus_of(state: &State) -> Vec<usize> {
     // A block of stages counts as slowest if its time equals the production time except for rounding errors. All such blocks must become faster to
     // reduce the production time.
-    let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
-    let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
+    let sets_the_pace = |b: &usize| !is_less(state.timed_blocks[*b].time, state.score.time);
+    let slow: Vec<usize> = (0..state.timed_blocks.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();
-    for (b, piece) in state.pieces.iter().enumerate() {
+    for (b, timed_block) in state.timed_blocks.iter().enumerate() {
         let with_slow =
-            |p: &usize| state.uses[*p] > 1 && slow.iter().any(|&s| state.pieces[s].hosts.contains(p));
-        if !slow.contains(&b) && piece.hosts.iter().any(with_slow) {
+            |p: &usize| state.uses[*p] > 1 && slow.iter().any(|&s| state.timed_blocks[s].hosts.contains(p));
+        if !slow.contains(&b) && timed_block.hosts.iter().any(with_slow) {
             related.push(b);
         }
     }
@@ -142,13 +147,13 @@ mod tests {
         let mut search = Search::new(Problem::new(spec, &costs, rules), 10_000, &stop);
         let state = search.judge.state(&Mapping::parse(mapping, spec).unwrap().blocks);
         let state = improve(&mut search, state);
-        let hosts = |piece: &state::Piece| {
-            let mut hosts = piece.hosts.clone();
+        let hosts = |timed_block: &state::TimedBlock| {
+            let mut hosts = timed_block.hosts.clone();
             hosts.sort_unstable();
             format!("{hosts:?}")
         };
-        let text: Vec<String> = state.pieces.iter().map(hosts).collect();
-        (text.join(" "), state.pieces.iter().map(|piece| piece.time).collect())
+        let text: Vec<String> = state.timed_blocks.iter().map(hosts).collect();
+        (text.join(" "), state.timed_blocks.iter().map(|timed_block| timed_block.time).collect())
     }
 
     #[test]

@@ -26,13 +26,13 @@ pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
 pub(in crate::pipeline) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
 
 fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    for block in b.saturating_sub(1)..=usize::min(b + 1, state.pieces.len() - 1) {
+    for block in b.saturating_sub(1)..=usize::min(b + 1, state.timed_blocks.len() - 1) {
         exchange_hosts(search, state, block, edit);
     }
 }
 
 fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
-    state.pieces[b].hosts.iter().copied()
+    state.timed_blocks[b].hosts.iter().copied()
 }
 
 fn hosts_without(state: &State, b: usize, removed: usize) -> impl Iterator<Item = usize> {
@@ -40,9 +40,9 @@ fn hosts_without(state: &State, b: usize, removed: usize) -> impl Iterator<Item 
 }
 
 fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
+    let borders = b.saturating_sub(1)..usize::min(b + 1, state.timed_blocks.len() - 1);
     for left in borders {
-        let (first, second) = (&state.pieces[left], &state.pieces[left + 1]);
+        let (first, second) = (&state.timed_blocks[left], &state.timed_blocks[left + 1]);
         let border = first.stages.end;
         let lowest = usize::max(first.stages.start + 1, border.saturating_sub(LONGEST_SHIFT));
         let highest = usize::min(second.stages.end - 1, border + LONGEST_SHIFT);
@@ -60,10 +60,10 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
 /// Lets the search evaluate chains of shifts in both directions: block `b` gives a stage to its neighbour, which gives one to the next block, and so
 /// on, up to a block that keeps the additional stage.
 fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    for end in b + 2..state.pieces.len() {
+    for end in b + 2..state.timed_blocks.len() {
         edit.clear().cut(b..end + 1);
         for i in b..=end {
-            let stages = &state.pieces[i].stages;
+            let stages = &state.timed_blocks[i].stages;
             let start = stages.start - usize::from(i > b);
             edit.block(start..stages.end - usize::from(i < end), hosts(state, i));
         }
@@ -74,7 +74,7 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     for end in (0..b.saturating_sub(1)).rev() {
         edit.clear().cut(end..b + 1);
         for i in end..=b {
-            let stages = &state.pieces[i].stages;
+            let stages = &state.timed_blocks[i].stages;
             let start = stages.start + usize::from(i > end);
             edit.block(start..stages.end + usize::from(i < b), hosts(state, i));
         }
@@ -85,10 +85,10 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
 }
 
 fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let stages = &state.pieces[b].stages;
+    let stages = &state.timed_blocks[b].stages;
     if search.may_replicate(stages) {
         for p in 0..state.uses.len() {
-            if (state.uses[p] == 0 || search.shares()) && !state.pieces[b].hosts.contains(&p) {
+            if (state.uses[p] == 0 || search.shares()) && !state.timed_blocks[b].hosts.contains(&p) {
                 edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
                 if !search.offer(state, edit) {
                     return;
@@ -100,13 +100,14 @@ fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
 
 fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     add_replicas(search, state, b, edit);
-    let stages = &state.pieces[b].stages;
+    let stages = &state.timed_blocks[b].stages;
     if search.may_replicate(stages) {
-        for (donor, piece) in state.pieces.iter().enumerate() {
-            if donor != b && piece.hosts.len() > 1 {
+        for (donor, timed_block) in state.timed_blocks.iter().enumerate() {
+            if donor != b && timed_block.hosts.len() > 1 {
                 for p in hosts(state, donor) {
                     edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
-                    edit.cut(donor..donor + 1).block(piece.stages.clone(), hosts_without(state, donor, p));
+                    edit.cut(donor..donor + 1)
+                        .block(timed_block.stages.clone(), hosts_without(state, donor, p));
                     if !search.offer(state, edit) {
                         return;
                     }
@@ -114,7 +115,7 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
             }
         }
     }
-    if state.pieces[b].hosts.len() > 1 {
+    if state.timed_blocks[b].hosts.len() > 1 {
         for p in hosts(state, b) {
             edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, p));
             if !search.offer(state, edit) {
@@ -136,15 +137,15 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
 /// blocks. In the second, `b` and another block share the hosts of both. No sequence of single changes has the same effect: in the intermediate steps
 /// replicated blocks would share only some of their hosts, which is not permitted.
 fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let piece = &state.pieces[b];
-    if !search.shares() || !search.may_replicate(&piece.stages) {
+    let timed_block = &state.timed_blocks[b];
+    if !search.shares() || !search.may_replicate(&timed_block.stages) {
         return;
     }
-    for p in (0..state.uses.len()).filter(|p| !piece.hosts.contains(p)) {
-        let is_taken = |host: &usize| *host == p || piece.hosts.contains(host);
-        edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain([p]));
+    for p in (0..state.uses.len()).filter(|p| !timed_block.hosts.contains(p)) {
+        let is_taken = |host: &usize| *host == p || timed_block.hosts.contains(host);
+        edit.clear().cut(b..b + 1).block(timed_block.stages.clone(), hosts(state, b).chain([p]));
         let mut possible = false;
-        for (c, other) in state.pieces.iter().enumerate() {
+        for (c, other) in state.timed_blocks.iter().enumerate() {
             if c != b && other.hosts.len() > 1 && other.hosts.iter().any(is_taken) {
                 possible = !other.hosts.iter().all(is_taken);
                 if !possible {
@@ -158,10 +159,10 @@ fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit)
             return;
         }
     }
-    for (c, other) in state.pieces.iter().enumerate() {
-        let others = || other.hosts.iter().copied().filter(|host| !piece.hosts.contains(host));
+    for (c, other) in state.timed_blocks.iter().enumerate() {
+        let others = || other.hosts.iter().copied().filter(|host| !timed_block.hosts.contains(host));
         if c != b && search.may_replicate(&other.stages) {
-            edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain(others()));
+            edit.clear().cut(b..b + 1).block(timed_block.stages.clone(), hosts(state, b).chain(others()));
             edit.cut(c..c + 1).block(other.stages.clone(), hosts(state, b).chain(others()));
             if !search.offer(state, edit) {
                 return;
@@ -171,7 +172,7 @@ fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit)
 }
 
 fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let stages = &state.pieces[b].stages;
+    let stages = &state.timed_blocks[b].stages;
     for old in hosts(state, b) {
         for new in 0..state.uses.len() {
             if state.uses[new] == 0 || (search.shares() && new != old) {
@@ -181,14 +182,14 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
                 }
             }
         }
-        for (other, piece) in state.pieces.iter().enumerate() {
-            if other == b || (search.shares() && piece.hosts.contains(&old)) {
+        for (other, timed_block) in state.timed_blocks.iter().enumerate() {
+            if other == b || (search.shares() && timed_block.hosts.contains(&old)) {
                 continue;
             }
             for new in hosts(state, other) {
                 edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
                 edit.cut(other..other + 1)
-                    .block(piece.stages.clone(), hosts_without(state, other, new).chain([old]));
+                    .block(timed_block.stages.clone(), hosts_without(state, other, new).chain([old]));
                 if !search.offer(state, edit) {
                     return;
                 }
@@ -198,10 +199,10 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
 }
 
 fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let count = state.pieces.len();
+    let count = state.timed_blocks.len();
     let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
     for run in runs.into_iter().flatten().filter(|run| run.end <= count) {
-        let stages = state.pieces[run.start].stages.start..state.pieces[run.end - 1].stages.end;
+        let stages = state.timed_blocks[run.start].stages.start..state.timed_blocks[run.end - 1].stages.end;
         let mut union: Vec<usize> = run.clone().flat_map(|i| hosts(state, i)).collect();
         union.sort_unstable();
         union.dedup();
@@ -212,7 +213,7 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
             }
         }
         if search.may_replicate(&stages) {
-            for i in run.clone().filter(|&i| state.pieces[i].hosts.len() > 1) {
+            for i in run.clone().filter(|&i| state.timed_blocks[i].hosts.len() > 1) {
                 edit.clear().cut(run.clone()).block(stages.clone(), hosts(state, i));
                 if !search.offer(state, edit) {
                     return;
@@ -229,16 +230,16 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
 }
 
 fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let piece = &state.pieces[b];
-    let (start, end) = (piece.stages.start, piece.stages.end);
+    let timed_block = &state.timed_blocks[b];
+    let (start, end) = (timed_block.stages.start, timed_block.stages.end);
     for at in start + 1..end {
         for p in 0..state.uses.len() {
             if (state.uses[p] == 0 || search.shares()) && !offer_halves(search, state, edit, b, at, p, None) {
                 return;
             }
         }
-        for donor in (0..state.pieces.len()).filter(|&donor| donor != b) {
-            if state.pieces[donor].hosts.len() > 1 {
+        for donor in (0..state.timed_blocks.len()).filter(|&donor| donor != b) {
+            if state.timed_blocks[donor].hosts.len() > 1 {
                 for p in hosts(state, donor) {
                     if !offer_halves(search, state, edit, b, at, p, Some(donor)) {
                         return;
@@ -246,8 +247,8 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
                 }
             }
         }
-        for first in 1..piece.hosts.len() {
-            let (some, rest) = piece.hosts.split_at(first);
+        for first in 1..timed_block.hosts.len() {
+            let (some, rest) = timed_block.hosts.split_at(first);
             for (left, right) in [(some, rest), (rest, some)] {
                 edit.clear().cut(b..b + 1);
                 edit.block(start..at, left.iter().copied()).block(at..end, right.iter().copied());
@@ -270,7 +271,7 @@ fn offer_halves(
     p: usize,
     donor: Option<usize>,
 ) -> bool {
-    let (start, end) = (state.pieces[b].stages.start, state.pieces[b].stages.end);
+    let (start, end) = (state.timed_blocks[b].stages.start, state.timed_blocks[b].stages.end);
     for left in [true, false] {
         edit.clear().cut(b..b + 1);
         if left {
@@ -280,7 +281,7 @@ fn offer_halves(
         }
         if let Some(donor) = donor {
             edit.cut(donor..donor + 1)
-                .block(state.pieces[donor].stages.clone(), hosts_without(state, donor, p));
+                .block(state.timed_blocks[donor].stages.clone(), hosts_without(state, donor, p));
         }
         if !search.offer(state, edit) {
             return false;
@@ -290,20 +291,21 @@ fn offer_halves(
 }
 
 fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
-    let piece = &state.pieces[b];
-    let (start, end) = (piece.stages.start, piece.stages.end);
-    for pair in (1..state.pieces.len()).map(|second| second - 1..second + 1) {
+    let timed_block = &state.timed_blocks[b];
+    let (start, end) = (timed_block.stages.start, timed_block.stages.end);
+    for pair in (1..state.timed_blocks.len()).map(|second| second - 1..second + 1) {
         if pair.contains(&b) {
             continue;
         }
-        let stages = state.pieces[pair.start].stages.start..state.pieces[pair.start + 1].stages.end;
+        let stages =
+            state.timed_blocks[pair.start].stages.start..state.timed_blocks[pair.start + 1].stages.end;
         for (kept, freed) in [(pair.start, pair.start + 1), (pair.start + 1, pair.start)] {
-            let replicated = state.pieces[kept].hosts.len() > 1;
+            let replicated = state.timed_blocks[kept].hosts.len() > 1;
             if replicated && !search.may_replicate(&stages) {
                 continue;
             }
             let free: Vec<usize> = hosts(state, freed)
-                .filter(|p| !state.pieces[kept].hosts.contains(p) && !piece.hosts.contains(p))
+                .filter(|p| !state.timed_blocks[kept].hosts.contains(p) && !timed_block.hosts.contains(p))
                 .collect();
             if free.is_empty() {
                 continue;
@@ -311,7 +313,7 @@ fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
             let merged = |edit: &mut Edit| {
                 edit.clear().cut(pair.clone()).block(stages.clone(), hosts(state, kept)).cut(b..b + 1);
             };
-            if search.may_replicate(&piece.stages) {
+            if search.may_replicate(&timed_block.stages) {
                 merged(edit);
                 edit.block(start..end, hosts(state, b).chain(free.iter().copied()));
                 if !search.offer(state, edit) {

@@ -34,7 +34,7 @@ impl Score {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::pipeline) struct Piece {
+pub(in crate::pipeline) struct TimedBlock {
     pub(in crate::pipeline) stages: Range<usize>,
     pub(in crate::pipeline) hosts: Vec<usize>,
     pub(in crate::pipeline) times: Vec<f64>,
@@ -81,7 +81,7 @@ impl<'a> Problem<'a> {
 
 #[derive(Clone, Debug)]
 pub(in crate::pipeline) struct State {
-    pub(in crate::pipeline) pieces: Vec<Piece>,
+    pub(in crate::pipeline) timed_blocks: Vec<TimedBlock>,
     /// Number of blocks of stages that each processor runs.
     pub(in crate::pipeline) uses: Vec<u32>,
     /// Number of processors that run more than one block of stages.
@@ -137,15 +137,15 @@ impl<'a> Judge<'a> {
     }
 
     pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
-        let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
-        self.state_of(pieces)
+        let timed_blocks = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
+        self.state_of(timed_blocks)
     }
 
     fn state_of(&mut self, blocks: Vec<(Range<usize>, Vec<usize>)>) -> State {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
         let mut uses = vec![0; costs.processors()];
-        let mut pieces: Vec<Piece> = Vec::with_capacity(blocks.len());
+        let mut timed_blocks: Vec<TimedBlock> = Vec::with_capacity(blocks.len());
         for (b, (stages, hosts)) in blocks.iter().enumerate() {
             hosts.iter().for_each(|&p| uses[p] += 1);
             let before = if b == 0 { &ext[..] } else { &blocks[b - 1].1 };
@@ -153,33 +153,41 @@ impl<'a> Judge<'a> {
             let mut times = Vec::with_capacity(hosts.len());
             costs.push_times(stages, hosts, before, after, &mut times);
             let alone = self.model.alone(&times);
-            pieces.push(Piece { stages: stages.clone(), hosts: hosts.clone(), times, alone, time: alone });
+            timed_blocks.push(TimedBlock {
+                stages: stages.clone(),
+                hosts: hosts.clone(),
+                times,
+                alone,
+                time: alone,
+            });
         }
         let crowded = uses.iter().filter(|&&uses| uses > 1).count();
-        let hosted: Vec<_> =
-            pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
+        let hosted: Vec<_> = timed_blocks
+            .iter()
+            .map(|timed_block| Hosted { hosts: &timed_block.hosts, times: &timed_block.times })
+            .collect();
         let time = self.model.together(&hosted);
-        for (piece, &time) in pieces.iter_mut().zip(self.model.block_times()) {
-            piece.time = time;
+        for (timed_block, &time) in timed_blocks.iter_mut().zip(self.model.block_times()) {
+            timed_block.time = time;
         }
-        let crowd = pieces.iter().map(|piece| crowding(piece.time, time)).sum();
-        State { pieces, uses, crowded, score: Score { time, crowd } }
+        let crowd = timed_blocks.iter().map(|timed_block| crowding(timed_block.time, time)).sum();
+        State { timed_blocks, uses, crowded, score: Score { time, crowd } }
     }
 
     pub(in crate::pipeline) fn apply(&mut self, state: &State, edit: &mut Edit) -> State {
-        let mut blocks = Vec::with_capacity(state.pieces.len() + 2);
-        let keep = |piece: &Piece| (piece.stages.clone(), piece.hosts.clone());
+        let mut blocks = Vec::with_capacity(state.timed_blocks.len() + 2);
+        let keep = |timed_block: &TimedBlock| (timed_block.stages.clone(), timed_block.hosts.clone());
         let mut next = 0;
         let cuts = edit.cuts().to_vec();
         for cut in cuts {
-            blocks.extend(state.pieces[next..cut.old.start].iter().map(keep));
+            blocks.extend(state.timed_blocks[next..cut.old.start].iter().map(keep));
             blocks.extend(cut.new.clone().map(|i| {
                 let (stages, hosts) = edit.new_block(i);
                 (stages.clone(), hosts.to_vec())
             }));
             next = cut.old.end;
         }
-        blocks.extend(state.pieces[next..].iter().map(keep));
+        blocks.extend(state.timed_blocks[next..].iter().map(keep));
         self.state_of(blocks)
     }
 
@@ -206,7 +214,7 @@ impl<'a> Judge<'a> {
             let (mut time, mut crowd) = (0.0, 0.0);
             for entry in &self.entries {
                 let alone = match (entry.source, entry.fresh) {
-                    (Source::Old(i), None) => state.pieces[i].alone,
+                    (Source::Old(i), None) => state.timed_blocks[i].alone,
                     (_, fresh) => {
                         let (start, end) = fresh.unwrap_or((0, 0));
                         self.model.alone(&self.fresh[start..end])
@@ -251,8 +259,11 @@ impl<'a> Judge<'a> {
     /// Returns true if two replicated blocks have only some of their processors in common. A running pipeline may not reach the production time that
     /// the model predicts for such a mapping.
     pub(in crate::pipeline) fn overlaps_in_part(&mut self, state: &State) -> bool {
-        let hosted: Vec<_> =
-            state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
+        let hosted: Vec<_> = state
+            .timed_blocks
+            .iter()
+            .map(|timed_block| Hosted { hosts: &timed_block.hosts, times: &timed_block.times })
+            .collect();
         self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
@@ -260,10 +271,10 @@ impl<'a> Judge<'a> {
     pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
-        let hosts = |i: usize| state.pieces.get(i).map_or(&ext[..], |piece| &piece.hosts);
+        let hosts = |i: usize| state.timed_blocks.get(i).map_or(&ext[..], |timed_block| &timed_block.hosts);
         let before = b.checked_sub(1).map_or(&ext[..], hosts);
         self.fresh.clear();
-        costs.push_times(&state.pieces[b].stages, &[p], before, hosts(b + 1), &mut self.fresh);
+        costs.push_times(&state.timed_blocks[b].stages, &[p], before, hosts(b + 1), &mut self.fresh);
         self.fresh[0]
     }
 
@@ -295,7 +306,7 @@ impl<'a> Judge<'a> {
             self.entries.extend(cut.new.clone().map(|i| Entry { source: Source::New(i), fresh: None }));
             next = cut.old.end;
         }
-        self.entries.extend((next..state.pieces.len()).map(old));
+        self.entries.extend((next..state.timed_blocks.len()).map(old));
     }
 
     /// Computes the times per item of the edit's new blocks of stages, and of other blocks that have a new neighbour on either side.
@@ -311,13 +322,13 @@ impl<'a> Judge<'a> {
             let after = self.entries.get(e + 1).map(|entry| entry.source);
             if let Source::Old(i) = entry.source {
                 let old_before = i.checked_sub(1).map(Source::Old);
-                let old_after = (i + 1 < state.pieces.len()).then_some(Source::Old(i + 1));
+                let old_after = (i + 1 < state.timed_blocks.len()).then_some(Source::Old(i + 1));
                 if before == old_before && after == old_after {
                     continue;
                 }
             }
             let stages = match entry.source {
-                Source::Old(i) => &state.pieces[i].stages,
+                Source::Old(i) => &state.timed_blocks[i].stages,
                 Source::New(i) => edit.new_block(i).0,
             };
             let before = before.map_or(&ext[..], |source| hosts(state, edit, source));
@@ -335,20 +346,20 @@ impl<'a> Judge<'a> {
 fn times<'b>(state: &'b State, fresh: &'b [f64], entry: &Entry) -> &'b [f64] {
     match (entry.fresh, entry.source) {
         (Some((start, end)), _) => &fresh[start..end],
-        (None, Source::Old(i)) => &state.pieces[i].times,
+        (None, Source::Old(i)) => &state.timed_blocks[i].times,
         (None, Source::New(_)) => &[],
     }
 }
 
 fn hosts<'b>(state: &'b State, edit: &'b Edit, source: Source) -> &'b [usize] {
     match source {
-        Source::Old(i) => &state.pieces[i].hosts,
+        Source::Old(i) => &state.timed_blocks[i].hosts,
         Source::New(i) => edit.new_block(i).1,
     }
 }
 
 fn taken_out(state: &State, edit: &Edit, p: usize) -> u32 {
-    edit.old_blocks().filter(|&b| state.pieces[b].hosts.contains(&p)).count() as u32
+    edit.old_blocks().filter(|&b| state.timed_blocks[b].hosts.contains(&p)).count() as u32
 }
 
 fn crowding(time: f64, scale: f64) -> f64 {
