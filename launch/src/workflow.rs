@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use armature_commands::{OutputKey, OutputLog, Stream};
+use armature_commands::{OutputKey, OutputLog, StandardStream};
 use clap::Args;
 
 use crate::detect;
@@ -80,8 +80,8 @@ fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
         // The workflow file may have been shortened since the run, so that a task which has output is missing in it.
         let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
         let to = match stream {
-            Stream::Stdout => "standard output",
-            Stream::Stderr => "standard error",
+            StandardStream::Stdout => "standard output",
+            StandardStream::Stderr => "standard error",
         };
         let _ = writeln!(
             text,
@@ -100,8 +100,8 @@ fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchEr
         |key: &OutputKey| key.id == task && attempt.is_none_or(|attempt| attempt == key.attempt);
     for (key, stream) in log.keys().filter(|(key, _)| is_selected(key)) {
         let copied = match stream {
-            Stream::Stdout => log.copy(key, stream, &mut UnlessLeft(std::io::stdout())),
-            Stream::Stderr => log.copy(key, stream, &mut UnlessLeft(std::io::stderr())),
+            StandardStream::Stdout => log.copy(key, stream, &mut UnlessLeft(std::io::stdout())),
+            StandardStream::Stderr => log.copy(key, stream, &mut UnlessLeft(std::io::stderr())),
         };
         copied.map_err(LaunchError::Outputs)?;
     }

@@ -27,7 +27,7 @@ pub enum Event {
 #[non_exhaustive]
 pub struct Ended {
     /// Exit status.
-    pub outcome: Outcome,
+    pub outcome: CommandStatus,
     /// Reason for which the command was ended early, if it was.
     pub stopped: Option<Stopped>,
     /// Time from the start to the end of the command.
@@ -48,7 +48,7 @@ pub struct Ended {
 /// Exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum CommandStatus {
     /// The command exited with this code.
     Exited(i32),
     /// The command was ended by this signal.
@@ -74,11 +74,11 @@ pub enum Stopped {
 impl Ended {
     /// Returns true if the command exited with code 0, was not stopped, and lost no output.
     pub fn is_success(&self) -> bool {
-        self.outcome == Outcome::Exited(0) && self.stopped.is_none() && self.lost_output == 0
+        self.outcome == CommandStatus::Exited(0) && self.stopped.is_none() && self.lost_output == 0
     }
 
     /// Returns a result with this exit status, in which all measured values are 0.
-    pub fn new(outcome: Outcome) -> Self {
+    pub fn new(outcome: CommandStatus) -> Self {
         Ended {
             outcome,
             stopped: None,
@@ -109,9 +109,9 @@ impl fmt::Display for Ended {
                 )
             }
             (Some(Stopped::Cancelled), _) => write!(f, "cancelled after {seconds:.1} s"),
-            (None, Outcome::Exited(code)) => write!(f, "exit code {code} after {seconds:.1} s"),
-            (None, Outcome::Signalled(signal)) => write!(f, "signal {signal} after {seconds:.1} s"),
-            (None, Outcome::NotStarted(why)) => write!(f, "not started: {why}"),
+            (None, CommandStatus::Exited(code)) => write!(f, "exit code {code} after {seconds:.1} s"),
+            (None, CommandStatus::Signalled(signal)) => write!(f, "signal {signal} after {seconds:.1} s"),
+            (None, CommandStatus::NotStarted(why)) => write!(f, "not started: {why}"),
         }?;
         if self.lost_output > 0 {
             write!(f, ", but {} bytes of its output could not be written", self.lost_output)?;
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn command_whose_output_is_lost_fails() {
-        let mut ended = Ended::new(Outcome::Exited(0));
+        let mut ended = Ended::new(CommandStatus::Exited(0));
         assert!(ended.is_success());
         ended.lost_output = 7;
         assert!(!ended.is_success());

@@ -11,7 +11,7 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use armature_commands::{Event, Options, Outcome, Program, Request, Starter};
+//! use armature_commands::{Event, Options, CommandStatus, Program, Request, Starter};
 //!
 //! // Must come first: a starter is another process of this program, and `enter` does not return in it.
 //! armature_commands::enter();
@@ -21,7 +21,7 @@
 //! loop {
 //!     for event in starter.events(Duration::from_secs(1))? {
 //!         if let Event::Ended { id: 1, ended } = event {
-//!             assert_eq!(ended.outcome, Outcome::Exited(0));
+//!             assert_eq!(ended.outcome, CommandStatus::Exited(0));
 //!             return starter.close();
 //!         }
 //!     }
@@ -48,6 +48,6 @@ mod starter;
 pub use client::{Options, Starter};
 pub use enter::enter;
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Ended, Event, Outcome, Stopped};
-pub use output::{OutputKey, OutputLog, Stream};
+pub use event::{CommandStatus, Ended, Event, Stopped};
+pub use output::{OutputKey, OutputLog, StandardStream};
 pub use request::{Destination, Input, Program, Request};

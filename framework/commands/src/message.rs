@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Ended, Event, Outcome, Stopped};
+use crate::event::{CommandStatus, Ended, Event, Stopped};
 use crate::request::{Destination, Input, Program, Request};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -273,7 +273,7 @@ impl<T: Wire> Wire for Box<T> {
 variants!(ToStarter { 0 => Setup(setup), 1 => Run(request), 2 => Cancel(id), });
 variants!(FromStarter { 0 => Ready(refusal), 1 => Event(event), });
 variants!(Event { 0 => Started { id, process }, 1 => Ended { id, ended }, });
-variants!(Outcome { 0 => Exited(code), 1 => Signalled(signal), 2 => NotStarted(why), });
+variants!(CommandStatus { 0 => Exited(code), 1 => Signalled(signal), 2 => NotStarted(why), });
 variants!(Stopped { 0 => TimeLimit, 1 => MemoryLimit, 2 => Cancelled, 3 => OutOfMemory, });
 variants!(Program { 0 => Program { program, arguments }, 1 => Shell(line), });
 variants!(Input { 0 => Nothing, 1 => File(path), 2 => Bytes(bytes), });
@@ -298,9 +298,9 @@ impl Ended {
     /// Encodes the result of a command, for another process of the same program.
     ///
     /// ```
-    /// use armature_commands::{Ended, Outcome};
+    /// use armature_commands::{Ended, CommandStatus};
     ///
-    /// let mut ended = Ended::new(Outcome::Exited(3));
+    /// let mut ended = Ended::new(CommandStatus::Exited(3));
     /// ended.run_time = std::time::Duration::from_millis(1200);
     /// ended.last_line = "cannot open a".into();
     /// let bytes = ended.to_bytes();
@@ -339,7 +339,7 @@ mod tests {
 
     fn ended() -> FromStarter {
         let ended = Ended {
-            outcome: Outcome::Signalled(9),
+            outcome: CommandStatus::Signalled(9),
             stopped: Some(Stopped::MemoryLimit),
             run_time: Duration::from_nanos(1_000_000_001),
             cpu_time: Duration::ZERO,

@@ -34,7 +34,7 @@ const HEADER: usize = 32;
 
 /// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Stream {
+pub enum StandardStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -51,13 +51,13 @@ pub struct OutputKey {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct OutputPiece {
     key: OutputKey,
-    stream: Stream,
+    stream: StandardStream,
     length: u32,
 }
 
-impl Piece {
+impl OutputPiece {
     fn header(self) -> Vec<u8> {
         let mut header = MAGIC.to_vec();
         self.put(&mut header);
@@ -65,7 +65,7 @@ impl Piece {
         header
     }
 
-    fn of(header: &[u8; HEADER]) -> Option<Piece> {
+    fn of(header: &[u8; HEADER]) -> Option<OutputPiece> {
         let (checked, checksum) = header.split_last_chunk()?;
         let is_whole = u32::from_le_bytes(*checksum) == crc32fast::hash(checked);
         checked.strip_prefix(&MAGIC).filter(|_| is_whole).and_then(take)
@@ -73,11 +73,11 @@ impl Piece {
 }
 
 /// Fields in the header of a piece of a command's output, between the magic number and the checksum.
-impl Wire for Piece {
+impl Wire for OutputPiece {
     fn put(&self, to: &mut Vec<u8>) {
         let stream: u32 = match self.stream {
-            Stream::Stdout => 1,
-            Stream::Stderr => 2,
+            StandardStream::Stdout => 1,
+            StandardStream::Stderr => 2,
         };
         stream.put(to);
         self.key.id.put(to);
@@ -88,13 +88,13 @@ impl Wire for Piece {
 
     fn take(from: &mut Body<'_>) -> Option<Self> {
         let stream = match u32::take(from)? {
-            1 => Stream::Stdout,
-            2 => Stream::Stderr,
+            1 => StandardStream::Stdout,
+            2 => StandardStream::Stderr,
             _ => return None,
         };
         let key = OutputKey { id: Wire::take(from)?, attempt: Wire::take(from)? };
         let length = Wire::take(from)?;
-        u32::take(from).map(|_| Piece { key, stream, length })
+        u32::take(from).map(|_| OutputPiece { key, stream, length })
     }
 }
 
@@ -152,12 +152,13 @@ impl OutputWriter {
 
     /// Appends output of a command. Returns false if that fails; only the first failure is reported on standard
     /// error.
-    pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
+    pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: StandardStream, bytes: &[u8]) -> bool {
         let key = OutputKey { id, attempt };
         // The length in a header is at most 4 GiB. One header suffices, because output is written after each read
         // from a pipe and is far shorter.
         let pieces = bytes.chunks(u32::MAX as usize);
-        let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
+        let written =
+            pieces.map(|bytes| (OutputPiece { key, stream, length: bytes.len() as u32 }.header(), bytes));
         for (header, bytes) in written {
             if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
                 // A header or output that was only written in part is cut off, because readers would not find output
@@ -201,7 +202,7 @@ impl Drop for OutputWriter {
 /// Index of the output files of a run.
 ///
 /// ```no_run
-/// use armature_commands::{OutputLog, Stream};
+/// use armature_commands::{OutputLog, StandardStream};
 ///
 /// let log = OutputLog::read("outputs/rank-0".as_ref())?;
 /// for (key, stream) in log.keys() {
@@ -214,14 +215,14 @@ impl Drop for OutputWriter {
 #[derive(Debug, Default)]
 pub struct OutputLog {
     files: Vec<PathBuf>,
-    pieces: BTreeMap<(OutputKey, Stream), Vec<Place>>,
+    pieces: BTreeMap<(OutputKey, StandardStream), Vec<OutputLocation>>,
     end: u64,
     torn: u64,
 }
 
 /// Location of a part of a command's output: index of the file, position in the file, and length in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct OutputLocation {
     file: usize,
     start: u64,
     length: u32,
@@ -262,13 +263,17 @@ impl OutputLog {
             if reader.read_exact(&mut header).is_err() {
                 break;
             }
-            let Some(Piece { key, stream, length: bytes }) = Piece::of(&header) else { break };
+            let Some(OutputPiece { key, stream, length: bytes }) = OutputPiece::of(&header) else { break };
             let start = end + HEADER as u64;
             if start + u64::from(bytes) > length || reader.seek_relative(i64::from(bytes)).is_err() {
                 break;
             }
             end = start + u64::from(bytes);
-            self.pieces.entry((key, stream)).or_default().push(Place { file: number, start, length: bytes });
+            self.pieces.entry((key, stream)).or_default().push(OutputLocation {
+                file: number,
+                start,
+                length: bytes,
+            });
         }
         self.files.push(path.into());
         self.end = end;
@@ -278,12 +283,12 @@ impl OutputLog {
 
     /// Returns the commands that wrote output, each with its stream, sorted by the number of the command and its
     /// attempt.
-    pub fn keys(&self) -> impl Iterator<Item = (OutputKey, Stream)> {
+    pub fn keys(&self) -> impl Iterator<Item = (OutputKey, StandardStream)> {
         self.pieces.keys().copied()
     }
 
     /// Returns the number of bytes that a command wrote to a stream.
-    pub fn length(&self, key: OutputKey, stream: Stream) -> u64 {
+    pub fn length(&self, key: OutputKey, stream: StandardStream) -> u64 {
         self.places(key, stream).iter().map(|place| u64::from(place.length)).sum()
     }
 
@@ -297,7 +302,7 @@ impl OutputLog {
     ///
     /// # Errors
     /// [`ErrorKind::Output`] if the file can no longer be read, or writing to `to` fails.
-    pub fn copy(&self, key: OutputKey, stream: Stream, to: &mut dyn Write) -> Result<()> {
+    pub fn copy(&self, key: OutputKey, stream: StandardStream, to: &mut dyn Write) -> Result<()> {
         for places in self.places(key, stream).chunk_by(|a, b| a.file == b.file) {
             let path = &self.files[places[0].file];
             let copied = regular::open(path).and_then(|mut file| {
@@ -312,7 +317,7 @@ impl OutputLog {
         Ok(())
     }
 
-    fn places(&self, key: OutputKey, stream: Stream) -> &[Place] {
+    fn places(&self, key: OutputKey, stream: StandardStream) -> &[OutputLocation] {
         self.pieces.get(&(key, stream)).map_or(&[], Vec::as_slice)
     }
 }
@@ -321,7 +326,7 @@ impl OutputLog {
 mod tests {
     use super::*;
 
-    fn text(log: &OutputLog, id: u64, attempt: u32, stream: Stream) -> Vec<u8> {
+    fn text(log: &OutputLog, id: u64, attempt: u32, stream: StandardStream) -> Vec<u8> {
         let (mut bytes, key) = (Vec::new(), OutputKey { id, attempt });
         log.copy(key, stream, &mut bytes).unwrap();
         assert_eq!(log.length(key, stream), bytes.len() as u64);
@@ -334,22 +339,22 @@ mod tests {
         let path = dir.path().join("rank-0");
         let mut writer = OutputWriter::open(&path).unwrap();
         let key = OutputKey { id: 1, attempt: 1 };
-        let hostile = Piece { key, stream: Stream::Stdout, length: 5 }.header();
-        assert!(writer.write(1, 1, Stream::Stdout, b"one"));
-        assert!(writer.write(1 << 40, 1, Stream::Stdout, &hostile));
-        assert!(writer.write(1, 1, Stream::Stderr, b"\0\xff"));
-        assert!(writer.write(1, 2, Stream::Stdout, b"again"));
-        assert!(writer.write(1, 1, Stream::Stdout, b" two"));
+        let hostile = OutputPiece { key, stream: StandardStream::Stdout, length: 5 }.header();
+        assert!(writer.write(1, 1, StandardStream::Stdout, b"one"));
+        assert!(writer.write(1 << 40, 1, StandardStream::Stdout, &hostile));
+        assert!(writer.write(1, 1, StandardStream::Stderr, b"\0\xff"));
+        assert!(writer.write(1, 2, StandardStream::Stdout, b"again"));
+        assert!(writer.write(1, 1, StandardStream::Stdout, b" two"));
         assert!(
             OutputWriter::open_within(&path, 1).unwrap_err().to_string().contains("another run writes to it")
         );
         drop(writer);
         let log = OutputLog::read(&path).unwrap();
-        assert_eq!(text(&log, 1, 1, Stream::Stdout), b"one two");
-        assert_eq!(text(&log, 1, 1, Stream::Stderr), b"\0\xff");
-        assert_eq!(text(&log, 1, 2, Stream::Stdout), b"again");
-        assert_eq!(text(&log, 1 << 40, 1, Stream::Stdout), hostile);
-        assert_eq!(text(&log, 2, 1, Stream::Stdout), b"");
+        assert_eq!(text(&log, 1, 1, StandardStream::Stdout), b"one two");
+        assert_eq!(text(&log, 1, 1, StandardStream::Stderr), b"\0\xff");
+        assert_eq!(text(&log, 1, 2, StandardStream::Stdout), b"again");
+        assert_eq!(text(&log, 1 << 40, 1, StandardStream::Stdout), hostile);
+        assert_eq!(text(&log, 2, 1, StandardStream::Stdout), b"");
         assert_eq!((log.keys().count(), log.torn()), (4, 0));
     }
 
@@ -360,21 +365,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rank-0");
         let mut writer = OutputWriter::open(&path).unwrap();
-        writer.write(1, 1, Stream::Stdout, b"one");
+        writer.write(1, 1, StandardStream::Stdout, b"one");
         let whole = writer.end;
-        writer.write(2, 1, Stream::Stdout, b"two");
+        writer.write(2, 1, StandardStream::Stdout, b"two");
         drop(writer);
         let bytes = std::fs::read(&path).unwrap();
         for length in 0..bytes.len() {
             std::fs::write(&path, &bytes[..length]).unwrap();
             let mut writer = OutputWriter::open(&path).unwrap();
-            writer.write(3, 1, Stream::Stdout, b"three");
+            writer.write(3, 1, StandardStream::Stdout, b"three");
             drop(writer);
             let log = OutputLog::read(&path).unwrap();
             let first: &[u8] = if length as u64 >= whole { b"one" } else { b"" };
-            assert_eq!(text(&log, 1, 1, Stream::Stdout), first, "cut at {length}");
-            assert_eq!(text(&log, 2, 1, Stream::Stdout), b"");
-            assert_eq!((text(&log, 3, 1, Stream::Stdout).as_slice(), log.torn()), (b"three".as_slice(), 0));
+            assert_eq!(text(&log, 1, 1, StandardStream::Stdout), first, "cut at {length}");
+            assert_eq!(text(&log, 2, 1, StandardStream::Stdout), b"");
+            assert_eq!(
+                (text(&log, 3, 1, StandardStream::Stdout).as_slice(), log.torn()),
+                (b"three".as_slice(), 0)
+            );
         }
     }
 
@@ -401,13 +409,13 @@ mod tests {
             OutputWriter::open(path).unwrap().write(
                 7,
                 1,
-                Stream::Stdout,
+                StandardStream::Stdout,
                 path.as_os_str().as_encoded_bytes(),
             );
         }
         let mut log = OutputLog::read(&paths[0]).unwrap();
         log.add(&paths[1]).unwrap();
         let both = paths.map(|path| path.as_os_str().as_encoded_bytes().to_vec()).concat();
-        assert_eq!(text(&log, 7, 1, Stream::Stdout), both);
+        assert_eq!(text(&log, 7, 1, StandardStream::Stdout), both);
     }
 }

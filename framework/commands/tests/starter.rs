@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use armature_commands::{
-    Destination, Ended, ErrorKind, Event, Input, Options, Outcome, OutputKey, OutputLog, Program, Request,
-    Starter, Stopped, Stream,
+    CommandStatus, Destination, Ended, ErrorKind, Event, Input, Options, OutputKey, OutputLog, Program,
+    Request, StandardStream, Starter, Stopped,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -82,7 +82,7 @@ fn parent(pid: Pid) -> Pid {
     Pid::from_raw(parent.parse().unwrap()).unwrap()
 }
 
-fn output(path: &Path, id: u64, stream: Stream) -> Vec<u8> {
+fn output(path: &Path, id: u64, stream: StandardStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     let log = OutputLog::read(path).unwrap();
     log.copy(OutputKey { id, attempt: 1 }, stream, &mut bytes).unwrap();
@@ -107,9 +107,12 @@ fn exit_codes_signals_and_start_failures_are_reported() {
     ];
     let ended = run_all(&mut starter, requests);
     assert!(ended[&1].is_success() && !ended[&2].is_success());
-    assert_eq!((&ended[&2].outcome, &ended[&3].outcome), (&Outcome::Exited(3), &Outcome::Signalled(9)));
+    assert_eq!(
+        (&ended[&2].outcome, &ended[&3].outcome),
+        (&CommandStatus::Exited(3), &CommandStatus::Signalled(9))
+    );
     let why = |id| match &ended[&id].outcome {
-        Outcome::NotStarted(why) => why.clone(),
+        CommandStatus::NotStarted(why) => why.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(why(4), "there is no program \"no-such-program\" in the PATH");
@@ -134,7 +137,7 @@ fn command_gets_directory_variables_input_and_files() {
     again.stdout = Destination::Nowhere;
     let ended = run_all(&mut starter, vec![request, again]);
     assert!(ended.values().all(Ended::is_success), "{ended:?}");
-    assert_eq!(output(&log, 1, Stream::Stdout), format!("{}\n", dir.path().display()).as_bytes());
+    assert_eq!(output(&log, 1, StandardStream::Stdout), format!("{}\n", dir.path().display()).as_bytes());
     assert_eq!(fs::read_to_string(dir.path().join("err")).unwrap(), "a=\u{e4}\n");
     assert_eq!(fs::read(dir.path().join("here")).unwrap(), b"\0\xff".repeat(100_000));
     assert_eq!(OutputLog::read(&log).unwrap().keys().count(), 1);
@@ -156,7 +159,10 @@ fn time_limit_ends_a_command_with_all_its_descendants() {
         assert_eq!(ended.stopped, Some(Stopped::TimeLimit));
         assert!(ended.run_time >= Duration::from_millis(300));
     }
-    assert_eq!((&ended[&1].outcome, &ended[&2].outcome), (&Outcome::Signalled(15), &Outcome::Signalled(9)));
+    assert_eq!(
+        (&ended[&1].outcome, &ended[&2].outcome),
+        (&CommandStatus::Signalled(15), &CommandStatus::Signalled(9))
+    );
     for seconds in [&polite, &deaf] {
         assert_eq!(sleepers(seconds), [], "left behind by {ended:?}");
     }
@@ -267,8 +273,8 @@ fn large_output_is_in_the_file_and_not_in_memory() {
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(peak < 32 << 10, "the starter held {peak} kB");
     let read = OutputLog::read(&log).unwrap();
-    assert_eq!(read.length(OutputKey { id: 1, attempt: 1 }, Stream::Stdout), BYTES);
-    assert_eq!(output(&log, 1, Stream::Stderr), b"end\n");
+    assert_eq!(read.length(OutputKey { id: 1, attempt: 1 }, StandardStream::Stdout), BYTES);
+    assert_eq!(output(&log, 1, StandardStream::Stderr), b"end\n");
 }
 
 #[test]
@@ -292,13 +298,13 @@ fn next_starter_appends_to_the_output_of_a_dead_one() {
     assert_eq!(error.kind(), ErrorKind::Dead);
     let mut third = starter(&options);
     assert!(run(&mut third, shell(2, "echo two")).is_success());
-    assert_eq!(output(&log, 1, Stream::Stdout), b"AOUT\0\xff");
-    assert_eq!(output(&log, 2, Stream::Stdout), b"two\n");
+    assert_eq!(output(&log, 1, StandardStream::Stdout), b"AOUT\0\xff");
+    assert_eq!(output(&log, 2, StandardStream::Stdout), b"two\n");
 }
 
 fn output_if_any(log: &Path) -> Vec<u8> {
     match OutputLog::read(log) {
-        Ok(_) => output(log, 1, Stream::Stdout),
+        Ok(_) => output(log, 1, StandardStream::Stdout),
         Err(_) => Vec::new(),
     }
 }
@@ -317,7 +323,7 @@ fn running_and_queued_commands_can_be_cancelled() {
     starter.run(shell(3, "true")).unwrap();
     let ended = ended(&mut starter, 3);
     assert_eq!(ended[&1].stopped, Some(Stopped::Cancelled));
-    assert!(matches!(&ended[&2].outcome, Outcome::NotStarted(why) if why.contains("cancelled")));
+    assert!(matches!(&ended[&2].outcome, CommandStatus::NotStarted(why) if why.contains("cancelled")));
     assert!(ended[&3].is_success());
     assert_eq!(sleepers(&sleep), []);
 }
@@ -423,7 +429,7 @@ fn commands_do_not_inherit_rank_variables_or_core_binding() {
     let mut child = bound.env("SLURM_JOB_ID", "7").spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
-    let text = String::from_utf8(output(&log, 1, Stream::Stdout)).unwrap();
+    let text = String::from_utf8(output(&log, 1, StandardStream::Stdout)).unwrap();
     for start in ["OMPI_", "PMI", "SLURM_PROCID", "SLURM_STEP_ID", "ARMATURE_COMMANDS="] {
         // `OMPI_ALLOW_RUN_AS_ROOT` is a setting of the user, which commands inherit.
         let is_left = |line: &str| line.starts_with(start) && !line.starts_with("OMPI_ALLOW_RUN_AS_ROOT");

@@ -16,7 +16,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod place;
+mod target;
 mod temporary_file;
 
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use place::Place;
+use target::OutputTarget;
 pub(crate) use temporary_file::sync_parent;
 use temporary_file::{Durability, TemporaryFile};
 
@@ -67,13 +67,13 @@ impl Output {
     /// If `path` is a directory or names no file, its directory cannot be written to, or a FIFO has no reader within ten
     /// seconds.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let to = match Place::of(path)? {
-            Place::Replaced { at, mode } => {
+        let to = match OutputTarget::of(path)? {
+            OutputTarget::Replaced { at, mode } => {
                 To::Replacement(BufWriter::new(TemporaryFile::create(&at, mode)?))
             }
-            Place::Fifo(at) => To::Stream(BufWriter::new(open_fifo(&at, READER)?)),
-            Place::Device(at) => To::Stream(BufWriter::new(open_device(&at)?)),
-            Place::Descriptor(at) => To::Stream(BufWriter::new(open_descriptor(&at)?)),
+            OutputTarget::Fifo(at) => To::Stream(BufWriter::new(open_fifo(&at, READER)?)),
+            OutputTarget::Device(at) => To::Stream(BufWriter::new(open_device(&at)?)),
+            OutputTarget::Descriptor(at) => To::Stream(BufWriter::new(open_descriptor(&at)?)),
         };
         Ok(Output { to: Some(to) })
     }
@@ -128,15 +128,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The errors of [`Output::create`], without waiting for a FIFO.
 pub fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    match Place::of(path)? {
-        Place::Replaced { at, mode } => {
+    match OutputTarget::of(path)? {
+        OutputTarget::Replaced { at, mode } => {
             let mut file = TemporaryFile::create(&at, mode)?;
             file.write_all(bytes)?;
             file.finish(Durability::Unsynced)
         }
-        Place::Device(at) => open_device(&at)?.write_all(bytes),
-        Place::Descriptor(at) => open_descriptor(&at)?.write_all(bytes),
-        Place::Fifo(at) => Err(unexpected(at.metadata()?.file_type())),
+        OutputTarget::Device(at) => open_device(&at)?.write_all(bytes),
+        OutputTarget::Descriptor(at) => open_descriptor(&at)?.write_all(bytes),
+        OutputTarget::Fifo(at) => Err(unexpected(at.metadata()?.file_type())),
     }
 }
 
@@ -156,9 +156,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// If the path names a file that is not regular; errors of the file system.
 pub(crate) fn regular_target(path: &Path) -> io::Result<(PathBuf, Option<u32>)> {
-    match Place::of(path)? {
-        Place::Replaced { at, mode } => Ok((at, mode)),
-        Place::Fifo(at) | Place::Device(at) | Place::Descriptor(at) => {
+    match OutputTarget::of(path)? {
+        OutputTarget::Replaced { at, mode } => Ok((at, mode)),
+        OutputTarget::Fifo(at) | OutputTarget::Device(at) | OutputTarget::Descriptor(at) => {
             Err(unexpected(at.metadata()?.file_type()))
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::description::{Description, Task};
 use crate::draft::{Draft, End, Link};
-use crate::error::{Place, Result};
+use crate::error::{Result, SourceLocation};
 
 /// Builder of a [`Description`]. Errors are reported by [`build`](DescriptionBuilder::build).
 ///
@@ -45,7 +45,7 @@ impl Description {
 impl DescriptionBuilder {
     /// Adds a task.
     pub fn task(&mut self, task: Task) -> &mut Self {
-        let place = Place::Element("tasks", self.draft.tasks.len());
+        let place = SourceLocation::Element("tasks", self.draft.tasks.len());
         self.draft.tasks.push((task, place));
         self
     }
@@ -53,7 +53,7 @@ impl DescriptionBuilder {
     /// Makes task `to` depend on task `from`. Task `to` reads `size` bytes from task `from`, in addition to
     /// the files that the two tasks name.
     pub fn edge(&mut self, from: impl Into<String>, to: impl Into<String>, size: u64) -> &mut Self {
-        let place = Place::Element("edges", self.draft.links.len());
+        let place = SourceLocation::Element("edges", self.draft.links.len());
         self.draft.links.push(Link { from: End::Name(from.into()), to: End::Name(to.into()), size, place });
         self
     }

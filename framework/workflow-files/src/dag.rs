@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::description::{Action, Description, Forward, Task};
 use crate::draft::{Draft, End, Link};
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 
 /// Unit in bytes in which pegasus-mpi-cluster states memory: a megabyte of 2²⁰ bytes.
 const MEGABYTE: u64 = 1 << 20;
@@ -14,7 +14,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     let mut done = Vec::new();
     let mut numbers = HashMap::new();
     for (number, line) in lines(text) {
-        let place = Place::Line(number);
+        let place = SourceLocation::Line(number);
         let words = words(line).map_err(|message| Error::new(ErrorKind::Syntax, place, message))?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
@@ -52,7 +52,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-pub(crate) fn unknown(place: Place, id: &str) -> Error {
+pub(crate) fn unknown(place: SourceLocation, id: &str) -> Error {
     let message = format!("there is no task {}: expected the name of a task", shown(id));
     Error::new(ErrorKind::Graph, place, message)
 }

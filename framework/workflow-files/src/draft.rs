@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use armature_planner::workflow::Edge;
 
 use crate::description::{Action, Description, File, Forward, Task};
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 
 /// Maximum length of a task name or file name in bytes: the longest path that Linux accepts (`PATH_MAX`).
 const LONGEST_NAME: usize = 4096;
@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) name: String,
-    pub(crate) tasks: Vec<(Task, Place)>,
+    pub(crate) tasks: Vec<(Task, SourceLocation)>,
     pub(crate) links: Vec<Link>,
     /// Ids by which the dependencies in the file may refer to tasks instead of by their names, with the number of each task.
     pub(crate) aliases: HashMap<String, usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Link {
     pub(crate) from: End,
     pub(crate) to: End,
     pub(crate) size: u64,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// One end of a dependency: a task, by number or by name.

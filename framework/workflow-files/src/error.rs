@@ -77,7 +77,7 @@ impl std::error::Error for Error {}
 /// Position of an error in a file. Every task and edge of the file has one until the file has been checked, so the type is small. It becomes text
 /// only for an error message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum SourceLocation {
     /// A line of the file, counted from 1.
     Line(usize),
     /// An element of a list in the file: name of the list, and index of the element.
@@ -86,12 +86,14 @@ pub(crate) enum Place {
     Inner(&'static str, usize, &'static str, usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Line(line) => write!(f, "line {line}"),
-            Place::Element(list, element) => write!(f, "{list}[{element}]"),
-            Place::Inner(list, element, field, inner) => write!(f, "{list}[{element}].{field}[{inner}]"),
+            SourceLocation::Line(line) => write!(f, "line {line}"),
+            SourceLocation::Element(list, element) => write!(f, "{list}[{element}]"),
+            SourceLocation::Inner(list, element, field, inner) => {
+                write!(f, "{list}[{element}].{field}[{inner}]")
+            }
         }
     }
 }

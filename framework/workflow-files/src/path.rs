@@ -11,11 +11,11 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     value: &'a Value,
-    way: Option<(&'a At<'a>, Step<'a>)>,
+    way: Option<(&'a At<'a>, PathSegment<'a>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step<'a> {
+enum PathSegment<'a> {
     Key(&'a str),
     Element(usize),
 }
@@ -28,7 +28,7 @@ impl<'a> At<'a> {
     /// Returns a field of an object; `None` if it is missing or `null`.
     pub(crate) fn find<'b>(&'b self, key: &'b str) -> Option<At<'b>> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
-        Some(At { value, way: Some((self, Step::Key(key))) })
+        Some(At { value, way: Some((self, PathSegment::Key(key))) })
     }
 
     pub(crate) fn get<'b>(&'b self, key: &'b str, expected: &str) -> Result<At<'b>> {
@@ -43,7 +43,7 @@ impl<'a> At<'a> {
 
     pub(crate) fn elements<'b>(&'b self) -> Result<impl ExactSizeIterator<Item = At<'b>>> {
         let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
-        let element = |(number, value)| At { value, way: Some((self, Step::Element(number))) };
+        let element = |(number, value)| At { value, way: Some((self, PathSegment::Element(number))) };
         Ok(list.iter().enumerate().map(element))
     }
 
@@ -55,7 +55,9 @@ impl<'a> At<'a> {
 
     pub(crate) fn fields<'b>(&'b self) -> Result<impl Iterator<Item = (&'b str, At<'b>)>> {
         let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
-        Ok(object.iter().map(|(key, value)| (key.as_str(), At { value, way: Some((self, Step::Key(key))) })))
+        Ok(object
+            .iter()
+            .map(|(key, value)| (key.as_str(), At { value, way: Some((self, PathSegment::Key(key))) })))
     }
 
     pub(crate) fn text(&self) -> Result<&'a str> {
@@ -128,16 +130,16 @@ impl<'a> At<'a> {
     }
 
     fn path(&self) -> String {
-        let mut steps = Vec::new();
+        let mut segments = Vec::new();
         let mut at = self;
-        while let Some((up, step)) = &at.way {
-            steps.push(*step);
+        while let Some((up, segment)) = &at.way {
+            segments.push(*segment);
             at = up;
         }
         let mut path = String::new();
-        for step in steps.iter().rev() {
-            match step {
-                Step::Key(key) => {
+        for segment in segments.iter().rev() {
+            match segment {
+                PathSegment::Key(key) => {
                     if !path.is_empty() {
                         path.push('.');
                     }
@@ -148,7 +150,7 @@ impl<'a> At<'a> {
                         && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
                     path.push_str(&if plain { key.to_string() } else { shown(key) });
                 }
-                Step::Element(number) => path.push_str(&format!("[{number}]")),
+                PathSegment::Element(number) => path.push_str(&format!("[{number}]")),
             }
         }
         path

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use crate::dag::unknown;
 use crate::description::Description;
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 use crate::format::text;
 
 /// Marks the tasks that a rescue file names as done. A last line without a line end is ignored: the run that wrote it was interrupted, and
@@ -39,7 +39,7 @@ fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
     lines
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
         .map(|(number, line)| {
-            let place = Place::Line(number + 1);
+            let place = SourceLocation::Line(number + 1);
             // The id of a line is searched first with the spaces around it and then without them. The name of a task may begin or end with spaces,
             // and a line written by hand may have more spaces.
             let find = |id: &str| numbers.get(id).or_else(|| numbers.get(id.trim())).copied();

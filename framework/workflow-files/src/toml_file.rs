@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::amounts;
 use crate::description::{Action, Description, File, Task};
 use crate::draft::{Draft, End, Link};
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 use crate::path::At;
 
 const TOP: &[&str] = &["name", "limit", "task"];
@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<Value> {
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
         // The TOML parser's message may quote the file, so it is escaped and cut.
         let message = armature_text::shown(error.message());
-        Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
+        Error::new(ErrorKind::Syntax, SourceLocation::Line(line), format!("{message}: expected TOML"))
     })
 }
 
@@ -59,10 +59,10 @@ pub(crate) fn read(text: &str) -> Result<Description> {
         known(&at, TASK)?;
         let task = task(&at)?;
         for (item, name) in at.texts("deps")?.into_iter().enumerate() {
-            let place = Place::Inner("task", number, "deps", item);
+            let place = SourceLocation::Inner("task", number, "deps", item);
             draft.links.push(Link { from: End::Name(name), to: End::Number(number), size: 0, place });
         }
-        draft.tasks.push((task, Place::Element("task", number)));
+        draft.tasks.push((task, SourceLocation::Element("task", number)));
     }
     draft.finish()
 }

@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::connection::Connection;
 use crate::error::Result;
-use crate::event::{Ended, Event, Outcome, Stopped};
+use crate::event::{CommandStatus, Ended, Event, Stopped};
 use crate::message::{FromStarter, Setup, ToStarter};
 use crate::output::OutputWriter;
 use crate::poll::{Interest, wait};
@@ -175,8 +175,10 @@ impl Starter {
                 if let Some(at) = self.queue.iter().position(|request| request.id == id) {
                     self.queue.remove(at);
                     let why = "it was cancelled before it started".to_string();
-                    let ended =
-                        Ended { stopped: Some(Stopped::Cancelled), ..Ended::new(Outcome::NotStarted(why)) };
+                    let ended = Ended {
+                        stopped: Some(Stopped::Cancelled),
+                        ..Ended::new(CommandStatus::NotStarted(why))
+                    };
                     return self.send_event(Event::Ended { id, ended });
                 }
                 if let Some(command) = self.running.iter_mut().find(|command| command.id == id) {
@@ -246,7 +248,9 @@ impl Starter {
                     self.running.push(command);
                     Event::Started { id: request.id, process }
                 }
-                Err(why) => Event::Ended { id: request.id, ended: Ended::new(Outcome::NotStarted(why)) },
+                Err(why) => {
+                    Event::Ended { id: request.id, ended: Ended::new(CommandStatus::NotStarted(why)) }
+                }
             };
             self.send_event(event)?;
         }

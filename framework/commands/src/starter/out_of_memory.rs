@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::event::Outcome;
+use crate::event::CommandStatus;
 
 /// Exit code of a shell whose child process was killed by SIGKILL.
 const CHILD_KILLED: i32 = 128 + KILL;
@@ -32,8 +32,8 @@ fn parse(vmstat: &str) -> Option<u64> {
 
 /// Returns true if the kernel has probably killed a command because memory was short: SIGKILL has ended the command or, according to the exit code
 /// of its shell, a child of it, and the kernel's count of such kills has grown from `before` to `after` while the command ran.
-pub(super) fn explains(outcome: &Outcome, before: Option<u64>, after: Option<u64>) -> bool {
-    let is_killed = matches!(outcome, Outcome::Signalled(KILL) | Outcome::Exited(CHILD_KILLED));
+pub(super) fn explains(outcome: &CommandStatus, before: Option<u64>, after: Option<u64>) -> bool {
+    let is_killed = matches!(outcome, CommandStatus::Signalled(KILL) | CommandStatus::Exited(CHILD_KILLED));
     is_killed && before.zip(after).is_some_and(|(before, after)| after > before)
 }
 
@@ -49,11 +49,11 @@ mod tests {
 
     #[test]
     fn killed_command_is_out_of_memory_if_the_kernel_has_killed_meanwhile() {
-        let killed = [Outcome::Signalled(9), Outcome::Exited(137)];
+        let killed = [CommandStatus::Signalled(9), CommandStatus::Exited(137)];
         assert!(killed.iter().all(|outcome| explains(outcome, Some(3), Some(4))));
         assert!(killed.iter().all(|outcome| !explains(outcome, Some(3), Some(3))));
         assert!(killed.iter().all(|outcome| !explains(outcome, None, Some(3))));
-        let others = [Outcome::Exited(1), Outcome::Signalled(15), Outcome::Exited(0)];
+        let others = [CommandStatus::Exited(1), CommandStatus::Signalled(15), CommandStatus::Exited(0)];
         assert!(others.iter().all(|outcome| !explains(outcome, Some(3), Some(4))));
     }
 }

@@ -12,8 +12,8 @@ use super::out_of_memory;
 use super::spawn::Spawned;
 use super::tree;
 use super::watch::Watch;
-use crate::event::{Ended, Outcome, Stopped, last_line};
-use crate::output::{OutputWriter, Stream};
+use crate::event::{CommandStatus, Ended, Stopped, last_line};
+use crate::output::{OutputWriter, StandardStream};
 use crate::request::Request;
 
 /// A command whose root process or other processes still run.
@@ -52,7 +52,7 @@ struct End {
     kills: Option<u64>,
 }
 
-const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+const STREAMS: [StandardStream; 2] = [StandardStream::Stdout, StandardStream::Stderr];
 
 impl Running {
     pub(super) fn new(
@@ -156,7 +156,7 @@ impl Running {
                         if !written {
                             self.lost_output += count as u64;
                         }
-                        if stream == Stream::Stderr {
+                        if stream == StandardStream::Stderr {
                             self.errors.extend_from_slice(&buffer[count.saturating_sub(ERRORS)..count]);
                             self.errors.drain(..self.errors.len().saturating_sub(ERRORS));
                         }
@@ -175,8 +175,8 @@ impl Running {
     pub(super) fn ended(&self) -> Option<Ended> {
         let end = self.end.as_ref()?;
         let outcome = match (end.status.code(), end.status.signal()) {
-            (Some(code), _) => Outcome::Exited(code),
-            (None, signal) => Outcome::Signalled(signal.unwrap_or(0)),
+            (Some(code), _) => CommandStatus::Exited(code),
+            (None, signal) => CommandStatus::Signalled(signal.unwrap_or(0)),
         };
         let peak_memory = match self.watch.peak() {
             // The kernel's value for the root process includes the memory of the starter at the time of the fork. A

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LINKS: usize = 40;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutputTarget {
     /// A regular file with this permission mode, or no file yet. The file is replaced.
     Replaced {
         at: PathBuf,
@@ -22,12 +22,12 @@ pub(super) enum Place {
     Descriptor(PathBuf),
 }
 
-impl Place {
+impl OutputTarget {
     /// Resolves the symbolic links of `path` one by one, because the target of a link need not exist yet.
     ///
     /// # Errors
     /// If the path names a directory, has no file name or has too many links; errors of the file system.
-    pub(super) fn of(path: &Path) -> io::Result<Place> {
+    pub(super) fn of(path: &Path) -> io::Result<OutputTarget> {
         let mut at = path.to_path_buf();
         for _ in 0..LINKS {
             if at.file_name().is_none() {
@@ -36,26 +36,26 @@ impl Place {
             let found = match fs::symlink_metadata(&at) {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Ok(Place::Replaced { at, mode: None });
+                    return Ok(OutputTarget::Replaced { at, mode: None });
                 }
                 Err(error) => return Err(error),
             };
             let kind = found.file_type();
             if kind.is_symlink() {
                 if is_descriptor(&at) {
-                    return Ok(Place::Descriptor(at));
+                    return Ok(OutputTarget::Descriptor(at));
                 }
                 let to = fs::read_link(&at)?;
                 at = at.parent().unwrap_or(Path::new("")).join(to);
             } else if kind.is_file() {
-                return Ok(Place::Replaced { at, mode: Some(found.permissions().mode() & 0o7777) });
+                return Ok(OutputTarget::Replaced { at, mode: Some(found.permissions().mode() & 0o7777) });
             } else if kind.is_fifo() {
-                return Ok(Place::Fifo(at));
+                return Ok(OutputTarget::Fifo(at));
             } else if kind.is_dir() {
                 let text = "is a directory, expected a file name";
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, text));
             } else {
-                return Ok(Place::Device(at));
+                return Ok(OutputTarget::Device(at));
             }
         }
         Err(rustix::io::Errno::LOOP.into())

@@ -17,7 +17,7 @@ use tokens::Tokens;
 
 use crate::description::{Action, Description, Task};
 use crate::draft::{Draft, End, Link};
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 
 /// Names of the attributes of nodes and edges that have a meaning for a workflow. All others are ignored.
 const MEANT: [&str; 5] = ["weight", "work", "run_time", "memory", "size"];
@@ -53,7 +53,7 @@ impl Reader {
         self.tokens.take_keyword("strict");
         if !self.tokens.take_keyword("digraph") {
             let message = "is not a directed graph: expected \"digraph\"";
-            return Err(Error::new(ErrorKind::Syntax, Place::Line(self.tokens.line()), message));
+            return Err(Error::new(ErrorKind::Syntax, SourceLocation::Line(self.tokens.line()), message));
         }
         self.draft.name = self.tokens.take_id().unwrap_or_default();
         self.tokens.expect('{')
@@ -124,7 +124,7 @@ impl Reader {
         }
         for pair in path.windows(2) {
             let (from, to) = (End::Number(pair[0]), End::Number(pair[1]));
-            self.draft.links.push(Link { from, to, size, place: Place::Line(line) });
+            self.draft.links.push(Link { from, to, size, place: SourceLocation::Line(line) });
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Reader {
         set(&mut task, self.defaults.last().map(|(nodes, _)| nodes.as_slice()).unwrap_or_default())?;
         let number = self.draft.tasks.len();
         self.numbers.insert(name, number);
-        self.draft.tasks.push((task, Place::Line(line)));
+        self.draft.tasks.push((task, SourceLocation::Line(line)));
         Ok(number)
     }
 
@@ -189,7 +189,7 @@ fn whole(key: &str, value: &str, line: usize) -> Result<u64> {
 
 fn wrong(key: &str, value: &str, line: usize, expected: &str) -> Error {
     let message = format!("attribute {key} is {}: expected {expected}", shown(value));
-    Error::new(ErrorKind::Value, Place::Line(line), message)
+    Error::new(ErrorKind::Value, SourceLocation::Line(line), message)
 }
 
 #[cfg(test)]

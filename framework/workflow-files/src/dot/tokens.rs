@@ -1,6 +1,6 @@
 //! Lexer for dot files.
 
-use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::error::{Error, ErrorKind, Result, SourceLocation, shown};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
@@ -30,7 +30,7 @@ impl Tokens {
         let mut all = Vec::new();
         let (mut rest, mut line) = (text, 1);
         while let Some(first) = rest.chars().next() {
-            let fault = |message: String| Error::new(ErrorKind::Syntax, Place::Line(line), message);
+            let fault = |message: String| Error::new(ErrorKind::Syntax, SourceLocation::Line(line), message);
             let at_start = rest.len() == text.len() || text[..text.len() - rest.len()].ends_with('\n');
             let mut token = None;
             let length = if first.is_whitespace() || first == '\u{feff}' {
@@ -133,7 +133,7 @@ impl Tokens {
             Some(Token::Id(word)) => shown(word),
         };
         let message = format!("found {there}: expected {expected}");
-        Error::new(ErrorKind::Syntax, Place::Line(self.line()), message)
+        Error::new(ErrorKind::Syntax, SourceLocation::Line(self.line()), message)
     }
 }
 

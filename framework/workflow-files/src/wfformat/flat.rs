@@ -3,7 +3,7 @@
 use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};
 use crate::draft::Draft;
-use crate::error::{Place, Result};
+use crate::error::{Result, SourceLocation};
 use crate::path::At;
 
 /// Unit in bytes in which versions up to 1.3 state memory: kilobytes of 1000 bytes, as WfCommons' migration tool reads them.
@@ -40,7 +40,7 @@ pub(super) fn read(root: &At<'_>) -> Result<Draft> {
             draft.aliases.entry(id.text()?.to_string()).or_insert(number);
         }
         links(&mut draft, &at, list, number)?;
-        draft.tasks.push((task, Place::Element(list, number)));
+        draft.tasks.push((task, SourceLocation::Element(list, number)));
     }
     Ok(draft)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};
 use crate::draft::Draft;
-use crate::error::{ErrorKind, Place, Result, shown};
+use crate::error::{ErrorKind, Result, SourceLocation, shown};
 use crate::path::At;
 
 const TASKS: &str = "workflow.specification.tasks";
@@ -24,7 +24,7 @@ pub(super) fn read(root: &At<'_>) -> Result<Draft> {
         task.outputs = files(&at, "outputFiles", &sizes)?;
         links(&mut draft, &at, TASKS, number)?;
         numbers.insert(task.name.clone(), number);
-        draft.tasks.push((task, Place::Element(TASKS, number)));
+        draft.tasks.push((task, SourceLocation::Element(TASKS, number)));
     }
     if let Some(execution) = workflow.find("execution") {
         measured(&execution, &numbers, &mut draft)?;

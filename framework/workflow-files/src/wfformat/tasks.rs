@@ -2,7 +2,7 @@
 
 use crate::description::{Action, Task};
 use crate::draft::{Draft, End, Link};
-use crate::error::{Place, Result};
+use crate::error::{Result, SourceLocation};
 use crate::path::At;
 
 /// Adds dependencies to the draft: that of the task on each of its `parents`, and that of each of its `children` on the task.
@@ -11,7 +11,12 @@ pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number
         for (item, other) in task.texts(key)?.into_iter().enumerate() {
             let (other, this) = (End::Name(other), End::Number(number));
             let (from, to) = if is_parent { (other, this) } else { (this, other) };
-            draft.links.push(Link { from, to, size: 0, place: Place::Inner(list, number, key, item) });
+            draft.links.push(Link {
+                from,
+                to,
+                size: 0,
+                place: SourceLocation::Inner(list, number, key, item),
+            });
         }
     }
     Ok(())
