@@ -7,7 +7,7 @@ const MIN_REPORTS: usize = 2;
 
 /// Rate at which items were completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pace {
+pub(crate) struct CompletionRate {
     pub(crate) per_second: f64,
     /// Length in seconds of the time over which the rate was measured.
     pub(crate) span: f64,
@@ -15,7 +15,7 @@ pub(crate) struct Pace {
 
 /// Returns the rate of completed items in the last `window` seconds, or in a longer time if no item was completed in them. `None` if no item was
 /// completed at all.
-pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<Pace> {
+pub(crate) fn completion_rate(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<CompletionRate> {
     let (last_at, last) = reached.last()?;
     let now = now.max(*last_at);
     let begin = reached.first().map(|(_, first)| (0.0, first.before))?;
@@ -24,7 +24,7 @@ pub(crate) fn pace(reached: &[(f64, Reached)], now: f64, window: f64) -> Option<
     let (at, done) = some.rev().find(is_before).unwrap_or(begin);
     let span = now - at;
     let is_known = last.done > done && span > 0.0;
-    is_known.then(|| Pace { per_second: (last.done - done) as f64 / span, span })
+    is_known.then(|| CompletionRate { per_second: (last.done - done) as f64 / span, span })
 }
 
 /// Removes the progress reports before the time `from`, except for the last `MIN_REPORTS` of them.
@@ -54,9 +54,15 @@ mod tests {
     #[test]
     fn pace_is_measured_over_the_last_seconds() {
         let reports = progress_reports((1..=20).chain((1..=20).map(|n| 20 + 10 * n)));
-        assert_eq!(pace(&reports, 40.0, 10.0), Some(Pace { per_second: 10.0, span: 10.0 }));
-        assert_eq!(pace(&reports[..5], 5.0, 10.0), Some(Pace { per_second: 1.0, span: 5.0 }));
-        assert_eq!(pace(&[], 5.0, 10.0), None);
+        assert_eq!(
+            completion_rate(&reports, 40.0, 10.0),
+            Some(CompletionRate { per_second: 10.0, span: 10.0 })
+        );
+        assert_eq!(
+            completion_rate(&reports[..5], 5.0, 10.0),
+            Some(CompletionRate { per_second: 1.0, span: 5.0 })
+        );
+        assert_eq!(completion_rate(&[], 5.0, 10.0), None);
     }
 
     #[test]
@@ -64,14 +70,20 @@ mod tests {
         // The reports state one completed item per minute.
         let mut reports = progress_reports((1..=200).map(|second| second / 60));
         drop_old(&mut reports, 180.0);
-        assert_eq!(pace(&reports, 200.0, 10.0), Some(Pace { per_second: 1.0 / 80.0, span: 80.0 }));
+        assert_eq!(
+            completion_rate(&reports, 200.0, 10.0),
+            Some(CompletionRate { per_second: 1.0 / 80.0, span: 80.0 })
+        );
     }
 
     #[test]
     fn pace_excludes_items_of_an_earlier_run() {
         let reached = |done| Reached { done, before: 400, total: 1000, what: "tasks".into() };
-        assert_eq!(pace(&[(1.0, reached(400))], 2.0, 10.0), None);
+        assert_eq!(completion_rate(&[(1.0, reached(400))], 2.0, 10.0), None);
         let reports = [(1.0, reached(410)), (2.0, reached(420))];
-        assert_eq!(pace(&reports, 2.0, 10.0), Some(Pace { per_second: 10.0, span: 2.0 }));
+        assert_eq!(
+            completion_rate(&reports, 2.0, 10.0),
+            Some(CompletionRate { per_second: 10.0, span: 2.0 })
+        );
     }
 }

@@ -124,7 +124,7 @@ fn balancing(run: &Run) -> String {
         "The distribution of work was changed {}",
         if changes == 1 { "once".to_string() } else { format!("{changes} times") }
     );
-    let measured = |o: &&crate::run::Outcome| {
+    let measured = |o: &&crate::run::ChangeResult| {
         o.before_s > 0.0 && o.after_s > 0.0 && o.before_s.is_finite() && o.after_s.is_finite()
     };
     let first = run.outcomes.iter().find(measured);
@@ -221,7 +221,7 @@ pub(crate) fn compared(a: &Run, b: &Run) -> Vec<ComparedRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Outcome;
+    use crate::run::ChangeResult;
     use crate::situation::Situation;
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         let mut without = run.clone();
         (without.changes, without.lost) = (vec![(2.0, "rank 1 lost".into())], vec![1]);
         assert_eq!(gain(&without), "Rank 1 was lost. Balancing made no decision.");
-        let outcome = |before_s, after_s| Outcome { at: 1.0, before_s, predicted_s: f64::NAN, after_s };
+        let outcome = |before_s, after_s| ChangeResult { at: 1.0, before_s, predicted_s: f64::NAN, after_s };
         changed.outcomes = vec![outcome(0.03, 0.02), outcome(f64::NAN, 1.0), outcome(0.02, 0.012)];
         assert!(gain(&changed).ends_with(
             "before the first change 30 ms per task, after the last 12 ms, which is 2.50 times as fast."

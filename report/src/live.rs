@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use armature::observe::activity::Activity;
 use armature::observe::{Event, Record};
 
-use crate::pace;
+use crate::completion_rate;
 use crate::run::{Part, Run, Skeleton};
 
 mod columns;
@@ -88,7 +88,7 @@ impl Live {
                 rank.held.drain(..rank.held.len().saturating_sub(1));
             }
             run.lines.drain(..run.lines.len().saturating_sub(1));
-            pace::drop_old(&mut run.reached, from);
+            completion_rate::drop_old(&mut run.reached, from);
             run.schedules.clear();
         }
     }

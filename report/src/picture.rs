@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::bins::{Bins, bin_count};
 use crate::charts;
 use crate::run::{Run, Skeleton};
-use crate::svg::{Chart, Look, Strip, thinned};
+use crate::svg::{BoxStyle, Chart, Strip, thinned};
 use crate::tables::shown_of;
 use crate::workflow;
 
@@ -30,7 +30,7 @@ pub(crate) struct Picture {
     pub seconds: f64,
     /// Length in seconds of a step, the unit of times in boxes and curves.
     pub step: f64,
-    pub marks: Vec<Mark>,
+    pub marks: Vec<DecisionMark>,
     pub lanes: Vec<Lane>,
     /// Sentences on what is omitted.
     #[serde(skip)]
@@ -39,7 +39,7 @@ pub(crate) struct Picture {
 
 /// Decision or change of the distribution of work.
 #[derive(Debug, Serialize)]
-pub(crate) struct Mark {
+pub(crate) struct DecisionMark {
     /// Time of the mark in seconds since the run began.
     pub at: f64,
     /// Decision as a sentence, or short description of the change.
@@ -98,7 +98,7 @@ pub(crate) struct BoxRow {
     pub name: String,
     pub plan: bool,
     /// For each box: steps from the start of the previous box (or from 0) to its start, steps of its length, index of its label, index of its
-    /// description or -1, and its look.
+    /// description or -1, and its style.
     pub boxes: Vec<i64>,
 }
 
@@ -189,7 +189,7 @@ impl Picture {
         marks.truncate(most);
         marks.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.about.push(shown_of(of, most, "decisions and changes"));
-        self.marks.extend(marks.into_iter().map(|(at, text, changed)| Mark {
+        self.marks.extend(marks.into_iter().map(|(at, text, changed)| DecisionMark {
             at,
             text: format!("{prefix}{text}"),
             changed,
@@ -217,14 +217,14 @@ impl Picture {
                 let about = if one.about.is_empty() { -1 } else { text_number(one.about) };
                 // Number of the box's appearance for the script. Colours have numbers from 0 on. For a task on the critical path, 10 is added to the
                 // number of its colour.
-                let look = match one.look {
-                    Look::Plain => -1 - (n % 2) as i64,
-                    Look::Colour(colour) => i64::from(colour),
-                    Look::Critical(colour) => 10 + i64::from(colour),
-                    Look::Failed => -3,
-                    Look::Wait => -4,
+                let style = match one.style {
+                    BoxStyle::Plain => -1 - (n % 2) as i64,
+                    BoxStyle::Colour(colour) => i64::from(colour),
+                    BoxStyle::Critical(colour) => 10 + i64::from(colour),
+                    BoxStyle::Failed => -3,
+                    BoxStyle::Wait => -4,
                 };
-                boxes.extend([begin - before, end - begin, text_number(one.text), about, look]);
+                boxes.extend([begin - before, end - begin, text_number(one.text), about, style]);
                 before = begin;
             }
             rows.push(BoxRow { name: row.name, plan: row.is_plan, boxes });

@@ -75,7 +75,7 @@ pub struct Run {
     /// loss of a rank: time and short description.
     pub changes: Vec<(f64, String)>,
     /// Predicted and measured times per item before and after changes to the distribution of the work.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ChangeResult>,
     /// Speeds of the ranks relative to the fastest rank, as last measured or assumed.
     pub speeds: Vec<f64>,
     /// Smoothed rates of ranks, on which decisions were based: time, rank, and items (or rows or
@@ -122,7 +122,7 @@ pub enum Arrangement {
 
 /// Prediction for a change to the distribution of the work, and measurements before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ChangeResult {
     /// Time at which the measurement of `after_s` was complete.
     pub at: f64,
     /// Measured seconds per item before the distribution of the work was changed.

@@ -173,12 +173,12 @@ pub(crate) struct StripBox {
     pub text: String,
     /// Additional description for the tooltip of the box; may be empty.
     pub about: String,
-    pub look: Look,
+    pub style: BoxStyle,
 }
 
 /// Appearance of a box of a strip chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum BoxStyle {
     /// Filled with a neutral colour.
     #[default]
     Plain,
@@ -236,12 +236,12 @@ impl Strip {
                 let wide = (w * (one.end.min(to) - one.begin) / to).max(0.5);
                 let room = if row.is_plan { 0 } else { (wide / 7.0) as usize };
                 let shown = if room >= 2 { short_name(&one.text, room) } else { String::new() };
-                let class = match one.look {
-                    Look::Plain => format!("b{}", m % 2),
-                    Look::Colour(colour) => format!("k{}", colour % 8),
-                    Look::Critical(colour) => format!("k{} crit", colour % 8),
-                    Look::Failed => "fail".to_string(),
-                    Look::Wait => "wait".to_string(),
+                let class = match one.style {
+                    BoxStyle::Plain => format!("b{}", m % 2),
+                    BoxStyle::Colour(colour) => format!("k{}", colour % 8),
+                    BoxStyle::Critical(colour) => format!("k{} crit", colour % 8),
+                    BoxStyle::Failed => "fail".to_string(),
+                    BoxStyle::Wait => "wait".to_string(),
                 };
                 let planned = if row.is_plan { ", planned" } else { "" };
                 let about = if one.about.is_empty() { String::new() } else { format!("; {}", one.about) };

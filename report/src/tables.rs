@@ -78,7 +78,7 @@ pub(crate) struct ChangeRow {
 /// Returns the changes of the distribution of work whose effect was measured, the first ones if there are more than [`MAX_LISTED_PAIRS`].
 pub(crate) fn changes(run: &Run) -> Vec<ChangeRow> {
     let finite = run.outcomes.iter().filter(|o| o.after_s.is_finite() && o.before_s.is_finite());
-    let row = |o: &crate::run::Outcome| {
+    let row = |o: &crate::run::ChangeResult| {
         let faster =
             if o.after_s > 0.0 { format!("{:.2}", o.before_s / o.after_s) } else { "–".to_string() };
         ChangeRow { cells: vec![time(o.at), time(o.before_s), time(o.predicted_s), time(o.after_s), faster] }

@@ -3,7 +3,7 @@
 use armature::observe::number_format::{hours, short, whole_percent};
 
 use super::lines::Part;
-use crate::pace::{self, Pace};
+use crate::completion_rate::{CompletionRate, completion_rate};
 use crate::run::{Rank, Run};
 use crate::units::{self, short_count};
 
@@ -21,8 +21,8 @@ pub(super) fn progress(run: &Run, span: (f64, f64)) -> Vec<Part> {
     }
     let planned = run.plans.last().map(|(_, ends)| ends - run.seconds);
     if let (Some((_, reached)), false) = (run.reached.last(), run.has_ended) {
-        let pace = pace::pace(&run.reached, run.seconds, span.1 - span.0);
-        return parts(reached.done, Some(reached.total), &reached.what, pace, planned);
+        let rate = completion_rate(&run.reached, run.seconds, span.1 - span.0);
+        return parts(reached.done, Some(reached.total), &reached.what, rate, planned);
     }
     if !run.has_activity() {
         return [(0, "progress unknown".to_string())].into_iter().chain(ended).collect();
@@ -32,8 +32,8 @@ pub(super) fn progress(run: &Run, span: (f64, f64)) -> Vec<Part> {
     let total = run.total.map(|total| total.max(done));
     let length = span.1 - span.0;
     let recent = run.ranks.iter().fold(0.0, |sum, rank| sum + completed_in(rank, span, Some(last)));
-    let pace = (length > 0.0).then(|| Pace { per_second: recent / length, span: length });
-    let mut parts = parts(done, total, run.things(), pace, planned);
+    let rate = (length > 0.0).then(|| CompletionRate { per_second: recent / length, span: length });
+    let mut parts = parts(done, total, run.things(), rate, planned);
     if let Some(ended) = ended {
         parts.pop();
         parts.push(ended);
@@ -46,20 +46,20 @@ fn parts(
     done: u64,
     total: Option<u64>,
     things: &str,
-    pace: Option<Pace>,
+    rate: Option<CompletionRate>,
     planned_s: Option<f64>,
 ) -> Vec<Part> {
     let of = total.map_or(String::new(), |total| format!(" of {}", short_count(total)));
     let mut parts = vec![(0, format!("{}{of} {things} done", short_count(done)))];
     parts.extend(total.map(|total| (3, whole_percent(done, total))));
-    parts.push(match pace {
-        Some(Pace { per_second, span }) => {
+    parts.push(match rate {
+        Some(CompletionRate { per_second, span }) => {
             (2, format!("{} {things}/s in the last {}", short(per_second), rough(span)))
         }
         None => (2, "rate unknown".to_string()),
     });
     let left = total.map(|total| total.saturating_sub(done) as f64);
-    let rate = pace.map(|pace| pace.per_second).filter(|rate| *rate > 0.0);
+    let rate = rate.map(|rate| rate.per_second).filter(|rate| *rate > 0.0);
     let end = match (planned_s, left.zip(rate)) {
         (Some(left), _) if left > 0.0 => format!("ends in {} according to the plan", hours(left)),
         (Some(left), _) => format!("the plan has ended {} ago", hours(-left)),
@@ -110,14 +110,14 @@ mod tests {
 
     #[test]
     fn end_is_predicted_only_from_a_known_total_and_rate() {
-        let pace = |per_second| Some(Pace { per_second, span: 10.0 });
-        let rate = "20.00 rows/s in the last 10 s";
-        let known = parts(200, Some(1200), "rows", pace(20.0), None);
-        assert_eq!(told(&known), ["200 of 1200 rows done", "16 %", rate, "about 50 s left"]);
-        let planned = parts(200, Some(1200), "rows", pace(20.0), Some(-61.0));
+        let rate = |per_second| Some(CompletionRate { per_second, span: 10.0 });
+        let text = "20.00 rows/s in the last 10 s";
+        let known = parts(200, Some(1200), "rows", rate(20.0), None);
+        assert_eq!(told(&known), ["200 of 1200 rows done", "16 %", text, "about 50 s left"]);
+        let planned = parts(200, Some(1200), "rows", rate(20.0), Some(-61.0));
         assert_eq!(told(&planned)[3], "the plan has ended 1:01 min ago");
-        let no_total = parts(200, None, "rows", pace(20.0), None);
-        assert_eq!(told(&no_total), ["200 rows done", rate, "end unknown"]);
+        let no_total = parts(200, None, "rows", rate(20.0), None);
+        assert_eq!(told(&no_total), ["200 rows done", text, "end unknown"]);
         let no_rate = parts(0, Some(1200), "rows", None, None);
         assert_eq!(told(&no_rate), ["0 of 1200 rows done", "0 %", "rate unknown", "end unknown"]);
     }

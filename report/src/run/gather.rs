@@ -3,7 +3,7 @@
 use armature::observe::activity::{Activity, RankStart, Traffic, Work};
 use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, WaitedFor};
 
-use super::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
+use super::{Arrangement, ChangeResult, Decision, HeldAt, Kind, Line, Part, Rank, Run, Skeleton, TaskRun};
 use crate::mapping::Mapping;
 
 /// Time of the year 2000 in seconds since 1970. A clock that shows an earlier time is that of a simulated run.
@@ -229,7 +229,7 @@ impl Run {
             Event::Woken { ranks } => self.changes.push((at, format!("{} woken", ranks.len()))),
             Event::Outcome { before_s, predicted_s, after_s, .. } => {
                 let (before_s, predicted_s, after_s) = (*before_s, *predicted_s, *after_s);
-                self.outcomes.push(Outcome { at, before_s, predicted_s, after_s });
+                self.outcomes.push(ChangeResult { at, before_s, predicted_s, after_s });
             }
             Event::Decision { .. } => self.apply_decision(at, event),
             Event::Finish { items, seconds } => {

@@ -5,7 +5,7 @@ use armature::observe::WaitedFor;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::run::{Run, TaskRun};
-use crate::svg::{Look, StripBox, StripRow};
+use crate::svg::{BoxStyle, StripBox, StripRow};
 use crate::workflow::CAUSES;
 
 /// Difference in seconds up to which two times of events on one rank count as equal.
@@ -98,7 +98,7 @@ pub(crate) fn row(run: &Run, path: &[usize]) -> StripRow {
         begin: segment.begin,
         end: segment.end,
         about: segment.task.map_or(String::new(), |number| format!("on rank {}", run.tasks[number].rank)),
-        look: if segment.task.is_some() { Look::Plain } else { Look::Wait },
+        style: if segment.task.is_some() { BoxStyle::Plain } else { BoxStyle::Wait },
         text: segment.text,
     });
     StripRow { name: "critical path".into(), boxes: boxes.collect(), is_plan: false }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use armature::observe::PlannedTask;
 
 use crate::run::{Run, TaskRun};
-use crate::svg::{Look, Strip, StripBox, StripRow};
+use crate::svg::{BoxStyle, Strip, StripBox, StripRow};
 use crate::tables::shown_of;
 use crate::units::time;
 
@@ -124,7 +124,7 @@ fn planned_boxes(run: &Run, most: usize, colours: &HashMap<&str, u8>) -> (Vec<Ve
             end: at + task.end_s,
             text: task.task.clone(),
             about: String::new(),
-            look: Look::Colour(colours.get(kind_of(&task.task)).copied().unwrap_or(COLOURS as u8 - 1)),
+            style: BoxStyle::Colour(colours.get(kind_of(&task.task)).copied().unwrap_or(COLOURS as u8 - 1)),
         });
     }
     (ranks, left_out)
@@ -147,15 +147,15 @@ fn actual_boxes(
     for (place, &n) in drawn.iter().enumerate() {
         let task = &run.tasks[n];
         let colour = colours.get(kind_of(&task.task)).copied().unwrap_or(0);
-        let look = match (task.failure.is_some(), on_path.contains(&n)) {
-            (true, _) => Look::Failed,
-            (false, true) => Look::Critical(colour),
-            (false, false) => Look::Colour(colour),
+        let style = match (task.failure.is_some(), on_path.contains(&n)) {
+            (true, _) => BoxStyle::Failed,
+            (false, true) => BoxStyle::Critical(colour),
+            (false, false) => BoxStyle::Colour(colour),
         };
         let about =
             if place < DESCRIBED || task.failure.is_some() { attempt_text(task) } else { String::new() };
         let (begin, end) = (task.begin, end_of(run, task));
-        ranks[task.rank].push(StripBox { begin, end, text: task.task.clone(), about, look });
+        ranks[task.rank].push(StripBox { begin, end, text: task.task.clone(), about, style });
     }
     (ranks, drawn.len())
 }
