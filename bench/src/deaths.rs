@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Outcome, ranks::Launch};
+use crate::{RunResult, ranks::Launch};
 
 /// Folder of a run in which ranks are killed. Every rank writes its process id to `pid-RANK`, and rank 0 writes the file `started` when the work
 /// begins.
@@ -30,7 +30,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If the folder cannot be created.
-    pub fn create(folder: &Path) -> Outcome<Self> {
+    pub fn create(folder: &Path) -> RunResult<Self> {
         let run_folder = RunFolder::at(folder);
         run_folder.clear()?;
         Ok(run_folder)
@@ -50,7 +50,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If the folder cannot be recreated.
-    pub fn clear(&self) -> Outcome {
+    pub fn clear(&self) -> RunResult {
         let folder = &self.folder;
         let _ = fs::remove_dir_all(folder);
         Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
@@ -60,7 +60,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn remove_files_except(&self, except: &[&str]) -> Outcome {
+    pub fn remove_files_except(&self, except: &[&str]) -> RunResult {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             if !except.iter().any(|name| entry.file_name() == *name) {
@@ -74,7 +74,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn register_process(&self, rank: usize) -> Outcome {
+    pub fn register_process(&self, rank: usize) -> RunResult {
         // Renaming a complete file prevents that readers find an incomplete number.
         let new = self.path(&format!("new-{rank}"));
         fs::write(&new, std::process::id().to_string())?;
@@ -90,7 +90,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn record_start(&self) -> Outcome {
+    pub fn record_start(&self) -> RunResult {
         Ok(fs::write(self.path("started"), "")?)
     }
 
@@ -137,7 +137,7 @@ pub fn run(
     victims: &[Victim],
     has_joined: impl Fn(usize) -> bool + Send,
     before_kill: &mut (dyn FnMut() + Send),
-) -> Outcome<(Outcome<String>, usize)> {
+) -> RunResult<(RunResult<String>, usize)> {
     let recovery = victims.len() < launch.ranks;
     let launch = Launch { recovery, ..launch.clone() };
     let (ended, has_ended) = channel::<()>();

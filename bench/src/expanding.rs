@@ -7,7 +7,7 @@ use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{Config, Progress, Session};
 
 use crate::{
-    Outcome,
+    RunResult,
     baseline::stages::{expected, first, fold, fourth, second, third},
     ranks::{Launch, Values},
 };
@@ -28,7 +28,7 @@ pub struct Setting {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure(setting: Setting) -> Outcome<f64> {
+pub fn measure(setting: Setting) -> RunResult<f64> {
     let arguments = [setting.items, setting.of_each].map(|n| n.to_string());
     let values: Values = Launch::ranks(2).run("expanding", &arguments)?;
     values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
@@ -38,7 +38,7 @@ pub fn measure(setting: Setting) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [items, of_each] = arguments else { return Err("expanding: ITEMS OF_EACH".into()) };
     let setting = Setting { items: items.parse()?, of_each: of_each.parse()? };
     let config = Config::from_env()?.progress(Progress::Off);

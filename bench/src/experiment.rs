@@ -9,10 +9,10 @@ use std::{
 
 use armature_files::output;
 
-use crate::{Bars, Histogram, Lines, Mark, Table, machine, machine::Stolen, verdict::Verdict};
+use crate::{Bars, Histogram, Lines, Table, TargetedValue, machine, machine::Stolen, verdict::Verdict};
 
 /// Result of an experiment: success, or the reason why the experiment could not be run.
-pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub type RunResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Experiment: one question, and the function that measures the answer.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Experiment {
     /// Software and hardware that the experiment needs, as a text for users, such as `nothing` or `mpirun of Open MPI`.
     pub needs: &'static str,
     /// Function that runs the experiment. If `smoke` is true, the function does the minimum that exercises all of its code, within seconds.
-    pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
+    pub run: fn(report: &mut Report, smoke: bool) -> RunResult,
 }
 
 /// Selection of the parts of an experiment to run; the default is the whole experiment.
@@ -44,7 +44,7 @@ impl Experiment {
     /// # Errors
     /// If the experiment could not be run, or if `extent` requests rounds or parts that the experiment does not have. A measured value that
     /// misses its target is a result, not an error.
-    pub fn run(&self, folder: &Path, extent: &Extent) -> Outcome<Vec<Verdict>> {
+    pub fn run(&self, folder: &Path, extent: &Extent) -> RunResult<Vec<Verdict>> {
         println!("== {}: {}", self.name, self.about);
         println!("   {}", machine::describe());
         if extent.smoke {
@@ -67,7 +67,7 @@ impl Experiment {
 pub struct Report {
     name: String,
     folder: PathBuf,
-    marks: Vec<Mark>,
+    marks: Vec<TargetedValue>,
     extent: Extent,
     /// Check of the user's selection: `has_rounds` is true if the experiment has called [`rounds`](Report::rounds), and `parts` has the names with
     /// which the experiment has called [`selects`](Report::selects).
@@ -80,7 +80,7 @@ impl Report {
     ///
     /// # Errors
     /// If the folder cannot be created.
-    pub fn new(name: &str, folder: &Path) -> Outcome<Self> {
+    pub fn new(name: &str, folder: &Path) -> RunResult<Self> {
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         Ok(Report {
             name: name.into(),
@@ -104,7 +104,7 @@ impl Report {
         self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
     }
 
-    fn check_extent(&self) -> Outcome {
+    fn check_extent(&self) -> RunResult {
         let parts = self.parts.borrow();
         for name in &self.extent.only {
             if parts.is_empty() {
@@ -129,7 +129,7 @@ impl Report {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn table(&mut self, part: &str, table: &Table) -> Outcome {
+    pub fn table(&mut self, part: &str, table: &Table) -> RunResult {
         println!("\n{table}");
         self.write(part, "csv", &table.to_csv())
     }
@@ -138,7 +138,7 @@ impl Report {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn lines(&mut self, part: &str, plot: &Lines) -> Outcome {
+    pub fn lines(&mut self, part: &str, plot: &Lines) -> RunResult {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
@@ -146,7 +146,7 @@ impl Report {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn histogram(&mut self, part: &str, plot: &Histogram) -> Outcome {
+    pub fn histogram(&mut self, part: &str, plot: &Histogram) -> RunResult {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
@@ -154,16 +154,16 @@ impl Report {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn bars(&mut self, part: &str, plot: &Bars) -> Outcome {
+    pub fn bars(&mut self, part: &str, plot: &Bars) -> RunResult {
         self.write(part, "svg", &plot.to_svg()?)
     }
 
     /// Records a measured value together with the target that it must meet. The end of the report states whether the target was met.
-    pub fn mark(&mut self, mark: Mark) {
+    pub fn mark(&mut self, mark: TargetedValue) {
         self.marks.push(mark);
     }
 
-    fn write(&mut self, part: &str, extension: &str, text: &str) -> Outcome {
+    fn write(&mut self, part: &str, extension: &str, text: &str) -> RunResult {
         let dash = if part.is_empty() { "" } else { "-" };
         let path = self.folder.join(format!("{}{dash}{part}.{extension}", self.name));
         output::replace(&path, text.as_bytes())
@@ -178,7 +178,7 @@ impl Report {
             println!("{}", mark.line(&self.name));
         }
         println!();
-        self.marks.iter().map(Mark::verdict).collect()
+        self.marks.iter().map(TargetedValue::verdict).collect()
     }
 }
 
@@ -187,11 +187,11 @@ mod tests {
     use super::*;
     use crate::{Target, verdict::Interval};
 
-    fn tiny(report: &mut Report, _: bool) -> Outcome {
+    fn tiny(report: &mut Report, _: bool) -> RunResult {
         let mut table = Table::new(&["n", "time [ms]"]);
         table.row([1.into(), 2.5.into()]);
         report.table("", &table)?;
-        report.mark(Mark::new("", Interval::exact(2.5), "ms", Target::AtMost(3.0)));
+        report.mark(TargetedValue::new("", Interval::exact(2.5), "ms", Target::AtMost(3.0)));
         Ok(())
     }
 
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn unknown_parts_and_rounds_are_refused() {
-        fn parts(report: &mut Report, _: bool) -> Outcome {
+        fn parts(report: &mut Report, _: bool) -> RunResult {
             let run: Vec<&str> = ["small", "large"].into_iter().filter(|part| report.selects(part)).collect();
             assert_eq!((run, report.rounds(20)), (vec!["large"], 5));
             Ok(())

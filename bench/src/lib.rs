@@ -37,7 +37,7 @@ pub mod workflows;
 
 /// Programs that occupy a core with computation while another program is measured.
 pub use armature_tests::burner;
-pub use experiment::{Experiment, Extent, Outcome, Report};
+pub use experiment::{Experiment, Extent, Report, RunResult};
 pub use plot::{Bars, Histogram, Lines};
 pub use table::Table;
-pub use verdict::{Mark, Target, Verdict};
+pub use verdict::{Target, TargetedValue, Verdict};

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use armature_bench::{Experiment, Extent, Outcome, burner, experiments, ranks};
+use armature_bench::{Experiment, Extent, RunResult, burner, experiments, ranks};
 use clap::Parser;
 
 /// Runs the experiments behind armature's claims; without names, all of them.
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn people(arguments: Arguments) -> Outcome {
+fn people(arguments: Arguments) -> RunResult {
     let Arguments { names, list, smoke, rounds, only, out } = arguments;
     let chosen = chosen(&names)?;
     if list {
@@ -71,7 +71,7 @@ fn people(arguments: Arguments) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(format!("could not be run: {}", failed.join("; ")).into()) }
 }
 
-fn chosen(names: &[String]) -> Outcome<Vec<&'static Experiment>> {
+fn chosen(names: &[String]) -> RunResult<Vec<&'static Experiment>> {
     if names.is_empty() {
         return Ok(experiments::ALL.iter().collect());
     }

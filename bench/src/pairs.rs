@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    Outcome,
+    RunResult,
     stats::{median_interval, paired_ratios},
     verdict::Interval,
 };
@@ -17,18 +17,18 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
 pub struct Contestant<'a> {
     name: String,
-    sample: Box<dyn FnMut() -> Outcome<f64> + 'a>,
+    sample: Box<dyn FnMut() -> RunResult<f64> + 'a>,
 }
 
 impl<'a> Contestant<'a> {
     /// Creates an alternative; `sample` measures and returns one sample in a unit of its choice (seconds, items per
     /// second, bytes).
-    pub fn new(name: impl Into<String>, sample: impl FnMut() -> Outcome<f64> + 'a) -> Self {
+    pub fn new(name: impl Into<String>, sample: impl FnMut() -> RunResult<f64> + 'a) -> Self {
         Contestant { name: name.into(), sample: Box::new(sample) }
     }
 
     /// Creates an alternative whose samples are the seconds that `work` takes.
-    pub fn timed(name: impl Into<String>, mut work: impl FnMut() -> Outcome + 'a) -> Self {
+    pub fn timed(name: impl Into<String>, mut work: impl FnMut() -> RunResult + 'a) -> Self {
         Contestant::new(name, move || {
             let start = Instant::now();
             work()?;
@@ -50,7 +50,7 @@ pub struct Rounds {
 ///
 /// # Errors
 /// The first error of a contestant, with its name.
-pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outcome<Rounds> {
+pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> RunResult<Rounds> {
     let mut samples = vec![Vec::with_capacity(rounds); contestants.len()];
     let (start, mut last_progress) = (Instant::now(), Instant::now());
     for round in 0..=rounds {

@@ -12,7 +12,7 @@ use armature_planner::{Link, Platform};
 use armature_tests::burner::Wave;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Speeds of the slowest and of the fastest host that can be drawn, relative to a reference machine.
 const SPEEDS: (f64, f64) = (0.1, 2.0);
@@ -105,7 +105,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If a load leaves no speed to its host, or the host does not exist.
-    pub fn xml_with_loads(&self, loads: &[HostLoad]) -> Outcome<String> {
+    pub fn xml_with_loads(&self, loads: &[HostLoad]) -> RunResult<String> {
         let xml = self.xml();
         let (hosts, end) = xml.rsplit_once("</platform>").ok_or("a platform file without an end")?;
         let mut text = hosts.to_string();
@@ -122,7 +122,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If a speed or a bandwidth is invalid, which never happens for a cluster from [`draw`](Self::draw).
-    pub fn platform(&self) -> Outcome<Platform> {
+    pub fn platform(&self) -> RunResult<Platform> {
         let mut platform = Platform::with_speeds(&self.speeds, Link::FREE)?;
         for (p, a) in self.bandwidths.iter().enumerate() {
             for (q, b) in self.bandwidths.iter().enumerate() {

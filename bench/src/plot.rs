@@ -17,7 +17,7 @@ pub use bars::Bars;
 pub use histogram::Histogram;
 pub use lines::{Lines, Series};
 
-use crate::{Outcome, table::significant};
+use crate::{RunResult, table::significant};
 
 const SIZE: (u32, u32) = (860, 520);
 const FONT: &str = "sans-serif";
@@ -38,7 +38,7 @@ fn colour(index: usize) -> RGBColor {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn page(draw: impl FnOnce(&Area<'_>) -> Outcome) -> Outcome<String> {
+fn page(draw: impl FnOnce(&Area<'_>) -> RunResult) -> RunResult<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -71,7 +71,7 @@ fn mesh<X, Y>(
     x_names: &dyn Fn(&X::ValueType) -> String,
     y_names: &dyn Fn(&Y::ValueType) -> String,
     vertical_lines: bool,
-) -> Outcome
+) -> RunResult
 where
     X: Ranged + ValueFormatter<X::ValueType>,
     Y: Ranged + ValueFormatter<Y::ValueType>,
@@ -99,7 +99,7 @@ where
 fn legend<'a, DB: DrawingBackend + 'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
     corner: SeriesLabelPosition,
-) -> Outcome {
+) -> RunResult {
     chart
         .configure_series_labels()
         .position(corner)

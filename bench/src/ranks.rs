@@ -16,7 +16,7 @@ use armature_tests::phases;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
-    Outcome,
+    RunResult,
     baseline::{self, chain, hand_written_farm, loops},
     expanding,
     experiments::session_values,
@@ -33,7 +33,7 @@ pub type Values = BTreeMap<String, f64>;
 ///
 /// # Errors
 /// Errors of the program.
-pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
+pub fn program(name: &str, arguments: &[String]) -> Option<RunResult> {
     match name {
         "chain" => Some(chain::main::<chain::Stages>(arguments)),
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
@@ -95,7 +95,7 @@ impl Launch {
     ///
     /// # Errors
     /// If `mpirun` of Open MPI is missing, or if the ranks fail, exceed the time limit, or print no result.
-    pub fn run(&self, program: &str, arguments: &[String]) -> Outcome<Values> {
+    pub fn run(&self, program: &str, arguments: &[String]) -> RunResult<Values> {
         one(&self.output(program, arguments)?)
     }
 
@@ -103,7 +103,7 @@ impl Launch {
     ///
     /// # Errors
     /// Same as [`run`](Launch::run), but the output may lack a result line.
-    pub fn output(&self, program: &str, arguments: &[String]) -> Outcome<String> {
+    pub fn output(&self, program: &str, arguments: &[String]) -> RunResult<String> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let arguments: Vec<String> =
             ["rank", program].map(String::from).into_iter().chain(arguments.to_vec()).collect();
@@ -114,13 +114,13 @@ impl Launch {
     ///
     /// # Errors
     /// Same as [`run`](Launch::run), but the output may lack a result line.
-    pub fn run_other(&self, binary: &std::path::Path, arguments: &[String]) -> Outcome<String> {
+    pub fn run_other(&self, binary: &std::path::Path, arguments: &[String]) -> RunResult<String> {
         let mut command = self.command()?;
         command.arg(binary).args(arguments);
         finish(command, self.limit)
     }
 
-    fn command(&self) -> Outcome<Command> {
+    fn command(&self) -> RunResult<Command> {
         let mut command = Command::new(open_mpi()?);
         command.args(["-n", &self.ranks.to_string(), "--oversubscribe", "--bind-to"]);
         command.arg(if self.bind { "core" } else { "none" });
@@ -136,7 +136,7 @@ impl Launch {
 }
 
 /// Returns the name of Open MPI's mpirun. That of MPICH has other options and does not match the linked MPI library.
-fn open_mpi() -> Outcome<&'static str> {
+fn open_mpi() -> RunResult<&'static str> {
     ["mpirun", "mpirun.openmpi"]
         .into_iter()
         .find(|name| {
@@ -163,7 +163,7 @@ pub fn simulation(ranks: usize, limit: Duration) -> Command {
 /// # Errors
 /// If the command cannot be started, fails, or does not end within `limit`; in the last case the command is stopped
 /// with its children.
-pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
+pub fn finish(mut command: Command, limit: Duration) -> RunResult<String> {
     let what = format!("{} {}", command.get_program().display(), command_line(&command));
     let mut child = command
         .stdin(Stdio::null())
@@ -188,8 +188,8 @@ fn command_line(command: &Command) -> String {
 }
 
 /// Waits for the end of a process. If it runs longer than `limit`, stops its process group and returns `None`.
-fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
-    let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
+fn wait(child: &mut Child, limit: Duration) -> RunResult<Option<std::process::ExitStatus>> {
+    let poll = |child: &mut Child, until: Instant| -> RunResult<Option<std::process::ExitStatus>> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
@@ -228,7 +228,7 @@ fn values(line: &str) -> Option<Values> {
 ///
 /// # Errors
 /// If the output has no result line, or more than one.
-pub fn one(output: &str) -> Outcome<Values> {
+pub fn one(output: &str) -> RunResult<Values> {
     let mut found = results(output);
     match (found.pop(), found.len()) {
         (Some(values), 0) => Ok(values),

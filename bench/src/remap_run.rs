@@ -12,7 +12,7 @@ use armature_bench_simulated::settings;
 use armature_planner::pipeline::Dispatch;
 
 use crate::{
-    Outcome,
+    RunResult,
     burner::pin_rank,
     ranks::{Launch, Values, finish, one},
     synthetic_work::{self, SyntheticStage},
@@ -85,7 +85,7 @@ impl Job {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of [`main`].
-    pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
+    pub fn on_mpi(&self, ranks: usize) -> RunResult<Run> {
         let launch = Launch { limit: LIMIT, environment: self.environment.clone(), ..Launch::ranks(ranks) };
         let output = launch.output("remap-run", &self.arguments())?;
         Run::read(&output)
@@ -95,7 +95,7 @@ impl Job {
     ///
     /// # Errors
     /// Errors of [`main`].
-    pub fn on_threads(&self, ranks: usize) -> Outcome<Run> {
+    pub fn on_threads(&self, ranks: usize) -> RunResult<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let mut command = Command::new(this);
         command.args(["rank", "remap-run"]).args(self.arguments());
@@ -120,7 +120,7 @@ impl Job {
         arguments
     }
 
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut job = Job::fixed("", 0, "auto");
         settings(arguments, |name, value| {
             match (name, value) {
@@ -153,7 +153,7 @@ impl Job {
 const LIMIT: Duration = Duration::from_secs(600);
 
 impl Run {
-    fn read(output: &str) -> Outcome<Self> {
+    fn read(output: &str) -> RunResult<Self> {
         let values: Values = one(output)?;
         let mapping_lines =
             output.lines().filter_map(|line| line.strip_prefix("mapping ")).map(String::from).collect();
@@ -177,7 +177,7 @@ impl Run {
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     // An item takes so long that each batch has a single item, and the number of batches in flight

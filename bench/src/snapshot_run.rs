@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use armature::pipeline::{Checkpoint, Context, MappingChoice, Pipeline, Sink, Stage, StageResult};
 use armature::{BatchMode, BoxError, Config, Progress};
 
-use crate::Outcome;
+use crate::RunResult;
 use crate::deaths::RunFolder;
 
 /// Parameters of a run with or without snapshots (saved states of the pipeline).
@@ -33,7 +33,7 @@ impl Job {
         [&numbers[..], &[every, self.folder.display().to_string()]].concat()
     }
 
-    fn read(arguments: &[String]) -> Outcome<Self> {
+    fn read(arguments: &[String]) -> RunResult<Self> {
         let [items, batch, work, every, folder] = arguments else {
             return Err("expected ITEMS BATCH WORK EVERY|none FOLDER".into());
         };
@@ -96,7 +96,7 @@ impl Sink for Fold {
 ///
 /// # Errors
 /// If the arguments are wrong; errors of the run.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let Job { items, batch, work, folder, every } = Job::read(arguments)?;
     let run_folder = RunFolder::at(&folder);
     let config = Config::from_env()?.progress(Progress::Off);

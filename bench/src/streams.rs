@@ -19,7 +19,7 @@ use rabin_karp::patterns::Patterns;
 use rabin_karp::pipeline::{Hash, Search, Verify, texts};
 use rabin_karp::text::{Part, Repeated};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Seconds between two items above which the stage counts as idle; longer than several polls for messages.
 const IDLE_GAP: f64 = 20e-6;
@@ -44,7 +44,7 @@ impl App {
         (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
     ];
 
-    fn of(name: &str) -> Outcome<Self> {
+    fn of(name: &str) -> RunResult<Self> {
         let found = App::ALL.iter().find(|(_, known, ..)| *known == name);
         Ok(found.ok_or_else(|| format!("there is no application {name}"))?.0)
     }
@@ -79,7 +79,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn new(app: App) -> Outcome<Self> {
+    fn new(app: App) -> RunResult<Self> {
         // The tolerance is that of the experiment `rate-estimator`. Sampling periods that count only busy time need not
         // be as many as periods of wall-clock time, and the tolerance can be larger than the default.
         let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
@@ -175,7 +175,7 @@ fn product(size: u64) -> (Shape, Factors) {
     (shape, Factors { a: Matrix::generated(size, 1), b: Matrix::generated(size, 2) })
 }
 
-fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
+fn search(size: u64) -> RunResult<(Search, [Part; 1])> {
     let patterns = Arc::new(Patterns::new([b"foobar".to_vec()], 64)?);
     let text = Part::Generated(vec![Repeated { text: b"foobar".to_vec(), size }]);
     Ok((Search { patterns, segment: 64 << 10, count: true, shared: false }, [text]))
@@ -185,7 +185,7 @@ fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
 ///
 /// # Errors
 /// Errors of the stages.
-pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
+pub fn alone(app: App, seconds: f64) -> RunResult<(f64, f64)> {
     let mut cx = Context::for_test();
     let mut watch = Watch::new(app)?;
     let bytes;
@@ -228,7 +228,7 @@ pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
 ///
 /// # Errors
 /// If the arguments are wrong, or there are too few ranks.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [name, size] = arguments else { return Err("expected APPLICATION SIZE".into()) };
     let (app, size) = (App::of(name)?, size.parse()?);
     let mapping = App::ALL.iter().find(|(known, ..)| *known == app).map(|(_, _, mapping, _)| *mapping);

@@ -9,7 +9,7 @@ use armature_bench_simulated::task_bench::{
 };
 
 use crate::{
-    Outcome,
+    RunResult,
     burner::pin_rank,
     farm::task_set::steps_in,
     ranks::{Launch, Values, finish, one, simulation},
@@ -24,7 +24,7 @@ const SIMULATION_LIMIT: Duration = Duration::from_secs(3_000);
 ///
 /// # Errors
 /// If the arguments are wrong, or a checksum is wrong; errors of the framework.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let config = Config::from_env()?.progress(Progress::Off);
@@ -50,7 +50,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of the rank programs.
-pub fn measure(job: &Job) -> Outcome<f64> {
+pub fn measure(job: &Job) -> RunResult<f64> {
     let program = match job.system {
         System::ByHand | System::FarmByHand => "task-bench-by-hand",
         _ => "task-bench",
@@ -62,13 +62,13 @@ pub fn measure(job: &Job) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
-pub fn simulate(job: &Job, ranks: usize) -> Outcome<f64> {
+pub fn simulate(job: &Job, ranks: usize) -> RunResult<f64> {
     let mut command = simulation(ranks, SIMULATION_LIMIT);
     command.arg(SIMULATED).args(job.arguments());
     microseconds(&one(&finish(command, SIMULATION_LIMIT)?)?)
 }
 
-fn microseconds(values: &Values) -> Outcome<f64> {
+fn microseconds(values: &Values) -> RunResult<f64> {
     let metg = values.get("metg").ok_or("the ranks printed no metg")?;
     Ok(metg * 1e6)
 }

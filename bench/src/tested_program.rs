@@ -8,7 +8,7 @@ use armature::{Config, Plain, Progress, Session};
 use bytes::BytesMut;
 
 use crate::{
-    Outcome,
+    RunResult,
     baseline::{
         chain::Chain,
         stages::{expected, first, fold, fourth, second, third},
@@ -24,7 +24,7 @@ const WARM_UP_BATCHES: usize = 64;
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure(chain: Chain) -> Outcome<f64> {
+pub fn measure(chain: Chain) -> RunResult<f64> {
     let values: Values = Launch::ranks(2).run("pipeline", &chain.arguments())?;
     values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
 }
@@ -33,7 +33,7 @@ pub fn measure(chain: Chain) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let chain = Chain::parse(arguments)?;
     let mut config = Config::from_env()?.progress(Progress::Off);
     if chain.batch > 0 {

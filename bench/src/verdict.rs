@@ -44,17 +44,17 @@ pub enum Verdict {
 
 /// Measured value with its target.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
+pub struct TargetedValue {
     what: String,
     interval: Interval,
     unit: String,
     target: Target,
 }
 
-impl Mark {
+impl TargetedValue {
     /// Creates a value with its target. `what` distinguishes several targets of one experiment; it may be empty.
     pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
-        Mark { what: what.into(), interval, unit: unit.into(), target }
+        TargetedValue { what: what.into(), interval, unit: unit.into(), target }
     }
 
     /// Compares the value with its target. A value that is not a number never reaches the target; its verdict is `NotResolved`.
@@ -73,7 +73,7 @@ impl Mark {
 
     /// Formats the value and its target as `NAME: VALUE UNIT, mark TARGET: VERDICT`.
     pub fn line(&self, experiment: &str) -> String {
-        let Mark { what, interval, unit, target } = self;
+        let TargetedValue { what, interval, unit, target } = self;
         let space = if what.is_empty() { "" } else { " " };
         let mut line =
             format!("{experiment}{space}{what}: {} {unit}, mark {target}: ", significant(interval.value));
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn judge(low: f64, value: f64, high: f64, target: Target) -> Verdict {
-        Mark::new("", Interval { value, low, high }, "", target).verdict()
+        TargetedValue::new("", Interval { value, low, high }, "", target).verdict()
     }
 
     #[test]
@@ -136,10 +136,11 @@ mod tests {
     fn verdict_line_shows_the_interval_only_if_not_resolved() {
         let mark = |high| {
             let interval = Interval { value: 0.95, low: 0.91, high };
-            Mark::new("8 B", interval, "of MPI", Target::AtLeast(0.9)).line("pipe")
+            TargetedValue::new("8 B", interval, "of MPI", Target::AtLeast(0.9)).line("pipe")
         };
         assert_eq!(mark(1.0), "pipe 8 B: 0.9500 of MPI, mark at least 0.9: reached");
-        let open = Mark::new("", Interval { value: 0.95, low: 0.8, high: 1.0 }, "s", Target::AtMost(0.9));
+        let open =
+            TargetedValue::new("", Interval { value: 0.95, low: 0.8, high: 1.0 }, "s", Target::AtMost(0.9));
         assert_eq!(
             open.line("pipe"),
             "pipe: 0.9500 s, mark at most 0.9: not resolved (95 % interval 0.8000 to 1.000)"

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use armature_launch::{Mpi, detect};
 use rustix::process::{Pid, Signal, kill_process};
 
-pub use outcome::Outcome;
+pub use outcome::JobResult;
 use processes::{JOB_VARIABLE, kill_all, processes};
 pub use restarts::{completed_passes, kill_and_restart};
 
@@ -206,14 +206,14 @@ impl Job {
 
     /// Runs the job to its end.
     #[track_caller]
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> JobResult {
         self.start().wait()
     }
 
     /// Runs a program other than `armature-cases` to its end. It must succeed with the requested MPI library and number of ranks (at least two),
     /// which rank 0 logs at the start.
     #[track_caller]
-    pub fn succeeds(self) -> Outcome {
+    pub fn succeeds(self) -> JobResult {
         let line = format!("{} ranks, mpi: {}", self.ranks, self.library());
         let outcome = self.env("RUST_LOG", "armature=info").run();
         assert!(outcome.status.success() && !outcome.hung, "{outcome}");
@@ -225,7 +225,7 @@ impl Job {
     /// Runs the job to its end. It must succeed with MPI as transport and the requested library and number of ranks, and every rank must print a line
     /// for each of `cases`.
     #[track_caller]
-    pub fn passes(self, cases: &[&str]) -> Outcome {
+    pub fn passes(self, cases: &[&str]) -> JobResult {
         let (ranks, library) = (self.ranks, self.library());
         let outcome = self.run();
         assert!(outcome.status.success() && !outcome.hung, "{outcome}");
@@ -317,7 +317,7 @@ impl Running {
     }
 
     /// Waits for the end of the job. At the time limit, all processes of the job are killed.
-    pub fn wait(mut self) -> Outcome {
+    pub fn wait(mut self) -> JobResult {
         let mut hung = false;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("the launcher can be waited for") {
@@ -339,7 +339,7 @@ impl Running {
         kill_all(&self.job_id);
         let read =
             |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        Outcome { status, stdout: read(&self.out), stderr: read(&self.err), took, left_behind, hung }
+        JobResult { status, stdout: read(&self.out), stderr: read(&self.err), took, left_behind, hung }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::check::{ensure, noise};
 /// because a difference in them is not an error.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
-pub enum Step {
+pub enum SkeletonCall {
     Farm { name: char, method: u8, retries: u32, wide: bool },
     Pipeline { stages: String, serial: bool, ordered: bool, wide: bool },
     Loop { name: char, function: u8, indices: Range<u64> },
@@ -30,7 +30,7 @@ pub enum Step {
 
 /// Skeletons (farms, pipelines and loops) that a rank runs one after the other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Program(pub Vec<Step>);
+pub struct Program(pub Vec<SkeletonCall>);
 
 struct Draw {
     seed: u64,
@@ -51,15 +51,15 @@ impl Draw {
         self.below(2) == 0
     }
 
-    fn step(&mut self) -> Step {
+    fn call(&mut self) -> SkeletonCall {
         match self.below(5) {
-            0 => Step::Farm {
+            0 => SkeletonCall::Farm {
                 name: self.name(),
                 method: self.below(4) as u8,
                 retries: self.below(3) as u32,
                 wide: self.flip(),
             },
-            1 => Step::Pipeline {
+            1 => SkeletonCall::Pipeline {
                 stages: (0..1 + self.below(3)).map(|_| self.name()).collect(),
                 serial: self.flip(),
                 ordered: self.flip(),
@@ -68,15 +68,15 @@ impl Draw {
             2 => {
                 let start = self.below(3) * 10;
                 let indices = start..start + self.below(4) * 7;
-                Step::Loop { name: self.name(), function: self.below(5) as u8, indices }
+                SkeletonCall::Loop { name: self.name(), function: self.below(5) as u8, indices }
             }
-            3 => Step::DoAll {
+            3 => SkeletonCall::DoAll {
                 name: self.name(),
                 units: self.below(4) * 5,
                 passes: 1 + self.below(3),
                 gathered: self.flip(),
             },
-            _ => Step::Grid {
+            _ => SkeletonCall::Grid {
                 name: self.name(),
                 sweeps: self.flip(),
                 rows: 2 + self.below(9),
@@ -92,21 +92,25 @@ impl Program {
     /// Returns a program of one to three skeletons (farms, pipelines or loops) that depend on `seed`.
     pub fn of(seed: u64) -> Self {
         let mut draw = Draw { seed, next: 0 };
-        Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
+        Program((0..1 + draw.below(3)).map(|_| draw.call()).collect())
     }
 
     /// Returns a program of one skeleton, such as a farm, or `None` if there is none called `kind`.
     pub fn single(kind: &str) -> Option<Self> {
         let name = 'a';
-        let step = match kind {
-            "farm" => Step::Farm { name, method: 1, retries: 0, wide: false },
-            "pipeline" => Step::Pipeline { stages: "a".into(), serial: false, ordered: true, wide: false },
-            "map" => Step::Loop { name, function: 0, indices: 0..10 },
-            "doall" => Step::DoAll { name, units: 10, passes: 1, gathered: true },
-            "sweeps" => Step::Grid { name, sweeps: true, rows: 10, columns: 5, steps: 2, gathered: true },
+        let call = match kind {
+            "farm" => SkeletonCall::Farm { name, method: 1, retries: 0, wide: false },
+            "pipeline" => {
+                SkeletonCall::Pipeline { stages: "a".into(), serial: false, ordered: true, wide: false }
+            }
+            "map" => SkeletonCall::Loop { name, function: 0, indices: 0..10 },
+            "doall" => SkeletonCall::DoAll { name, units: 10, passes: 1, gathered: true },
+            "sweeps" => {
+                SkeletonCall::Grid { name, sweeps: true, rows: 10, columns: 5, steps: 2, gathered: true }
+            }
             _ => return None,
         };
-        Some(Program(vec![step]))
+        Some(Program(vec![call]))
     }
 
     /// Returns a program that differs from this one in a place that depends on `seed`: a skeleton (such as a farm) is added, removed or changed in
@@ -114,18 +118,18 @@ impl Program {
     pub fn variant(&self, seed: u64) -> Self {
         let mut draw = Draw { seed, next: 1 << 32 };
         loop {
-            let mut steps = self.0.clone();
-            let at = draw.below(steps.len() as u64) as usize;
+            let mut calls = self.0.clone();
+            let at = draw.below(calls.len() as u64) as usize;
             match draw.below(6) {
-                0 => steps.insert(at, draw.step()),
+                0 => calls.insert(at, draw.call()),
                 1 => {
-                    steps.remove(at);
+                    calls.remove(at);
                 }
-                2 => steps.rotate_left(1),
+                2 => calls.rotate_left(1),
                 // In half of the cases, a skeleton (such as a farm) differs in one property.
-                _ => steps[at] = draw.with_change(&steps[at]),
+                _ => calls[at] = draw.with_change(&calls[at]),
             }
-            let other = Program(steps);
+            let other = Program(calls);
             if other != *self {
                 return other;
             }
@@ -139,40 +143,40 @@ impl Program {
     pub fn run(&self, session: &mut Session, other: &Program) -> Result<(), BoxError> {
         let is_other = session.size() > 1 && session.rank() == session.size() - 1;
         let program = if is_other { other } else { self };
-        program.0.iter().try_for_each(|step| step.run(session))
+        program.0.iter().try_for_each(|call| call.run(session))
     }
 }
 
 impl Draw {
-    fn with_change(&mut self, step: &Step) -> Step {
-        let mut step = step.clone();
+    fn with_change(&mut self, call: &SkeletonCall) -> SkeletonCall {
+        let mut call = call.clone();
         let which = self.below(5);
-        match &mut step {
-            Step::Farm { name, method, retries, wide } => match which {
+        match &mut call {
+            SkeletonCall::Farm { name, method, retries, wide } => match which {
                 0 => *name = 'c',
                 1 => *method = (*method + 1) % 4,
                 2 => *retries += 1,
                 _ => *wide = !*wide,
             },
-            Step::Pipeline { stages, serial, ordered, wide } => match which {
+            SkeletonCall::Pipeline { stages, serial, ordered, wide } => match which {
                 0 => stages.push('c'),
                 1 => *serial = !*serial,
                 2 => *ordered = !*ordered,
                 _ => *wide = !*wide,
             },
-            Step::Loop { name, function, indices } => match which {
+            SkeletonCall::Loop { name, function, indices } => match which {
                 0 => *name = 'c',
                 1 => *function = (*function + 1) % 5,
                 2 => *indices = indices.start + 1000..indices.end + 1000,
                 _ => indices.end += 1,
             },
-            Step::DoAll { name, units, passes, gathered } => match which {
+            SkeletonCall::DoAll { name, units, passes, gathered } => match which {
                 0 => *name = 'c',
                 1 => *units += 1,
                 2 => *passes += 1,
                 _ => *gathered = !*gathered,
             },
-            Step::Grid { name, sweeps, rows, columns, steps, gathered } => match which {
+            SkeletonCall::Grid { name, sweeps, rows, columns, steps, gathered } => match which {
                 0 => *name = 'c',
                 1 => *sweeps = !*sweeps,
                 2 => *rows += 1,
@@ -181,7 +185,7 @@ impl Draw {
                 _ => *gathered = !*gathered,
             },
         }
-        step
+        call
     }
 }
 
@@ -244,24 +248,24 @@ impl Stencil for Grow {
 
 const ITEMS: u64 = 20;
 
-impl Step {
+impl SkeletonCall {
     fn run(&self, session: &mut Session) -> Result<(), BoxError> {
         let right =
             |result: bool| ensure(result, || format!("{self:?} has another result than the serial program"));
         match self {
-            Step::Farm { name, method, retries, wide: true } => {
+            SkeletonCall::Farm { name, method, retries, wide: true } => {
                 right(farm(session, *name, *method, *retries, |x: u64| u128::from(x) * 3)?)
             }
-            Step::Farm { name, method, retries, wide: false } => {
+            SkeletonCall::Farm { name, method, retries, wide: false } => {
                 right(farm(session, *name, *method, *retries, |x: u64| x * 3)?)
             }
-            Step::Pipeline { stages, serial, ordered, wide } => {
+            SkeletonCall::Pipeline { stages, serial, ordered, wide } => {
                 right(pipeline(session, stages, (*serial, *ordered, *wide))?)
             }
-            Step::Loop { name, function, indices } => {
+            SkeletonCall::Loop { name, function, indices } => {
                 right(run_loop(session, *name, *function, indices.clone())?)
             }
-            Step::DoAll { name, units, passes, gathered } => {
+            SkeletonCall::DoAll { name, units, passes, gathered } => {
                 let mut double = DoAllLoop::new(&name.to_string(), *units, Double);
                 double.run(session, *passes)?;
                 let found = if *gathered { double.collect(session)? } else { None };
@@ -271,7 +275,7 @@ impl Step {
                     }),
                 )
             }
-            Step::Grid { name, sweeps, rows, columns, steps, gathered } => {
+            SkeletonCall::Grid { name, sweeps, rows, columns, steps, gathered } => {
                 let (name, shape) = (name.to_string(), Shape { rows: *rows, columns: *columns });
                 let found = if *sweeps {
                     let mut grow = DoAcrossLoop::new(&name, shape, Grow);

@@ -10,7 +10,7 @@ use armature::pipeline::Pipeline;
 use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow};
 use armature::{BoxError, ErrorKind, Session};
 use armature_tests::local;
-use armature_tests::mpirun::{Job, Outcome};
+use armature_tests::mpirun::{Job, JobResult};
 use armature_tests::programs::Program;
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ fn refused(job: Job, texts: &[&str]) {
 }
 
 #[track_caller]
-fn accepted(job: Job) -> Outcome {
+fn accepted(job: Job) -> JobResult {
     let outcome = job.run();
     assert!(outcome.status.success() && outcome.left_behind.is_empty(), "{outcome}");
     outcome

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use armature::observe::newest_attempt;
 use armature_launch::Mpi;
 use armature_tests::check::{noise, setting};
-use armature_tests::mpirun::{Job, Outcome, Running, linked};
+use armature_tests::mpirun::{Job, JobResult, Running, linked};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
@@ -45,7 +45,7 @@ fn kill_workers(running: &Running, ranks: &[usize], seed: u64) {
 }
 
 #[track_caller]
-fn assert_completed(outcome: &Outcome, lost: &str) {
+fn assert_completed(outcome: &JobResult, lost: &str) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let line = format!("farm complete, lost [{lost}]");
     assert!(outcome.stdout.contains(&line), "`{line}` was not printed\n{outcome}");
@@ -358,7 +358,7 @@ fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
 
 /// The number of dead workers must be in `lost`, and a warning must name the deadly task.
 #[track_caller]
-fn assert_deadly_task_fails(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
+fn assert_deadly_task_fails(outcome: &JobResult, lost: std::ops::RangeInclusive<usize>) {
     assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("farm complete, lost "));
     let died: usize =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use armature::{BatchMode, Driver, ErrorKind};
 use armature_tests::faults::{self, Fault};
 use armature_tests::local;
-use armature_tests::mpirun::{Job, Outcome, Running};
+use armature_tests::mpirun::{Job, JobResult, Running};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
@@ -42,13 +42,13 @@ fn faults_fail_the_job_on_threads() {
 }
 
 #[track_caller]
-fn ended_by_failure(outcome: &Outcome) {
+fn ended_by_failure(outcome: &JobResult) {
     ended_by_failures(outcome, 1);
 }
 
 /// Checks the error messages of a failed job. Up to `most` ranks may detect the failure at the same moment.
 #[track_caller]
-fn ended_by_failures(outcome: &Outcome, most: usize) {
+fn ended_by_failures(outcome: &JobResult, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
     assert!(!outcome.hung && outcome.took < FAILURE_LIMIT, "not within {FAILURE_LIMIT:?}\n{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
@@ -124,7 +124,7 @@ fn endless(driver: &str) -> Running {
 }
 
 #[track_caller]
-fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
+fn with_a_signal(running: Running, rank: usize, signal: Signal) -> JobResult {
     let start = Instant::now();
     kill_process(running.process(rank), signal).expect("the process can be signalled");
     let outcome = running.wait();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
-use armature_tests::mpirun::{Job, Outcome, linked};
+use armature_tests::mpirun::{Job, JobResult, linked};
 use armature_tests::phases::kills::{Kill, TestedProgram, histogram};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
@@ -41,7 +41,7 @@ fn killed_rank_ends_the_job_unless_a_farm_or_workflow_survives_it() {
 }
 
 /// Runs `armature run OPTIONS armature-phases DIR SKELETON ACTION`; an action has the form PHASE:RANK:ACT.
-fn run(options: &[&str], skeleton: &str, action: &str) -> Outcome {
+fn run(options: &[&str], skeleton: &str, action: &str) -> JobResult {
     let dir = tempfile::tempdir().expect("a directory");
     let line = [&[ARMATURE, "run"], options].concat();
     let job = Job::new(PROGRAM, 3).through(line).limit(Duration::from_secs(60));

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use armature_tests::mpirun::{Job, Outcome};
+use armature_tests::mpirun::{Job, JobResult};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-platform");
 const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Runs `armature run OPTION FILE` with three ranks; the file has the text `text`.
-fn start(option: &str, name: &str, text: &str) -> Outcome {
+fn start(option: &str, name: &str, text: &str) -> JobResult {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join(name);
     std::fs::write(&file, text).expect("a file");
@@ -21,7 +21,7 @@ fn start(option: &str, name: &str, text: &str) -> Outcome {
 }
 
 #[track_caller]
-fn has_lines(outcome: &Outcome, lines: &[&str]) {
+fn has_lines(outcome: &JobResult, lines: &[&str]) {
     for line in lines {
         assert!(outcome.stdout.lines().any(|printed| printed == *line), "`{line}` is not printed\n{outcome}");
     }

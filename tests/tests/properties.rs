@@ -46,13 +46,13 @@ impl Plan {
         local::config(self.ranks).driver(self.driver)
     }
 
-    fn step(&self, n: usize) -> Step {
-        Step { kind: self.stages[n], n: n as u64, ordered: self.ordered, seen: 0, work: None }
+    fn stage(&self, n: usize) -> TestStage {
+        TestStage { kind: self.stages[n], n: n as u64, ordered: self.ordered, seen: 0, work: None }
     }
 
     fn expected(&self) -> Vec<u64> {
-        let mut steps: Vec<_> = (0..self.stages.len()).map(|n| self.step(n)).collect();
-        (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step.of(x))).collect()
+        let mut stages: Vec<_> = (0..self.stages.len()).map(|n| self.stage(n)).collect();
+        (0..self.items).filter_map(|x| stages.iter_mut().try_fold(x, |x, stage| stage.of(x))).collect()
     }
 
     fn run(&self, session: &mut Session) -> Result<Option<Summary>, armature::BoxError> {
@@ -61,8 +61,8 @@ impl Plan {
         let items = self.items;
         let mut pipeline = Pipeline::source("numbers", move || 0..items);
         for (n, kind) in self.stages.iter().copied().enumerate() {
-            let step = self.step(n);
-            pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Step { work: Some(work), ..step }));
+            let stage = self.stage(n);
+            pipeline = pipeline.stage(&format!("s{n}"), move || Ok(TestStage { work: Some(work), ..stage }));
             if matches!(kind, Kind::Serial) {
                 pipeline = pipeline.serial();
             }
@@ -95,7 +95,7 @@ impl Plan {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct TestStage {
     kind: Kind,
     n: u64,
     ordered: bool,
@@ -104,7 +104,7 @@ struct Step {
     work: Option<Work>,
 }
 
-impl Step {
+impl TestStage {
     /// In an unordered pipeline, items reach a serial stage in any order, so that it ignores their positions.
     fn of(&mut self, x: u64) -> Option<u64> {
         let y = x.wrapping_mul(2 * self.n + 3) ^ noise(self.n, 0);
@@ -119,7 +119,7 @@ impl Step {
     }
 }
 
-impl Stage for Step {
+impl Stage for TestStage {
     type In = u64;
     type Out = u64;
 

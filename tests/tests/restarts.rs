@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use armature::job_status::{JobStatus, State};
 use armature_launch::Mpi;
-use armature_tests::mpirun::{Job, Outcome, Running};
+use armature_tests::mpirun::{Job, JobResult, Running};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-squares");
@@ -22,7 +22,7 @@ fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
 }
 
 #[track_caller]
-fn assert_exit(outcome: &Outcome, code: i32, expected_texts: &[&str]) {
+fn assert_exit(outcome: &JobResult, code: i32, expected_texts: &[&str]) {
     assert_eq!(outcome.status.code(), Some(code), "{outcome}");
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     for text in expected_texts {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use armature::job_status::{JobStatus, STOPPED, State};
-use armature_tests::mpirun::{Job, Outcome};
+use armature_tests::mpirun::{Job, JobResult};
 use rustix::process::{Pid, Signal, kill_process};
 
 const CASES: &str = env!("CARGO_BIN_EXE_armature-cases");
@@ -16,7 +16,7 @@ const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 /// Checks that a job was stopped by a signal; only rank 0 may print a message about it.
 #[track_caller]
-fn was_stopped(outcome: &Outcome, by: &str) {
+fn was_stopped(outcome: &JobResult, by: &str) {
     assert_eq!(outcome.status.code(), Some(STOPPED.into()), "{outcome}");
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert_eq!(outcome.stderr.matches(&format!("armature: stopped by {by} after ")).count(), 1, "{outcome}");

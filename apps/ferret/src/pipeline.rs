@@ -101,7 +101,7 @@ pub fn search(
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
     let recorder = &search.recorder;
     let job = Pipeline::source_at("files", files)
-        .stage("load", move || Ok(RecordingStage::new(Load { strict }, 0, recorder)))
+        .stage("load", move || Ok(RecordingStage::new(LoadStage { strict }, 0, recorder)))
         .serial()
         .stage("seg", || Ok(RecordingStage::new(Segment, 1, recorder)))
         .stage("ext", || Ok(RecordingStage::new(Extract, 2, recorder)))
@@ -183,11 +183,11 @@ impl Bytes for QueryFile {
 }
 
 /// Stage that decodes images. It is serial (one rank runs it at a time) but has no state, and can therefore migrate to any rank.
-struct Load {
+struct LoadStage {
     strict: bool,
 }
 
-impl Stage for Load {
+impl Stage for LoadStage {
     type In = QueryItem<QueryFile>;
     type Out = QueryItem<Loaded>;
 

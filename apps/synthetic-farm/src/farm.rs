@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Task {
+struct SyntheticTask {
     /// Amount of work in the unit of the chosen [`WorkMethod`], for example seconds of sleep.
     work: f64,
     #[serde(with = "armature::raw")]
@@ -34,10 +34,10 @@ struct SyntheticWorker {
 }
 
 impl Worker for SyntheticWorker {
-    type In = Task;
+    type In = SyntheticTask;
     type Out = Answer;
 
-    fn work(&mut self, task: Task, cx: &mut Context) -> Result<Answer, BoxError> {
+    fn work(&mut self, task: SyntheticTask, cx: &mut Context) -> Result<Answer, BoxError> {
         let start = self.clock.elapsed();
         self.work_method.perform(task.work, |flops| cx.declare(flops, || ()));
         let checksum = checksum(&task.payload);
@@ -48,11 +48,12 @@ impl Worker for SyntheticWorker {
 }
 
 /// Returns the tasks of one iteration, with `speed` units of work for each second of their times.
-fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item = Task> {
+fn tasks(plan: &Plan, speed: f64, times: &[f64], key: u64) -> impl Iterator<Item = SyntheticTask> {
     let bytes = plan.task_bytes;
-    (0..)
-        .zip(times)
-        .map(move |(number, &time)| Task { work: speed * time, payload: make(task_key(key, number), bytes) })
+    (0..).zip(times).map(move |(number, &time)| SyntheticTask {
+        work: speed * time,
+        payload: make(task_key(key, number), bytes),
+    })
 }
 
 /// Checks the results of an iteration. Returns the key from which the bytes of the next iteration's tasks are generated; the key depends on all
@@ -104,7 +105,7 @@ pub fn run_farm(
     let mut iterations = Vec::new();
     // The first iteration starts when the farm takes its first task, and later iterations start when their tasks have been created.
     let drawn = OnceLock::new();
-    let first: Vec<Task> = tasks(plan, speed, &times, key).collect();
+    let first: Vec<SyntheticTask> = tasks(plan, speed, &times, key).collect();
     let first = first.into_iter().inspect(|_| {
         drawn.get_or_init(|| clock.elapsed());
     });

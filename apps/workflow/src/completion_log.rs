@@ -198,14 +198,14 @@ impl<'h> PartFiles<'h> {
 mod tests {
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct TestDirectory(tempfile::TempDir);
 
-    impl Place {
+    impl TestDirectory {
         fn new() -> Self {
-            let place = Place(tempfile::tempdir().unwrap());
-            place.write("one", "1\n");
-            place.write("two", "22\n");
-            place
+            let dir = TestDirectory(tempfile::tempdir().unwrap());
+            dir.write("one", "1\n");
+            dir.write("two", "22\n");
+            dir
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -236,85 +236,85 @@ mod tests {
 
     #[test]
     fn parts_are_appended_once_and_their_sources_removed() {
-        let place = Place::new();
-        let mut log = place.completion_log();
-        place.write("all", "0\n");
+        let dir = TestDirectory::new();
+        let mut log = dir.completion_log();
+        dir.write("all", "0\n");
         log.record("a", &[]).unwrap();
-        let both = [place.part("one", "all"), place.part("two", "all"), place.part("two", "new")];
+        let both = [dir.part("one", "all"), dir.part("two", "all"), dir.part("two", "new")];
         log.record("b", &both).unwrap();
-        assert_eq!((place.text("all"), place.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
-        assert!(!place.path("one").exists() && !place.path("two").exists());
+        assert_eq!((dir.text("all"), dir.text("new")), ("0\n1\n22\n".into(), "22\n".into()));
+        assert!(!dir.path("one").exists() && !dir.path("two").exists());
         // The rank that ran task `b` died after it had recorded the task as done, and another rank runs the task again.
-        place.write("one", "1\n");
-        place.completion_log().record("b", &both).unwrap();
-        assert_eq!(place.text("all"), "0\n1\n22\n");
-        assert!(place.lines().starts_with("DONE a\n# APPENDS 2 2 /"));
-        assert!(place.lines().ends_with("DONE b\n"));
-        let error = log.record("c", &[place.part("none", "all")]).unwrap_err().to_string();
+        dir.write("one", "1\n");
+        dir.completion_log().record("b", &both).unwrap();
+        assert_eq!(dir.text("all"), "0\n1\n22\n");
+        assert!(dir.lines().starts_with("DONE a\n# APPENDS 2 2 /"));
+        assert!(dir.lines().ends_with("DONE b\n"));
+        let error = log.record("c", &[dir.part("none", "all")]).unwrap_err().to_string();
         assert!(error.starts_with("cannot forward "), "{error}");
-        assert!(!place.text("rescue").contains("DONE c"));
-        log.record("c", &[AppendedPart { is_optional: true, ..place.part("none", "never") }]).unwrap();
-        assert!(place.lines().ends_with("DONE b\nDONE c\n") && !place.path("never").exists());
+        assert!(!dir.text("rescue").contains("DONE c"));
+        log.record("c", &[AppendedPart { is_optional: true, ..dir.part("none", "never") }]).unwrap();
+        assert!(dir.lines().ends_with("DONE b\nDONE c\n") && !dir.path("never").exists());
     }
 
     #[test]
     fn parts_of_a_task_interrupted_at_any_moment_are_rolled_back() {
-        let place = Place::new();
-        let both = [place.part("one", "all"), place.part("two", "all")];
-        let all = place.path("all").display().to_string();
+        let dir = TestDirectory::new();
+        let both = [dir.part("one", "all"), dir.part("two", "all")];
+        let all = dir.path("all").display().to_string();
         let notes = format!("# APPENDS 2 2 {all}\n# APPENDS 4 3 {all}\n");
         let first = notes::done("a", 0);
         let whole = "0\n1\n22\n";
         for (note, appended) in (0..=notes.len()).map(|note| (note, 2)).chain((2..=7).map(|at| (99, at))) {
-            place.write("one", "1\n");
-            place.write("two", "22\n");
-            place.write("rescue", &format!("{first}{}", &notes[..note.min(notes.len())]));
-            place.write("all", &whole[..appended]);
-            place.completion_log().record("b", &both).unwrap();
-            assert_eq!(place.text("all"), whole, "{note} bytes noted, {appended} bytes there");
-            assert_eq!(place.lines(), format!("DONE a\n{notes}DONE b\n"));
+            dir.write("one", "1\n");
+            dir.write("two", "22\n");
+            dir.write("rescue", &format!("{first}{}", &notes[..note.min(notes.len())]));
+            dir.write("all", &whole[..appended]);
+            dir.completion_log().record("b", &both).unwrap();
+            assert_eq!(dir.text("all"), whole, "{note} bytes noted, {appended} bytes there");
+            assert_eq!(dir.lines(), format!("DONE a\n{notes}DONE b\n"));
         }
-        place.write("rescue", &format!("{first}{notes}DONE "));
-        place.completion_log().record("c", &[]).unwrap();
-        assert_eq!((place.lines(), place.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
+        dir.write("rescue", &format!("{first}{notes}DONE "));
+        dir.completion_log().record("c", &[]).unwrap();
+        assert_eq!((dir.lines(), dir.text("all")), ("DONE a\nDONE c\n".into(), "0\n".into()));
     }
 
     /// The run may end before another rank writes to the rescue file and removes the partial output.
     #[test]
     fn failed_append_leaves_no_partial_output() {
-        let place = Place::new();
-        place.write("all", "0\n");
-        place.completion_log().record("a", &[]).unwrap();
-        fs::create_dir(place.path("directory")).unwrap();
-        let both = [place.part("one", "all"), place.part("directory", "all")];
-        let error = place.completion_log().record("b", &both).unwrap_err().to_string();
+        let dir = TestDirectory::new();
+        dir.write("all", "0\n");
+        dir.completion_log().record("a", &[]).unwrap();
+        fs::create_dir(dir.path("directory")).unwrap();
+        let both = [dir.part("one", "all"), dir.part("directory", "all")];
+        let error = dir.completion_log().record("b", &both).unwrap_err().to_string();
         assert!(error.contains("is a directory, expected a regular file"), "{error}");
-        assert_eq!((place.text("all"), place.lines()), ("0\n".into(), "DONE a\n".into()));
+        assert_eq!((dir.text("all"), dir.lines()), ("0\n".into(), "DONE a\n".into()));
     }
 
     #[test]
     fn text_appended_by_others_is_not_truncated() {
-        let place = Place::new();
-        place.write("all", "0\n1\nsomebody else's\n");
+        let dir = TestDirectory::new();
+        dir.write("all", "0\n1\nsomebody else's\n");
         let first = notes::done("a", 0);
-        place.write("rescue", &format!("{first}# APPENDS 2 2 {}\n", place.path("all").display()));
-        let error = place.completion_log().record("b", &[]).unwrap_err().to_string();
+        dir.write("rescue", &format!("{first}# APPENDS 2 2 {}\n", dir.path("all").display()));
+        let error = dir.completion_log().record("b", &[]).unwrap_err().to_string();
         assert!(error.contains("has 20 bytes, expected 2 and at most 2"), "{error}");
-        assert_eq!(place.text("all"), "0\n1\nsomebody else's\n");
-        place.write("rescue", &format!("{first}# APPENDS 2 x y\n"));
-        let error = place.completion_log().record("b", &[]).unwrap_err().to_string();
+        assert_eq!(dir.text("all"), "0\n1\nsomebody else's\n");
+        dir.write("rescue", &format!("{first}# APPENDS 2 x y\n"));
+        let error = dir.completion_log().record("b", &[]).unwrap_err().to_string();
         assert!(error.contains("is not a valid note of an appended part"), "{error}");
     }
 
     #[test]
     fn task_names_may_exceed_the_first_read_block() {
-        let place = Place::new();
+        let dir = TestDirectory::new();
         let name = "n".repeat(2 * TAIL as usize);
-        let mut log = place.completion_log();
+        let mut log = dir.completion_log();
         for task in [name.as_str(), "b"] {
             log.record(task, &[]).unwrap();
         }
-        assert_eq!(place.lines(), format!("DONE {name}\nDONE b\n"));
-        Notes::parse(place.text("rescue").as_bytes()).unwrap();
+        assert_eq!(dir.lines(), format!("DONE {name}\nDONE b\n"));
+        Notes::parse(dir.text("rescue").as_bytes()).unwrap();
     }
 }

@@ -171,18 +171,18 @@ mod tests {
     use super::*;
     use crate::completion_log::{AppendedPart, CompletionLog};
 
-    struct Place {
+    struct TestWorkflow {
         dir: tempfile::TempDir,
         description: Description,
     }
 
     const TASKS: [&str; 3] = ["a", "b", "long name"];
 
-    impl Place {
+    impl TestWorkflow {
         fn new() -> Self {
             let dag = b"TASK a x\nTASK b x\nTASK 'long name' x\n";
             let description = armature_workflow_files::read("a.dag", dag).unwrap();
-            Place { dir: tempfile::tempdir().unwrap(), description }
+            TestWorkflow { dir: tempfile::tempdir().unwrap(), description }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -224,12 +224,12 @@ mod tests {
     /// output of each task exactly once.
     #[test]
     fn damaged_rescue_file_never_duplicates_or_loses_parts() {
-        let place = Place::new();
-        fs::write(place.path("all"), "before\n").unwrap();
-        assert_eq!(place.begin(&place.targets()), Ok(vec![false; 3]));
-        TASKS.iter().for_each(|task| place.run(task));
-        let whole = fs::read(place.path("a.rescue")).unwrap();
-        let contents = ["all", "log"].map(|name| fs::read(place.path(name)).unwrap());
+        let workflow = TestWorkflow::new();
+        fs::write(workflow.path("all"), "before\n").unwrap();
+        assert_eq!(workflow.begin(&workflow.targets()), Ok(vec![false; 3]));
+        TASKS.iter().for_each(|task| workflow.run(task));
+        let whole = fs::read(workflow.path("a.rescue")).unwrap();
+        let contents = ["all", "log"].map(|name| fs::read(workflow.path(name)).unwrap());
         let mut damaged: Vec<Vec<u8>> = (0..=whole.len()).map(|length| whole[..length].to_vec()).collect();
         damaged.push(vec![0; whole.len()]);
         let zeroed = |from: usize| [&whole[..from], &vec![0; whole.len() - from]].concat();
@@ -243,21 +243,21 @@ mod tests {
         }
         let (mut refused, mut accepted) = (0, 0);
         for bytes in damaged {
-            fs::write(place.path("a.rescue"), &bytes).unwrap();
+            fs::write(workflow.path("a.rescue"), &bytes).unwrap();
             for (name, content) in ["all", "log"].iter().zip(&contents) {
-                fs::write(place.path(name), content).unwrap();
+                fs::write(workflow.path(name), content).unwrap();
             }
             let text = String::from_utf8_lossy(&bytes);
-            match place.begin(&place.targets()) {
+            match workflow.begin(&workflow.targets()) {
                 Err(error) => {
                     assert!(error.starts_with("the rescue file "), "{error}");
                     refused += 1;
                 }
                 Ok(done) => {
                     let left = TASKS.iter().zip(done).filter(|(_, done)| !done);
-                    left.for_each(|(task, _)| place.run(task));
-                    assert_eq!(place.parts("all"), ["a", "b", "before", "long name"], "{text}");
-                    assert_eq!(place.parts("log"), ["a", "b", "long name"], "{text}");
+                    left.for_each(|(task, _)| workflow.run(task));
+                    assert_eq!(workflow.parts("all"), ["a", "b", "before", "long name"], "{text}");
+                    assert_eq!(workflow.parts("log"), ["a", "b", "long name"], "{text}");
                     accepted += 1;
                 }
             }
@@ -267,48 +267,50 @@ mod tests {
 
     #[test]
     fn foreign_rescue_files_are_read_and_unexplained_output_is_refused() {
-        let place = Place::new();
+        let workflow = TestWorkflow::new();
         let none = BTreeSet::new();
-        assert_eq!(place.begin(&none), Ok(vec![false; 3]));
-        assert!(!place.path("a.rescue").exists(), "it is made with the first note");
+        assert_eq!(workflow.begin(&none), Ok(vec![false; 3]));
+        assert!(!workflow.path("a.rescue").exists(), "it is made with the first note");
         // A rescue file without checksums, as pegasus-mpi-cluster or a user writes it, is accepted. The last line without line end may be cut short,
         // so task `a` does not count as done.
-        fs::write(place.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
-        assert_eq!(place.begin(&place.targets()), Ok(vec![false, true, false]));
-        place.run("a");
-        assert_eq!(place.begin(&place.targets()), Ok(vec![true, true, false]));
-        let more = fs::read_to_string(place.path("a.rescue")).unwrap() + "DONE long name\n";
-        fs::write(place.path("a.rescue"), more).unwrap();
-        assert_eq!(place.begin(&place.targets()), Ok(vec![true; 3]));
-        fs::write(place.path("all"), "a\nanother program's\n").unwrap();
-        let error = place.begin(&place.targets()).unwrap_err();
+        fs::write(workflow.path("a.rescue"), "# so far\n\nDONE b\nDONE a").unwrap();
+        assert_eq!(workflow.begin(&workflow.targets()), Ok(vec![false, true, false]));
+        workflow.run("a");
+        assert_eq!(workflow.begin(&workflow.targets()), Ok(vec![true, true, false]));
+        let more = fs::read_to_string(workflow.path("a.rescue")).unwrap() + "DONE long name\n";
+        fs::write(workflow.path("a.rescue"), more).unwrap();
+        assert_eq!(workflow.begin(&workflow.targets()), Ok(vec![true; 3]));
+        fs::write(workflow.path("all"), "a\nanother program's\n").unwrap();
+        let error = workflow.begin(&workflow.targets()).unwrap_err();
         assert!(error.contains("accounts for 2 bytes of") && error.contains("but there are 20"), "{error}");
-        fs::remove_file(place.path("all")).unwrap();
-        let error = place.begin(&place.targets()).unwrap_err();
+        fs::remove_file(workflow.path("all")).unwrap();
+        let error = workflow.begin(&workflow.targets()).unwrap_err();
         assert!(error.contains("but there are 0. Restore it"), "{error}");
-        fs::write(place.path("a.rescue"), "DONE nobody\n").unwrap();
-        assert!(place.begin(&none).unwrap_err().contains("there is no task \"nobody\""));
+        fs::write(workflow.path("a.rescue"), "DONE nobody\n").unwrap();
+        assert!(workflow.begin(&none).unwrap_err().contains("there is no task \"nobody\""));
     }
 
     #[test]
     fn rescue_file_is_locked_by_one_run() {
-        let place = Place::new();
-        let mut description = place.description.clone();
-        let first = place.rescue().begin_within(1, &mut description, &BTreeSet::new()).unwrap();
-        let error = place.begin(&BTreeSet::new()).unwrap_err();
+        let workflow = TestWorkflow::new();
+        let mut description = workflow.description.clone();
+        let first = workflow.rescue().begin_within(1, &mut description, &BTreeSet::new()).unwrap();
+        let error = workflow.begin(&BTreeSet::new()).unwrap_err();
         assert!(error.contains("cannot lock the rescue file") && error.contains("uses it"), "{error}");
         drop(first);
-        place.begin(&BTreeSet::new()).unwrap();
-        assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0, "the lock leaves nothing behind");
+        workflow.begin(&BTreeSet::new()).unwrap();
+        assert_eq!(fs::read_dir(workflow.dir.path()).unwrap().count(), 0, "the lock leaves nothing behind");
     }
 
     #[test]
     fn rescue_file_link_is_followed_only_if_the_user_named_it() {
-        let place = Place::new();
-        std::os::unix::fs::symlink("elsewhere", place.path("a.rescue")).unwrap();
-        let error = CompletionLog::new(&place.rescue()).record("a", &[]).unwrap_err().to_string();
+        let workflow = TestWorkflow::new();
+        std::os::unix::fs::symlink("elsewhere", workflow.path("a.rescue")).unwrap();
+        let error = CompletionLog::new(&workflow.rescue()).record("a", &[]).unwrap_err().to_string();
         assert!(error.contains("is a symbolic link"), "{error}");
-        CompletionLog::new(&Rescue::new(place.path("a.rescue"), Links::Followed)).record("a", &[]).unwrap();
-        assert!(fs::read_to_string(place.path("elsewhere")).unwrap().starts_with("DONE a\n"));
+        CompletionLog::new(&Rescue::new(workflow.path("a.rescue"), Links::Followed))
+            .record("a", &[])
+            .unwrap();
+        assert!(fs::read_to_string(workflow.path("elsewhere")).unwrap().starts_with("DONE a\n"));
     }
 }

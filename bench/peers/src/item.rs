@@ -34,11 +34,11 @@ impl Item for u64 {
 
 /// Block of bytes, which serde serializes as a whole instead of byte by byte.
 #[derive(Clone, Debug)]
-pub(crate) struct Block(Vec<u8>);
+pub(crate) struct ByteBlock(Vec<u8>);
 
-impl Item for Block {
+impl Item for ByteBlock {
     fn new(word: u64, size: usize) -> Self {
-        Block(vec![0; size]).with(word)
+        ByteBlock(vec![0; size]).with(word)
     }
 
     fn word(&self) -> u64 {
@@ -53,13 +53,13 @@ impl Item for Block {
     }
 }
 
-impl Serialize for Block {
+impl Serialize for ByteBlock {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Block {
+impl<'de> Deserialize<'de> for ByteBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_byte_buf(Bytes)
     }
@@ -68,17 +68,17 @@ impl<'de> Deserialize<'de> for Block {
 struct Bytes;
 
 impl Visitor<'_> for Bytes {
-    type Value = Block;
+    type Value = ByteBlock;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("bytes")
     }
 
-    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Block, E> {
-        Ok(Block(bytes))
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<ByteBlock, E> {
+        Ok(ByteBlock(bytes))
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Block, E> {
-        Ok(Block(bytes.to_vec()))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<ByteBlock, E> {
+        Ok(ByteBlock(bytes.to_vec()))
     }
 }

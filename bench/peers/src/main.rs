@@ -23,10 +23,10 @@ use std::{
     process::{Child, Command, ExitCode},
 };
 
-use item::{Block, Item};
+use item::{ByteBlock, Item};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct PeerRun {
     size: usize,
     batch: usize,
     items: usize,
@@ -48,19 +48,19 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<(), String> {
     let [peer, numbers @ ..] = arguments else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
-    let (task, second) = match numbers[..] {
+    let (peer_run, second) = match numbers[..] {
         // The base port of the TCP connections depends on the process id so that concurrent runs do not collide, and lies below the range of
         // ephemeral ports.
         [size, batch, items] => {
             let port = 12_000 + (std::process::id() % 100) as u16 * 200;
-            (Task { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))
+            (PeerRun { size, batch, items, process: 0, port }, Some(start_second(arguments, port)?))
         }
-        [size, batch, items, port] => (Task { size, batch, items, process: 1, port: port as u16 }, None),
+        [size, batch, items, port] => (PeerRun { size, batch, items, process: 1, port: port as u16 }, None),
         _ => return Err("expected PEER SIZE BATCH ITEMS".into()),
     };
-    match task.size {
-        8 => run_with::<u64>(peer, task)?,
-        _ => run_with::<Block>(peer, task)?,
+    match peer_run.size {
+        8 => run_with::<u64>(peer, peer_run)?,
+        _ => run_with::<ByteBlock>(peer, peer_run)?,
     }
     match second.map(|mut second| second.wait()) {
         Some(Ok(status)) if !status.success() => Err(format!("the second process failed: {status}")),
@@ -75,13 +75,13 @@ fn start_second(arguments: &[String], port: u16) -> Result<Child, String> {
     second.map_err(|e| format!("cannot start the second process: {e}"))
 }
 
-fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
-    let (process, items) = (task.process, task.items);
+fn run_with<I: Item>(peer: &str, peer_run: PeerRun) -> Result<(), String> {
+    let (process, items) = (peer_run.process, peer_run.items);
     match peer {
-        "renoir" => renoir_pipeline::run::<I>(task)?,
-        "renoir-farm" => renoir_pipeline::farm::<I>(task, true)?,
-        "renoir-farm-far" => renoir_pipeline::farm::<I>(task, false)?,
-        "timely" => timely_pipeline::run::<I>(task)?,
+        "renoir" => renoir_pipeline::run::<I>(peer_run)?,
+        "renoir-farm" => renoir_pipeline::farm::<I>(peer_run, true)?,
+        "renoir-farm-far" => renoir_pipeline::farm::<I>(peer_run, false)?,
+        "timely" => timely_pipeline::run::<I>(peer_run)?,
         other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
     // If all items stayed in one process, communication would not be measured. Therefore the number of items that this process handled is checked. A

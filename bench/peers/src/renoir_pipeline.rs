@@ -6,14 +6,14 @@ use renoir::{
 };
 
 use crate::{
-    Task,
+    PeerRun,
     item::Item,
     meter::{self, Fold},
     stages, task,
 };
 
-fn context(task: &Task) -> Result<StreamContext, String> {
-    let Task { process, port, .. } = *task;
+fn context(peer_run: &PeerRun) -> Result<StreamContext, String> {
+    let PeerRun { process, port, .. } = *peer_run;
     let host = |port| HostConfig {
         address: "127.0.0.1".into(),
         base_port: port,
@@ -29,9 +29,9 @@ fn context(task: &Task) -> Result<StreamContext, String> {
     Ok(StreamContext::new(config))
 }
 
-pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
-    let environment = context(&task)?;
-    let Task { size, batch, items, .. } = task;
+pub(crate) fn run<I: Item>(peer_run: PeerRun) -> Result<(), String> {
+    let environment = context(&peer_run)?;
+    let PeerRun { size, batch, items, .. } = peer_run;
     let mut sink = meter::Sink::new(items, Fold::InOrder);
     environment
         .stream_iter((0..items as u64).map(move |word| I::new(word, size)))
@@ -63,9 +63,9 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
 
 /// Runs a farm of independent tasks. If `both` is true, renoir distributes the tasks to both hosts by the hash of their numbers, otherwise all run on
 /// the second host.
-pub(crate) fn farm<I: Item>(task: Task, both: bool) -> Result<(), String> {
-    let environment = context(&task)?;
-    let Task { size, batch, items, .. } = task;
+pub(crate) fn farm<I: Item>(peer_run: PeerRun, both: bool) -> Result<(), String> {
+    let environment = context(&peer_run)?;
+    let PeerRun { size, batch, items, .. } = peer_run;
     let mut sink = meter::Sink::new(items, Fold::Sum);
     environment
         .stream_iter((0..items as u64).map(move |word| I::new(word, size)))

@@ -11,7 +11,7 @@ use timely::{
 };
 
 use crate::{
-    Task,
+    PeerRun,
     item::Item,
     meter::{self, Fold},
     stages,
@@ -19,8 +19,8 @@ use crate::{
 
 const WINDOW: usize = 16;
 
-pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
-    let Task { size, batch, items, process, port } = task;
+pub(crate) fn run<I: Item>(peer_run: PeerRun) -> Result<(), String> {
+    let PeerRun { size, batch, items, process, port } = peer_run;
     let addresses = [port, port + 1].map(|port| format!("127.0.0.1:{port}")).to_vec();
     let communication =
         CommunicationConfig::Cluster { threads: 1, process, addresses, report: false, zerocopy: false };

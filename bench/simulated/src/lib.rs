@@ -15,13 +15,13 @@ use std::process::ExitCode;
 use armature::{BoxError, Config, Progress, Session};
 
 /// Result with an error of any type.
-pub type Outcome<T = ()> = Result<T, BoxError>;
+pub type RunResult<T = ()> = Result<T, BoxError>;
 
 /// Runs a rank of the program `name`: `parse` converts the arguments into parameters, and `rank` runs with them.
 pub fn run<S: Sync>(
     name: &str,
-    parse: impl FnOnce(&[String]) -> Outcome<S>,
-    rank: impl Fn(&S, &mut Session) -> Outcome + Sync,
+    parse: impl FnOnce(&[String]) -> RunResult<S>,
+    rank: impl Fn(&S, &mut Session) -> RunResult + Sync,
 ) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = parse(&arguments).and_then(|simulated| {
@@ -42,7 +42,7 @@ pub fn run<S: Sync>(
 ///
 /// # Errors
 /// If a setting does not exist or a word has another form; also errors of `set`.
-pub fn settings(arguments: &[String], mut set: impl FnMut(&str, &str) -> Outcome<bool>) -> Outcome {
+pub fn settings(arguments: &[String], mut set: impl FnMut(&str, &str) -> RunResult<bool>) -> RunResult {
     for word in arguments {
         let (name, value) = word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
         if !set(name, value)? {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, RunSummary, Session};
 use armature_bench_simulated::tasks::TaskShape;
-use armature_bench_simulated::{Outcome, run, settings};
+use armature_bench_simulated::{RunResult, run, settings};
 
 fn main() -> ExitCode {
     run("armature-bench-simulated", Simulated::parse, Simulated::rank)
@@ -30,7 +30,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut simulated = Simulated {
             tasks: 0,
             mean: 1.0,
@@ -58,7 +58,7 @@ impl Simulated {
         Ok(simulated)
     }
 
-    fn rank(&self, session: &mut Session) -> Outcome {
+    fn rank(&self, session: &mut Session) -> RunResult {
         let Simulated { tasks, mean, deviation, seed, chunking, iterations, workers, sub_masters } = *self;
         let mut sets = Vec::new();
         if session.is_root() {

@@ -3,7 +3,7 @@
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Distribution of the task times of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct TaskShape {
 
 impl TaskShape {
     /// Returns an endless iterator that draws the task times of one iteration after another with this seed.
-    pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
+    pub fn iterations(self, seed: u64) -> RunResult<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {
             let shape = 1.0 / (self.spread * self.spread);

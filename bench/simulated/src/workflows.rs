@@ -3,7 +3,7 @@
 use armature::workflow::{Action, Cluster, Description, Plan, Processor, Task, TaskMemory};
 use serde::{Deserialize, Serialize};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Workflow with the memory limits of the ranks and the plan (assignment of tasks to ranks) that the ranks follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl Job {
     ///
     /// # Errors
     /// If the edges refer to tasks that do not exist or form a cycle.
-    pub fn describe(&self) -> Outcome<Description> {
+    pub fn describe(&self) -> RunResult<Description> {
         let mut builder = Description::builder("simulated");
         for (task, &memory) in self.memory.iter().enumerate() {
             let mut task = Task::new(task.to_string(), Action::Closure(DECLARES.into()));
@@ -47,7 +47,7 @@ impl Job {
     ///
     /// # Errors
     /// If there are no ranks.
-    pub fn cluster(&self) -> Outcome<Cluster> {
+    pub fn cluster(&self) -> RunResult<Cluster> {
         let rank = |(rank, &memory): (usize, &u64)| Processor::new(rank.to_string(), 1.0, memory);
         Ok(Cluster::new(self.ranks.iter().enumerate().map(rank).collect(), f64::INFINITY)?)
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use mpi::{topology::SimpleCommunicator, traits::Communicator};
 
 use super::{slot::Slot, stages, task};
-use crate::{Outcome, ranks::Values};
+use crate::{RunResult, ranks::Values};
 
 /// Parameters of one run of the hand-written pipeline or farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Chain {
         [size, batch, window, items].map(ToString::to_string).to_vec()
     }
 
-    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> RunResult<Self> {
         let numbers = arguments.iter().map(|word| word.parse()).collect::<Result<Vec<usize>, _>>();
         match numbers.as_deref() {
             Ok(&[size, batch, window, items]) if size >= 8 && size % 8 == 0 && window > 0 => {
@@ -111,7 +111,7 @@ const TAG: i32 = 7;
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or the checksum is wrong.
-pub fn main<W: Work>(arguments: &[String]) -> Outcome {
+pub fn main<W: Work>(arguments: &[String]) -> RunResult {
     let chain = Chain::parse(arguments)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
@@ -213,7 +213,7 @@ impl<'a> SecondRank<'a> {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure<W: Work>(chain: Chain) -> Outcome<f64> {
+pub fn measure<W: Work>(chain: Chain) -> RunResult<f64> {
     let values: Values = crate::ranks::Launch::ranks(2).run(W::PROGRAM, &chain.arguments())?;
     values.get("items_per_s").copied().ok_or_else(|| format!("{} printed no items_per_s", W::PROGRAM).into())
 }

@@ -9,7 +9,7 @@ use mpi::{collective::CommunicatorCollectives, topology::SimpleCommunicator, tra
 
 use super::slot::Slot;
 use crate::{
-    Outcome,
+    RunResult,
     burner::pin_rank,
     farm::{
         job::{Job, Way, print_result},
@@ -25,7 +25,7 @@ const END: u64 = u64::MAX;
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a result is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;

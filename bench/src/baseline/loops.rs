@@ -15,7 +15,7 @@ use mpi::{
 
 use super::{slot::Slot, sweep::Sweep};
 use crate::{
-    Outcome,
+    RunResult,
     burner::pin_rank,
     loops::{
         job::{Job, Kernel},
@@ -33,7 +33,7 @@ const SECOND_MATRIX_ROW: usize = 1 << 30;
 ///
 /// # Errors
 /// If the arguments are wrong, a rank has no rows, or the result is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
@@ -103,7 +103,7 @@ fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f
     start.elapsed().as_secs_f64()
 }
 
-fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usize>) -> Outcome {
+fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usize>) -> RunResult {
     let (width, ranks) = (job.size, world.size());
     if world.rank() > 0 {
         world.process_at_rank(0).send_with_tag(rows, ROWS);

@@ -12,7 +12,7 @@ use mpi::traits::*;
 
 use super::hand_written_farm;
 use crate::{
-    Outcome,
+    RunResult,
     burner::pin_rank,
     farm::task_set::steps_in,
     synthetic_work::{advance, advance_directly},
@@ -25,7 +25,7 @@ const AHEAD: usize = 8;
 ///
 /// # Errors
 /// If the arguments are wrong, or a checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;

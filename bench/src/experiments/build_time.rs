@@ -11,7 +11,9 @@ use std::{
 
 use wait4::Wait4;
 
-use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats::median_interval, verdict::Interval};
+use crate::{
+    Experiment, Report, RunResult, Table, Target, TargetedValue, stats::median_interval, verdict::Interval,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "build-time",
@@ -27,7 +29,7 @@ const MARKS: [f64; 2] = [60.0, 4.0];
 const PROGRAMS: [(&str, &str); 4] =
     [("farm", "word_count"), ("stencil", "plate"), ("pipeline", "stations"), ("workflow", "parameter_sweep")];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     // A smoke run (short test of the experiment) builds a crate without dependencies instead of the runtime, and no program.
     let library = if smoke { "armature-text" } else { "armature-mpi" };
     let programs = if smoke { &[][..] } else { &PROGRAMS[..] };
@@ -45,7 +47,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     let time = median_interval(&times);
     row("library", time);
-    report.mark(Mark::new("library", time, "s of processor time", Target::AtMost(MARKS[0])));
+    report.mark(TargetedValue::new("library", time, "s of processor time", Target::AtMost(MARKS[0])));
     package.build(&[])?;
     for &(skeleton, example) in programs {
         let mut times = Vec::new();
@@ -56,7 +58,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let time = median_interval(&times);
         row(skeleton, time);
         let what = format!("one line of a {skeleton}");
-        report.mark(Mark::new(&what, time, "s of processor time", Target::AtMost(MARKS[1])));
+        report.mark(TargetedValue::new(&what, time, "s of processor time", Target::AtMost(MARKS[1])));
     }
     report.table("", &table)
 }
@@ -64,7 +66,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 struct Package(PathBuf);
 
 impl Package {
-    fn new(library: &str, programs: &[(&str, &str)]) -> Outcome<Self> {
+    fn new(library: &str, programs: &[(&str, &str)]) -> RunResult<Self> {
         let root =
             Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the crate has no parent directory")?;
         let package = Package(root.join("target/build-time"));
@@ -88,17 +90,17 @@ impl Package {
     }
 
     /// Appends a different line to the program in each round, so that cargo builds the program again.
-    fn change(&self, example: &str, round: usize) -> Outcome {
+    fn change(&self, example: &str, round: usize) -> RunResult {
         let path = self.0.join("src/bin").join(example).with_extension("rs");
         let source = fs::read_to_string(&path)?;
         Ok(fs::write(&path, format!("{source}\npub static CHANGE_{round}: usize = {round};\n"))?)
     }
 
-    fn build(&self, arguments: &[&str]) -> Outcome<f64> {
+    fn build(&self, arguments: &[&str]) -> RunResult<f64> {
         self.cargo(&[&["build", "--release"], arguments].concat())
     }
 
-    fn cargo(&self, arguments: &[&str]) -> Outcome<f64> {
+    fn cargo(&self, arguments: &[&str]) -> RunResult<f64> {
         let mut command = Command::new("cargo");
         command.args(arguments).args(["--offline", "--quiet"]).current_dir(&self.0);
         command.env("CARGO_TARGET_DIR", self.0.join("target")).env_remove("RUSTFLAGS").stdin(Stdio::null());

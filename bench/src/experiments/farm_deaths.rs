@@ -21,7 +21,7 @@ use armature_planner::farm::Chunking;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Experiment, Histogram, Mark, Outcome, Report, Table, Target,
+    Experiment, Histogram, Report, RunResult, Table, Target, TargetedValue,
     deaths::{self, Victim},
     farm::{
         job::{Job, Way},
@@ -52,7 +52,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     if workers || whole {
         run_farms(report, smoke, workers, whole)?;
@@ -60,7 +60,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("phases") { phases::run(report, smoke) } else { Ok(()) }
 }
 
-fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
+fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> RunResult {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
     let task_set = TaskSet { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
@@ -78,7 +78,7 @@ fn run_farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Ou
             let (output, _) = trials.run_once(RANKS - missing, &[], false)?;
             Ok(one(&output?)?["seconds"])
         });
-        let times = times.collect::<Outcome<Vec<f64>>>()?;
+        let times = times.collect::<RunResult<Vec<f64>>>()?;
         trials.undisturbed.push(median(&times));
     }
     let [all, three, two] = trials.undisturbed[..] else {
@@ -102,14 +102,19 @@ struct Trials {
 
 impl Trials {
     /// Runs the farm once and kills the victims. Returns the output or error of the job, and the number of ranks killed before its end.
-    fn run_once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
+    fn run_once(
+        &self,
+        ranks: usize,
+        victims: &[Victim],
+        journal: bool,
+    ) -> RunResult<(RunResult<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         let (run_files, arguments) = (&self.run_files, self.run_files.arguments(LIMITS, journal, &self.job));
         let has_joined = |rank| run_files.has_joined(rank);
         deaths::run(&launch, ("kill-run", &arguments), &run_files.run_folder, victims, has_joined, &mut || ())
     }
 
-    fn run_with_workers_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+    fn run_with_workers_killed(&mut self, report: &mut Report, smoke: bool) -> RunResult {
         let columns = [
             "killed",
             "runs",
@@ -154,7 +159,7 @@ impl Trials {
             ]);
             let mut mark = |what: &str, value, unit: &str, target| {
                 let what = format!("{dead} killed, {what}");
-                report.mark(Mark::new(&what, Interval::exact(value), unit, target));
+                report.mark(TargetedValue::new(&what, Interval::exact(value), unit, target));
             };
             mark("hung, failed or wrong", series.wrong as f64, "runs", Target::AtMost(0.0));
             mark(
@@ -175,7 +180,7 @@ impl Trials {
     }
 
     /// Runs the farm and kills the victims; returns `None` if the run ended before all victims were killed.
-    fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+    fn run_with_kills(&self, victims: &[Victim]) -> RunResult<Option<Run>> {
         self.run_files.run_folder.clear()?;
         let (output, killed) = self.run_once(RANKS, victims, false)?;
         if killed < victims.len() {
@@ -189,7 +194,7 @@ impl Trials {
         Ok(Some(Run { seconds, part, again: started.sum::<usize>() as f64 - self.job.task_set.tasks as f64 }))
     }
 
-    fn run_with_all_killed(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+    fn run_with_all_killed(&mut self, report: &mut Report, smoke: bool) -> RunResult {
         let runs = if smoke { 2 } else { 50 };
         let tasks = self.job.task_set.tasks;
         let (mut journalled_results, mut lost, mut again, mut wrong, mut ended_before_kill) =
@@ -227,7 +232,7 @@ impl Trials {
         report.table("whole", &table)?;
         let mut mark = |what: &str, value: usize, unit: &str| {
             let what = format!("all killed, {what}");
-            report.mark(Mark::new(&what, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
+            report.mark(TargetedValue::new(&what, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
         };
         mark("hung, failed or wrong", wrong, "runs");
         mark("journalled and begun again", again, "tasks");
@@ -236,7 +241,7 @@ impl Trials {
 
     /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None` if the run ended before the
     /// kill.
-    fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
+    fn killed_and_restarted(&self, after: f64) -> RunResult<Option<Restart>> {
         self.run_files.run_folder.clear()?;
         let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), true)?;
         match output {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use armature_planner::farm::{Chunking, Published};
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{Load, share, two_cores},
     farm::{
         job::{Job, Run, Way},
@@ -62,7 +62,7 @@ const WAYS: [(&str, Way); 11] = [
     ("armature, DAF", Way::Farm(Chunking::Policy(Published::Daf))),
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let mean = steps_in(LENGTH);
     let tasks = if smoke { TASKS / 20 } else { TASKS };
@@ -121,7 +121,7 @@ fn write_tables(
     alone: &Rounds,
     loaded_rounds: &Rounds,
     runs: &[Vec<Run>],
-) -> Outcome {
+) -> RunResult {
     let columns = [
         "who",
         "alone [s]",
@@ -170,11 +170,11 @@ fn record_marks(report: &mut Report, alone: &Rounds, loaded_rounds: &Rounds, aut
     if !auto.is_empty() {
         let efficiency = median_interval(&efficiencies(auto));
         let unit = "of two ranks' time";
-        report.mark(Mark::new("alone, time in tasks", efficiency, unit, Target::AtLeast(0.95)));
+        report.mark(TargetedValue::new("alone, time in tasks", efficiency, unit, Target::AtLeast(0.95)));
     }
     let mut mark = |what: &str, ratio, unit: &str, target| {
         if let Some(ratio) = ratio {
-            report.mark(Mark::new(what, ratio, unit, target));
+            report.mark(TargetedValue::new(what, ratio, unit, target));
         }
     };
     let speed = "of its speed";

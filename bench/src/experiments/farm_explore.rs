@@ -10,7 +10,7 @@
 
 use super::peers;
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::two_cores,
     farm::{
         task_set::steps_in,
@@ -48,7 +48,7 @@ const HALVES: &str = "MPI by hand, half of the roots each";
 const SERIAL: &str = "one core, serially";
 const MPI4PY: &str = "mpi4py.futures";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     two_cores()?;
     let steps = if smoke { 100 } else { steps_in(LENGTH) as u64 };
     let tree = Tree { roots: ROOTS, depth: DEPTH, steps };
@@ -79,11 +79,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.table("", &table)?;
     if let Some(ratio) = rounds.ratio(SERIAL, FARM) {
         let what = "efficiency, against one core";
-        report.mark(Mark::new(what, halved(ratio), "of two cores", Target::AtLeast(0.95)));
+        report.mark(TargetedValue::new(what, halved(ratio), "of two cores", Target::AtLeast(0.95)));
     }
     for (peer, least) in [(HALVES, 1.1), (MPI4PY, 1.5)] {
         if let Some(ratio) = rounds.ratio(peer, FARM) {
-            report.mark(Mark::new(
+            report.mark(TargetedValue::new(
                 &format!("against {peer}"),
                 ratio,
                 "times as fast",
@@ -96,7 +96,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 /// Counts the nodes that a branch and bound for the shortest tour searches: on one rank, on several ranks with a shared incumbent (best tour so far),
 /// and with one incumbent per rank.
-fn compare_bounds(report: &mut Report, towns: usize) -> Outcome {
+fn compare_bounds(report: &mut Report, towns: usize) -> RunResult {
     let ratio = "one bound per rank / shared";
     let mut table = Table::new(&["tour", "serial nodes", "shared incumbent", "one bound per rank", ratio]);
     for seed in SEEDS {

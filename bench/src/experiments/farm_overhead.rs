@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::peers;
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     baseline::chain::{self, Chain, Tasks},
     farm::tiny::{self, Tiny},
     pairs::{Contestant, Rounds, round_robin},
@@ -66,7 +66,7 @@ const CASES: [Case; 2] = [
 
 const MESSAGES_IN_FLIGHT: usize = 8;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let peers = if smoke {
         report.note("renoir is left out of the smoke form: building it takes minutes");
         None
@@ -107,11 +107,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 struct Entry<'a> {
     name: &'static str,
     chunk: usize,
-    run: Box<dyn Fn(usize) -> Outcome<f64> + 'a>,
+    run: Box<dyn Fn(usize) -> RunResult<f64> + 'a>,
 }
 
 impl Case {
-    fn field<'a>(&'a self, smoke: bool, peers: Option<&'a Path>) -> Outcome<Vec<Entry<'a>>> {
+    fn field<'a>(&'a self, smoke: bool, peers: Option<&'a Path>) -> RunResult<Vec<Entry<'a>>> {
         let few = move |tasks: usize| if smoke { tasks.div_ceil(100) } else { tasks };
         let (size, tasks) = (self.size, few(self.tasks));
         let ours = move |dedicated| move |_| tiny::measure(Tiny { size, tasks, dedicated });
@@ -119,7 +119,7 @@ impl Case {
             chain::measure::<Tasks>(Chain { size, batch, window: MESSAGES_IN_FLIGHT, items: tasks })
         };
         let mut field = Vec::new();
-        let mut enter = |name, chunk, run: Box<dyn Fn(usize) -> Outcome<f64> + 'a>| {
+        let mut enter = |name, chunk, run: Box<dyn Fn(usize) -> RunResult<f64> + 'a>| {
             field.push(Entry { name, chunk, run });
         };
         enter(DEDICATED, 0, Box::new(ours(true)));
@@ -142,7 +142,7 @@ impl Case {
 }
 
 /// Returns the chunk size (tasks per message) with the highest median rate of tasks in three rounds, or the first size if `smoke` is true.
-fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<usize> {
+fn best(chunks: &[usize], smoke: bool, run: impl Fn(usize) -> RunResult<f64>) -> RunResult<usize> {
     let tried = if smoke { &chunks[..1] } else { chunks };
     let run = &run;
     let contestants =
@@ -157,7 +157,7 @@ fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |who: &str, against: &str, target| {
         if let Some(ratio) = rounds.ratio(who, against) {
             let what = format!("{}, {who} against {against}", case.name);
-            report.mark(Mark::new(&what, ratio, "of its tasks/s", target));
+            report.mark(TargetedValue::new(&what, ratio, "of its tasks/s", target));
         }
     };
     for who in [DEDICATED, SHARED] {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     farm::slow_end::{Dispatch, Tasks},
     pairs::{Contestant, round_robin},
     stats::{median, median_interval},
@@ -26,7 +26,7 @@ const WITH: &str = "with second copies";
 const WITHOUT: &str = "without";
 const ORACLE: &str = "known speeds";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let tasks = if smoke { FEW_TASKS } else { TASKS };
     let of = |name, dispatch| Contestant::new(name, move || tasks.measure(dispatch));
     let contestants = vec![
@@ -51,7 +51,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     report.table("", &table)?;
     if let Some(ratio) = rounds.ratio(WITH, ORACLE) {
-        report.mark(Mark::new("against known speeds", ratio, "times the time", Target::AtMost(1.1)));
+        report.mark(TargetedValue::new("against known speeds", ratio, "times the time", Target::AtMost(1.1)));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, path::Path};
 use armature_planner::farm::{Chunking, Published, performance_index};
 
 use crate::{
-    Experiment, Lines, Mark, Outcome, Report, Table, Target,
+    Experiment, Lines, Report, RunResult, Table, Target, TargetedValue,
     farm::{
         simulated::{Network, Simulated},
         tasks::TaskShape,
@@ -54,7 +54,7 @@ const SHORT_TASK: f64 = 0.135e-3;
 /// Numbers of workers to try, relative to the number that the model predicts.
 const TRIED_RATIOS: [f64; 9] = [0.4, 0.6, 0.75, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let (tasks, workers) = if smoke { (500, 8) } else { (100_000, 1_000) };
     efficiency(report, tasks, workers)?;
     count(report, tasks, smoke)
@@ -65,7 +65,7 @@ fn case(tasks: usize, mean: f64, workers: usize, chunking: Chunking) -> Simulate
     Simulated { network: NETWORK, shape, seed: SEED, iterations: 1, workers, sub_masters: 0, chunking }
 }
 
-fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
+fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> RunResult {
     let mut table = Table::new(&[
         "workers",
         "tasks",
@@ -99,14 +99,19 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
                     _ => format!("tasks of {} ms, {sub_masters} sub-masters", 1e3 * length),
                 };
                 let unit = "of the workers' time";
-                report.mark(Mark::new(&what, Interval::exact(efficiency), unit, Target::AtLeast(0.9)));
+                report.mark(TargetedValue::new(
+                    &what,
+                    Interval::exact(efficiency),
+                    unit,
+                    Target::AtLeast(0.9),
+                ));
             }
         }
     }
     report.table("efficiency", &table)
 }
 
-fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
+fn count(report: &mut Report, tasks: usize, smoke: bool) -> RunResult {
     let mean = if smoke { SHORT_TASK / 10.0 } else { SHORT_TASK };
     let model = case(tasks, mean, 1, Chunking::Static).model()?;
     let (predicted, fastest) = (model.best(1..=tasks), model.fastest(1..=tasks));
@@ -143,6 +148,6 @@ fn count(report: &mut Report, tasks: usize, smoke: bool) -> Outcome {
         tried.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(f64::NAN, |(&workers, _)| workers as f64);
     let off = (predicted as f64 / best - 1.0).abs();
     let what = format!("predicted {predicted} workers against the best found, {best}");
-    report.mark(Mark::new(&what, Interval::exact(off), "off", Target::AtMost(0.2)));
+    report.mark(TargetedValue::new(&what, Interval::exact(off), "off", Target::AtMost(0.2)));
     Ok(())
 }

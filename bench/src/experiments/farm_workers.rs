@@ -10,7 +10,7 @@ use std::path::Path;
 use armature_planner::farm::Chunking;
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     farm::{
         simulated::{Network, Simulated},
         tasks::TaskShape,
@@ -55,7 +55,7 @@ const CASES: [(&str, Network, usize, f64); 13] = [
 ];
 const POLICIES: [Chunking; 2] = [Chunking::Auto, Chunking::Static];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cases = if smoke { &CASES[..1] } else { &CASES[..] };
     let (hosts, iterations) = if smoke { (24, 4) } else { (HOSTS, ITERATIONS) };
     let columns =
@@ -94,6 +94,6 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     report.table("", &table)?;
     let what = format!("the number after {iterations} iterations against the model's, at worst");
-    report.mark(Mark::new(&what, Interval::exact(worst), "off", Target::AtMost(0.15)));
+    report.mark(TargetedValue::new(&what, Interval::exact(worst), "off", Target::AtMost(0.15)));
     Ok(())
 }

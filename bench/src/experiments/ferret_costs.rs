@@ -4,7 +4,7 @@ use std::path::Path;
 
 use armature_planner::pipeline::{PipelineSpec, StageSpec};
 
-use crate::{Outcome, platforms::Cluster};
+use crate::{RunResult, platforms::Cluster};
 
 const STAGES: [(&str, bool); 6] =
     [("load", true), ("seg", false), ("ext", false), ("ind", false), ("rank", false), ("out", true)];
@@ -54,13 +54,13 @@ impl Bound {
 
 impl Costs {
     /// Reads the costs of the first `most` items of a profile written by `ferret`.
-    pub(super) fn read(path: &Path, most: usize) -> Outcome<Self> {
+    pub(super) fn read(path: &Path, most: usize) -> RunResult<Self> {
         let text =
             std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         Costs::parse(&text, most).map_err(|e| format!("{}: {e}", path.display()).into())
     }
 
-    fn parse(text: &str, most: usize) -> Outcome<Self> {
+    fn parse(text: &str, most: usize) -> RunResult<Self> {
         let speed = text.lines().find_map(|line| line.strip_prefix("# speed ")?.split(' ').next());
         let reference: f64 = speed.ok_or("there is no line `# speed`")?.parse()?;
         let mut sums = [0.0; 2 + 2 * STAGES.len()];

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Outcome,
+    RunResult,
     ranks::{Launch, finish},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Creates `scenes` synthetic images with four query images each, and their database, for the experiment `experiment`.
-    pub(super) fn make(experiment: &str, scenes: usize) -> Outcome<Self> {
+    pub(super) fn make(experiment: &str, scenes: usize) -> RunResult<Self> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         let ferret = this.with_file_name("ferret");
         if !ferret.is_file() {
@@ -60,14 +60,14 @@ impl Files {
         self.folder.join(name).display().to_string()
     }
 
-    fn run<const N: usize>(&self, arguments: [String; N]) -> Outcome {
+    fn run<const N: usize>(&self, arguments: [String; N]) -> RunResult {
         let mut command = Command::new(&self.ferret);
         command.args(arguments);
         finish(command, LIMIT).map(drop)
     }
 
     /// Divides the query images between two folders of hard links. Two concurrent runs can then process half of the images each.
-    fn split(&self, queries: &Path) -> Outcome {
+    fn split(&self, queries: &Path) -> RunResult {
         let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {
             scenes.push(entry?.path());
@@ -93,11 +93,17 @@ impl Files {
 
     /// Runs all queries on `ranks` ranks and returns the seconds of the whole process, start-up included. The output must be identical to that of an
     /// earlier run on one rank, if there was one.
-    pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
+    pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> RunResult<f64> {
         self.query_with(out, ranks, mapping, &[])
     }
 
-    pub(super) fn query_with(&self, out: &str, ranks: usize, mapping: &str, more: &[String]) -> Outcome<f64> {
+    pub(super) fn query_with(
+        &self,
+        out: &str,
+        ranks: usize,
+        mapping: &str,
+        more: &[String],
+    ) -> RunResult<f64> {
         let arguments = [&self.arguments("images/queries", out, mapping)[..], more].concat();
         let start = Instant::now();
         Launch { limit: LIMIT, ..Launch::ranks(ranks) }.run_other(&self.ferret, &arguments)?;
@@ -106,7 +112,7 @@ impl Files {
         Ok(took)
     }
 
-    pub(super) fn halves(&self) -> Outcome<f64> {
+    pub(super) fn halves(&self) -> RunResult<f64> {
         let start = Instant::now();
         let half = |number: usize| {
             let arguments =
@@ -121,7 +127,7 @@ impl Files {
     }
 
     /// Checks that the output is not empty, and is identical to that of an earlier run on one rank, if there was one.
-    pub(super) fn check(&self, out: &str) -> Outcome {
+    pub(super) fn check(&self, out: &str) -> RunResult {
         let written = fs::read(self.path(out))?;
         if written.is_empty() {
             return Err(format!("{} is empty: the queries have no answers", self.path(out)).into());

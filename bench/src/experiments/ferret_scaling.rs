@@ -5,7 +5,7 @@
 
 use super::ferret_runs::{Files, SERIAL};
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     pairs::{Contestant, round_robin},
     stats::median_interval,
     table::digits,
@@ -23,7 +23,7 @@ const TWO: &str = "two ranks";
 const SIX: &str = "six ranks";
 const BOUND: &str = "two halves at once";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let files = Files::make("ferret-scaling", if smoke { 20 } else { 1000 })?;
     let contestants = vec![
         Contestant::new(ONE, || files.query(SERIAL, 1, "serial")),
@@ -49,7 +49,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &bars)?;
     let mut mark = |what: &str, a: &str, b: &str, unit: &str, target| {
         if let Some(ratio) = rounds.ratio(a, b) {
-            report.mark(Mark::new(what, ratio, unit, target));
+            report.mark(TargetedValue::new(what, ratio, unit, target));
         }
     };
     mark("two ranks against one", ONE, TWO, "times as fast", Target::AtLeast(1.8));

@@ -17,7 +17,7 @@ use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOption
 
 use super::ferret_costs::{Bound, Costs};
 use crate::{
-    Experiment, Mark, Outcome, Report, Target,
+    Experiment, Report, RunResult, Target, TargetedValue,
     platforms::Cluster,
     ranks::{finish, simulation},
     verdict::Interval,
@@ -41,7 +41,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LONG: usize = 2_000_000;
 
 /// Function that chooses the mapping (assignment of stages to hosts) for a run on a simulated cluster.
-type Choice = fn(&Case<'_>) -> Outcome<Mapping>;
+type Choice = fn(&Case<'_>) -> RunResult<Mapping>;
 
 pub(super) struct Contestant {
     pub(super) name: &'static str,
@@ -113,7 +113,7 @@ pub(super) const CONTESTANTS: &[Contestant] = &[
     },
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let costs = Costs::read(Path::new(PROFILE), if smoke { 100 } else { 700 })?;
     report.note(format!(
         "{} items; times are simulated, and links 100 Mbit/s to 1 Gbit/s with latencies of 25 µs",
@@ -131,7 +131,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     tables::write_tables(report, &rows)?;
     tables::record_marks(report, &rows);
     let differ = Interval::exact(if same { 0.0 } else { 1.0 });
-    report.mark(Mark::new("simulated twice", differ, "platforms that differ", Target::AtMost(0.0)));
+    report.mark(TargetedValue::new("simulated twice", differ, "platforms that differ", Target::AtMost(0.0)));
     Ok(())
 }
 
@@ -223,17 +223,17 @@ impl Row {
     }
 }
 
-fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
+fn orderly(case: &Case<'_>) -> RunResult<Mapping> {
     Ok(Mapping::new((0..case.costs.spec.len()).map(|n| Block::new(n..n + 1, vec![n])).collect()))
 }
 
 /// Returns the mapping of the refined (default) planner, which in this experiment knows the hosts and the costs of the stages exactly.
-fn refined(case: &Case<'_>) -> Outcome<Mapping> {
+fn refined(case: &Case<'_>) -> RunResult<Mapping> {
     case.searched_mapping(&case.platform, None)
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(experiment: &str, seed: u64, costs: &'a Costs, items: usize) -> Outcome<Self> {
+    pub(super) fn new(experiment: &str, seed: u64, costs: &'a Costs, items: usize) -> RunResult<Self> {
         let cluster = Cluster::draw(seed, HOSTS, costs.reference);
         let folder = Path::new("target/bench").join(experiment).join(seed.to_string());
         fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
@@ -242,14 +242,14 @@ impl<'a> Case<'a> {
     }
 
     /// Returns the mapping of a planner in the HeDPM paper, in whose model hosts do not compute while they communicate.
-    fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
+    fn paper(&self, algorithm: Algorithm) -> RunResult<Mapping> {
         let platform = self.platform.clone().with_overlap(false);
         Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
     /// Returns the mapping of the refined (default) planner, which evaluates `budget` mappings (by default 80 000), for the hosts and links
     /// `platform`.
-    fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> Outcome<Mapping> {
+    fn searched_mapping(&self, platform: &Platform, budget: Option<usize>) -> RunResult<Mapping> {
         let standard = PlanOptions::default();
         let options = PlanOptions { budget: budget.unwrap_or(standard.budget), ..standard };
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
@@ -259,7 +259,7 @@ impl<'a> Case<'a> {
         self.platform.clone().with_overlap(false)
     }
 
-    fn run_contestants(&self) -> Outcome<Row> {
+    fn run_contestants(&self) -> RunResult<Row> {
         let mut runs = BTreeMap::new();
         for contestant in CONTESTANTS {
             runs.insert(contestant.name, self.run(contestant)?);
@@ -278,7 +278,7 @@ impl<'a> Case<'a> {
         self.costs.bound(&self.cluster)
     }
 
-    pub(super) fn run(&self, contestant: &Contestant) -> Outcome<Run> {
+    pub(super) fn run(&self, contestant: &Contestant) -> RunResult<Run> {
         let Contestant { name, dispatch, env, mapping, later } = contestant;
         let (spec, mapping) = (&self.costs.spec, mapping(self)?);
         let predicted = production_time(&self.platform, spec, &mapping, *dispatch)?.production_time;
@@ -310,7 +310,7 @@ impl<'a> Case<'a> {
 }
 
 /// Reads from the event log the times and the new mappings of all changes of the mapping on rank 0.
-fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
+fn changes(events: &Path) -> RunResult<Vec<(f64, String)>> {
     let records = armature::observe::read(events)?.records.into_iter();
     let switches = records.filter(|record| record.rank == 0).filter_map(|record| match record.event {
         Event::Switch { epoch, mapping } if epoch > 1 => Some((record.at, mapping)),
@@ -320,7 +320,7 @@ fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
 }
 
 /// Parses the output line of `ferret replay`, such as `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
-fn outcome(output: &str) -> Outcome<(f64, String)> {
+fn outcome(output: &str) -> RunResult<(f64, String)> {
     let line = output.lines().find_map(|line| line.strip_prefix("replayed "));
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));
     let (seconds, checksum) = parts.ok_or_else(|| format!("ferret said nothing of its time: {output}"))?;

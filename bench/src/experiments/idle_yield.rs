@@ -8,7 +8,7 @@ use armature_planner::pipeline::{PlanOptions, plan};
 use armature_planner::{Link, Platform};
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{Load, two_cores},
     pairs::{Contestant, round_robin},
     remap_run::Job,
@@ -36,7 +36,7 @@ const WAYS: [(&str, &str, bool); 4] = [
     ("yielding, beside a load", "1", true),
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(RANKS, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
@@ -62,8 +62,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let [sleeping, yielding, sleeping_loaded, yielding_loaded] = WAYS.map(|(name, ..)| name);
     let mut mark = |what: &str, of: &str, to: &str, target| {
         let ratio = rounds.ratio(of, to).ok_or("a way was not run")?;
-        report.mark(Mark::new(what, ratio, "times the time of yielding", target));
-        Outcome::Ok(())
+        report.mark(TargetedValue::new(what, ratio, "times the time of yielding", target));
+        RunResult::Ok(())
     };
     mark("beside a load", sleeping_loaded, yielding_loaded, Target::AtMost(1.0))?;
     mark("alone", sleeping, yielding, Target::AtMost(1.03))

@@ -25,7 +25,7 @@ use armature_planner::pipeline::{Algorithm, Mapping, PipelineSpec, PlanOptions, 
 use armature_planner::{Link, Platform};
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{Load, share, two_cores},
     pairs::{Contestant, round_robin},
     remap_run::{Job, Run},
@@ -112,7 +112,7 @@ struct CoreShares {
     thread_share: f64,
 }
 
-fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
+fn run(report: &mut Report, smoke: bool, ranks: usize) -> RunResult {
     let cores = two_cores()?;
     let (jobs, [busier, other]) = jobs(report, cores, ranks)?;
     let seconds = if smoke { SMOKE_SECONDS } else { SECONDS };
@@ -213,7 +213,12 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         if ratios.is_empty() {
             return;
         }
-        report.mark(Mark::new(&format!("{ranks} ranks, {what}"), median_interval(&ratios), unit, target));
+        report.mark(TargetedValue::new(
+            &format!("{ranks} ranks, {what}"),
+            median_interval(&ratios),
+            unit,
+            target,
+        ));
     };
     let tail_ratios = |way: usize, place: LoadPlace| match &tails(way, place)[..] {
         [] => Vec::new(),
@@ -242,10 +247,10 @@ fn load_share_range(runs: &[Measured]) -> String {
 
 /// Returns a job for each compared configuration, and both cores, first the core on which the mapping of the planner HeDPM has more work. The
 /// planners assume equal ranks and the links of a single machine.
-fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
+fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> RunResult<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
-    let mut planned = |way: &str, options: PlanOptions| -> Outcome<(Job, Mapping)> {
+    let mut planned = |way: &str, options: PlanOptions| -> RunResult<(Job, Mapping)> {
         let mapping = plan(&platform, &spec, &options)?.mapping;
         let text = mapping.display(&spec).to_string();
         report.note(format!("{way}: {text}"));
@@ -274,12 +279,12 @@ fn work_by_core(mapping: &Mapping, spec: &PipelineSpec, ranks: usize) -> [f64; 2
     work
 }
 
-fn run_alone(job: Job, ranks: usize) -> Outcome<Measured> {
+fn run_alone(job: Job, ranks: usize) -> RunResult<Measured> {
     Ok(Measured { run: job.on_mpi(ranks)?, core_shares: None })
 }
 
 /// Runs the job, which creates the file `signal` when a third of the items has arrived, and then starts the competing load on `core`.
-fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
+fn run_with_load(job: Job, ranks: usize, core: usize, signal: &Path) -> RunResult<Measured> {
     let _ = fs::remove_file(signal);
     let (ended, has_ended) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -323,7 +328,7 @@ fn plot(
     report: &mut Report,
     ranks: usize,
     tail: impl Fn(usize, LoadPlace) -> Option<crate::verdict::Interval>,
-) -> Outcome {
+) -> RunResult {
     let title = format!("Last two thirds of a stream, {ranks} ranks on two cores (median, 95 % interval)");
     let mut bars = Bars::new(&title, "time [s]", WAYS);
     let names = ["nothing else runs", "a load on one core", "a load on the other core"];

@@ -14,7 +14,7 @@ use std::{
 
 use super::ferret_runs::{Files, SERIAL};
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     pairs::{Contestant, round_robin},
     ranks::finish,
     stats::median_interval,
@@ -35,7 +35,7 @@ const ROUNDS: usize = 6;
 const SCENES: usize = 700;
 const LIMIT: Duration = Duration::from_secs(600);
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let files = Files::make("live-hosts", if smoke { 10 } else { SCENES })?;
     files.query(SERIAL, 1, "serial")?;
     let hosts = Hosts::up(files.folder())?;
@@ -71,13 +71,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     bars.add("by the summary", rounds.iter().map(|(_, samples)| Some(median_interval(samples))).collect());
     report.bars("", &bars)?;
     if let Some(ratio) = rounds.ratio(STATIC, LIVE) {
-        report.mark(Mark::new("live against kept", ratio, "times as fast", Target::AtLeast(2.0)));
+        report.mark(TargetedValue::new("live against kept", ratio, "times as fast", Target::AtLeast(2.0)));
     }
     Ok(())
 }
 
 /// Parses the seconds of a run in the first line of the printed summary: `N items in S s, …`.
-fn seconds(summary: &str) -> Outcome<f64> {
+fn seconds(summary: &str) -> RunResult<f64> {
     let found = summary.lines().find_map(|line| {
         let (_, rest) = line.split_once(" items in ")?;
         rest.split_once(" s,")?.0.parse().ok()
@@ -92,7 +92,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn up(folder: &Path) -> Outcome<Self> {
+    fn up(folder: &Path) -> RunResult<Self> {
         let folder = folder.canonicalize()?;
         let hosts = Hosts { scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/hosts"), folder };
         hosts.script("up.sh", &[])?;
@@ -100,7 +100,7 @@ impl Hosts {
     }
 
     /// Runs a script of `ci/hosts` and returns its standard error.
-    fn script(&self, name: &str, arguments: &[String]) -> Outcome<String> {
+    fn script(&self, name: &str, arguments: &[String]) -> RunResult<String> {
         let messages = self.folder.join("messages.txt");
         let mut command = Command::new(self.scripts.join(name));
         command.args(arguments).stderr(File::create(&messages)?);
@@ -112,7 +112,7 @@ impl Hosts {
         Ok(messages)
     }
 
-    fn query(&self, files: &Files, out: &str, balance: &str) -> Outcome<String> {
+    fn query(&self, files: &Files, out: &str, balance: &str) -> RunResult<String> {
         let mut arguments = vec!["-n".into(), RANKS.into(), files.ferret()];
         arguments.extend(files.arguments("images/queries", out, "orderly"));
         arguments.extend(["--balance", balance, "--summary"].map(String::from));

@@ -11,7 +11,8 @@ use super::{
     ferret_simgrid::{CONTESTANTS, Case, Contestant, LIVE, PROFILE, REFINED, Run, SEEDS},
 };
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue, stats, table::digits,
+    verdict::Interval,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -60,7 +61,7 @@ impl Row {
     }
 }
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let costs = Costs::read(Path::new(PROFILE), ITEMS)?;
     let items = if smoke { ITEMS / 2 } else { REPEATS * ITEMS };
     report.note(format!("{items} items; times are simulated, the pace is that of the second half"));
@@ -89,7 +90,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         rows.len()
     ));
     let mut mark = |what: &str, value: Interval, unit: &str, most: f64| {
-        report.mark(Mark::new(what, value, unit, Target::AtMost(most)));
+        report.mark(TargetedValue::new(what, value, unit, Target::AtMost(most)));
     };
     mark("live against refined, worst platform", worst(&Row::ratio), "times its time", 1.1);
     mark("the same over the last 80 % of the items", worst(&Row::settled_ratio), "times its time", 1.15);
@@ -108,11 +109,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-fn contestant(name: &str) -> Outcome<&'static Contestant> {
+fn contestant(name: &str) -> RunResult<&'static Contestant> {
     CONTESTANTS.iter().find(|c| c.name == name).ok_or_else(|| format!("there is no contestant {name}").into())
 }
 
-fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
+fn write_tables(report: &mut Report, rows: &[Row]) -> RunResult {
     let mut table = Table::new(&[
         "platform",
         "refined [ms/item]",

@@ -12,7 +12,7 @@ use super::stream_runs::{command, number_before, real};
 use crate::pairs::{Contestant, round_robin};
 use crate::stats::median_interval;
 use crate::verdict::Interval;
-use crate::{Experiment, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Report, RunResult, Table, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "matmul-stream",
@@ -28,7 +28,7 @@ const LARGE: &str = "matmul-stream, two ranks, blocks of 512";
 const LOOP: &str = "matmul, two ranks (f64)";
 const BLAS: &str = "OpenBLAS sgemm, two threads";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let size = if smoke { 96 } else { 3072 };
     let dots = if smoke { 40 } else { 300 };
     let ours = |ranks: usize, size: u64, item: &str| {
@@ -60,7 +60,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     report.table("", &table)?;
     if let Some(ratio) = rounds.ratio(ONE, KERNEL) {
-        report.mark(Mark::new("one rank against its kernel", ratio, "times as fast", Target::AtLeast(0.8)));
+        report.mark(TargetedValue::new(
+            "one rank against its kernel",
+            ratio,
+            "times as fast",
+            Target::AtLeast(0.8),
+        ));
     }
     for (ours, other) in [(TWO, ONE), (LARGE, ONE), (LARGE, LOOP), (LARGE, BLAS)] {
         if let Some(Interval { value, low, high }) = rounds.ratio(ours, other) {
@@ -71,7 +76,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 }
 
 /// Returns the Gflop/s of the product of two blocks by the code of `matmul-stream`, without a pipeline.
-fn kernel(size: u64) -> Outcome<f64> {
+fn kernel(size: u64) -> RunResult<f64> {
     const SIDE: u64 = 128;
     let side = SIDE.min(size);
     let a = Matrix::generated(size, 1).block(0..side, 0..size)?;
@@ -85,7 +90,7 @@ fn kernel(size: u64) -> Outcome<f64> {
     Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
 }
 
-fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
+fn blas(size: u64, kind: &str, threads: u32) -> RunResult<f64> {
     let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
     let script = format!(
         "import numpy, time\n\

@@ -13,7 +13,7 @@ use armature::{BatchMode, Config, Driver, Progress};
 use super::ferret_runs::{Files, SERIAL};
 use super::stream_runs::folder;
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     pairs::{Contestant, round_robin},
     stats::median_interval,
     verdict::Interval,
@@ -35,7 +35,7 @@ const OFF: &str = "not measured";
 const LOGGED: &str = "measured and logged";
 const FERRET: &str = "Ferret";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let items = if smoke { 50 } else { 500 };
     let files = Files::make("monitor-cost", if smoke { 20 } else { 200 })?;
     let folder = folder("monitor-cost")?;
@@ -70,7 +70,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let share = |seconds: f64| 100.0 * seconds / ferret.value;
     for (name, cost) in [("", cost), ("log", log_cost)] {
         let share = Interval { value: share(cost.value), low: share(cost.low), high: share(cost.high) };
-        report.mark(Mark::new(name, share, "% of Ferret's time", Target::AtMost(1.0)));
+        report.mark(TargetedValue::new(name, share, "% of Ferret's time", Target::AtMost(1.0)));
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ impl Stage for Busy {
     }
 }
 
-fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> Outcome<f64> {
+fn seconds_per_item(items: u64, monitor: bool, log: Option<&Path>) -> RunResult<f64> {
     let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
     let config = config.events(log.map(Path::to_path_buf));
     let start = Instant::now();

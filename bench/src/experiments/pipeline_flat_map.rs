@@ -4,7 +4,7 @@
 //! for each of which it requests buffer space. Items are 8 bytes wide and the stages do next to nothing, so no other work hides the cost.
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     expanding::{Setting, measure},
     pairs::{Contestant, round_robin},
     stats::median_interval,
@@ -21,7 +21,7 @@ const WITHOUT: &str = "without flat_map";
 /// Cases in which a stage (`flat_map`) creates items: name, and number of items created from each input item.
 const WITH: [(&str, u64); 3] = [("two of one", 2), ("ten of one", 10), ("a million of one", 1_000_000)];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let items = if smoke { 2_000_000 } else { 100_000_000 };
     let contestant = |(name, of_each)| Contestant::new(name, move || measure(Setting { items, of_each }));
     let contestants = [(WITHOUT, 0)].into_iter().chain(WITH).map(contestant).collect();
@@ -35,7 +35,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     for (name, _) in WITH {
         if let Some(ratio) = rounds.ratio(name, WITHOUT) {
             let what = format!("{name} against the same items without it");
-            report.mark(Mark::new(&what, ratio, "of the items/s", Target::AtLeast(0.9)));
+            report.mark(TargetedValue::new(&what, ratio, "of the items/s", Target::AtLeast(0.9)));
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::ferret_runs::{Files, SERIAL};
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     deaths::{self, RunFolder},
     pairs::{Contestant, round_robin},
     ranks::{Launch, one},
@@ -38,16 +38,16 @@ const PLAIN_SNAPSHOTS: &str = "8 B, snapshots";
 const FERRET: &str = "Ferret";
 const FERRET_SNAPSHOTS: &str = "Ferret, snapshots";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     cost(report, smoke)?;
     kills(report, smoke)
 }
 
-fn folder(name: &str) -> Outcome<RunFolder> {
+fn folder(name: &str) -> RunResult<RunFolder> {
     RunFolder::create(&Path::new("target/bench/pipeline-snapshots").join(name))
 }
 
-fn cost(report: &mut Report, smoke: bool) -> Outcome {
+fn cost(report: &mut Report, smoke: bool) -> RunResult {
     let items = if smoke { 20_000_000 } else { 400_000_000 };
     let run_folder = folder("cost")?;
     let job = |every| Job {
@@ -93,7 +93,7 @@ fn cost(report: &mut Report, smoke: bool) -> Outcome {
             let percent = |ratio: f64| 100.0 * (ratio - 1.0);
             let (low, high) = (percent(ratio.low), percent(ratio.high));
             let cost = Interval { value: percent(ratio.value), low, high };
-            report.mark(Mark::new(
+            report.mark(TargetedValue::new(
                 without,
                 cost,
                 "% more time with a snapshot per second",
@@ -104,7 +104,7 @@ fn cost(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-fn killed(run_folder: &RunFolder, job: &Job, kill_at: Option<f64>) -> Outcome<(f64, String)> {
+fn killed(run_folder: &RunFolder, job: &Job, kill_at: Option<f64>) -> RunResult<(f64, String)> {
     let launch = Launch { limit: LIMIT, ..Launch::ranks(RANKS) };
     let (arguments, start) = (job.arguments(), Instant::now());
     if let Some(after) = kill_at {
@@ -123,7 +123,7 @@ fn killed(run_folder: &RunFolder, job: &Job, kill_at: Option<f64>) -> Outcome<(f
     Ok((seconds, checksum.ok_or("the run printed no checksum")?.to_string()))
 }
 
-fn kills(report: &mut Report, smoke: bool) -> Outcome {
+fn kills(report: &mut Report, smoke: bool) -> RunResult {
     let (items, times) = if smoke { (1_000, 2) } else { (5_000, 20) };
     let run_folder = folder("kills")?;
     let job = |every| Job {
@@ -158,6 +158,6 @@ fn kills(report: &mut Report, smoke: bool) -> Outcome {
         median(&lost_without)
     ));
     let what = "of the time that a kill costs without snapshots";
-    report.mark(Mark::new("kills", median_interval(&share), what, Target::AtMost(0.5)));
+    report.mark(TargetedValue::new("kills", median_interval(&share), what, Target::AtMost(0.5)));
     Ok(())
 }

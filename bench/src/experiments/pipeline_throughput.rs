@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::peers;
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     baseline::chain::{self, Chain, Stages},
     pairs::{Contestant, Rounds, round_robin},
     stats::median_interval,
@@ -63,7 +63,7 @@ const CASES: [Case; 3] = [
     },
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let peers = if smoke {
         report.note("the peers (renoir, timely) are left out of the smoke form: building them takes minutes");
         None
@@ -119,7 +119,7 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
 fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     let mut mark = |against: &str, target| {
         if let Some(ratio) = rounds.ratio(ARMATURE, against) {
-            report.mark(Mark::new(
+            report.mark(TargetedValue::new(
                 &format!("{} against {against}", case.name),
                 ratio,
                 "of its items/s",

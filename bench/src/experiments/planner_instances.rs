@@ -5,7 +5,7 @@ use armature_planner::pipeline::{PipelineSpec, StageSpec};
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Generator of random instances, each a pipeline and a platform.
 ///
@@ -19,7 +19,7 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    pub(super) fn new(seed: u64) -> Outcome<Self> {
+    pub(super) fn new(seed: u64) -> RunResult<Self> {
         Ok(Instances { random: StdRng::seed_from_u64(seed), normal: Normal::new(10.0, 5.0)? })
     }
 
@@ -32,7 +32,7 @@ impl Instances {
         }
     }
 
-    pub(super) fn next(&mut self, stages: usize, processors: usize) -> Outcome<(Platform, PipelineSpec)> {
+    pub(super) fn next(&mut self, stages: usize, processors: usize) -> RunResult<(Platform, PipelineSpec)> {
         let speeds: Vec<f64> = (0..processors).map(|_| self.draw()).collect();
         let nodes = processors + 1;
         let mut bandwidth = vec![vec![0.0; nodes]; nodes];

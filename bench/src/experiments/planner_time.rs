@@ -8,7 +8,7 @@ use armature_planner::pipeline::{Algorithm, PipelineSpec, PlanOptions, plan};
 use super::planner_instances::Instances;
 use crate::plot::Series;
 use crate::verdict::Interval;
-use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target, stats};
+use crate::{Experiment, Lines, Report, RunResult, Table, Target, TargetedValue, stats};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "planner-time",
@@ -22,7 +22,7 @@ const SIZES: [(usize, usize); 6] = [(10, 30), (30, 100), (60, 200), (100, 300), 
 const MARKED: (usize, usize) = (30, 100);
 const SEED: u64 = 1;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     if cfg!(debug_assertions) {
         report.note("built without optimisation: times say nothing");
     }
@@ -62,7 +62,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             points.push(((stages * processors) as f64, value));
             if (stages, processors) == MARKED {
                 let interval = Interval { value, low, high };
-                report.mark(Mark::new(
+                report.mark(TargetedValue::new(
                     &format!("{name}, N = 30, P = 100"),
                     interval,
                     "ms",
@@ -81,7 +81,7 @@ fn instances(
     processors: usize,
     count: usize,
     serial: bool,
-) -> Outcome<Vec<(Platform, PipelineSpec)>> {
+) -> RunResult<Vec<(Platform, PipelineSpec)>> {
     let mut instances = Instances::new(SEED)?;
     // Drawing a platform of a thousand processors takes longer than planning on it, so all pipelines share one large platform.
     let different = if processors > 300 { 1 } else { count };
@@ -97,7 +97,7 @@ fn instances(
 }
 
 /// Returns the planning time in milliseconds for each instance.
-fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> Outcome<Vec<f64>> {
+fn measure(instances: &[(Platform, PipelineSpec)], options: &PlanOptions) -> RunResult<Vec<f64>> {
     let mut times = Vec::with_capacity(instances.len());
     for (platform, spec) in instances {
         let start = Instant::now();

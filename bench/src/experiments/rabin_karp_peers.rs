@@ -19,7 +19,7 @@ use rabin_karp::verify::verify;
 use super::stream_runs::{command, folder, real, seconds};
 use crate::pairs::{Contestant, round_robin};
 use crate::stats::median_interval;
-use crate::{Experiment, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Report, RunResult, Table, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rabin-karp-peers",
@@ -34,7 +34,7 @@ const ONE: &str = "rabin-karp, one rank";
 const TWO: &str = "rabin-karp, two ranks";
 const SHARED: &str = "rabin-karp, two ranks, --shared";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let folder = folder("rabin-karp-peers")?;
     // The text with few matches has 2 GB, like the text of Beard and Chamberlain (2015). The text with dense matches is smaller, because grep and
     // ripgrep search it at 50 MB/s.
@@ -68,24 +68,24 @@ fn sparse(size: usize) -> Vec<u8> {
     std::iter::repeat_with(&mut letter).take(size).collect()
 }
 
-fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: u64) -> Outcome {
+fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: u64) -> RunResult {
     let right = |found: u64| match found == expected {
         true => Ok(()),
         false => Err(format!("{found} matches instead of {expected}")),
     };
-    let library = |search: &dyn Fn(&[u8]) -> u64| -> Outcome<f64> {
+    let library = |search: &dyn Fn(&[u8]) -> u64| -> RunResult<f64> {
         let start = Instant::now();
         right(search(&fs::read(path)?))?;
         Ok(size as f64 / start.elapsed().as_secs_f64())
     };
-    let ours = |ranks: usize, more: &str| -> Outcome<f64> {
+    let ours = |ranks: usize, more: &str| -> RunResult<f64> {
         let path = path.display();
         let arguments = format!("{PATTERN} {path} --count --segment 256K --mapping {more}");
         let output = real("rabin-karp", ranks, &arguments.split(' ').map(String::from).collect::<Vec<_>>())?;
         right(super::stream_runs::number_before(&output, " matches in ")? as u64)?;
         Ok(size as f64 / seconds(&output)?)
     };
-    let other = |line: &str| -> Outcome<f64> {
+    let other = |line: &str| -> RunResult<f64> {
         let line = format!("{line} {PATTERN} {} | wc -l", path.display());
         let start = Instant::now();
         let found = command(["sh", "-c", &line].map(OsString::from))?;
@@ -127,7 +127,7 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
     for other in [HAND, ONE] {
         if let Some(ratio) = rounds.ratio(SHARED, other) {
             let what = format!("{part}: two ranks that share the file against {other}");
-            report.mark(Mark::new(&what, ratio, "times as fast", Target::AtLeast(1.8)));
+            report.mark(TargetedValue::new(&what, ratio, "times as fast", Target::AtLeast(1.8)));
         }
     }
     if let Some(ratio) = rounds.ratio(TWO, ONE) {
@@ -140,7 +140,7 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
 }
 
 /// Searches the file with the functions of `rabin-karp`, segment by segment and without a pipeline, and returns the number of matches.
-fn by_hand(patterns: &Patterns, path: &Path) -> Outcome<u64> {
+fn by_hand(patterns: &Patterns, path: &Path) -> RunResult<u64> {
     let parts = [Part::File(path.into())];
     let cut = Cut { segment: 256 << 10, overlap: PATTERN.len() - 1 };
     let mut found = 0;

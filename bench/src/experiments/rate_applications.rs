@@ -14,7 +14,7 @@ use crate::plot::Series;
 use crate::ranks::Launch;
 use crate::streams::{App, alone};
 use crate::verdict::Interval;
-use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Lines, Report, RunResult, Table, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rate-applications",
@@ -34,7 +34,7 @@ struct RankStatistics {
     converged: f64,
 }
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let heads = ["application", "estimator", "estimates", "within 20 %", "lowest", "median", "highest"];
     let mut table = Table::new(&heads);
     let heads = ["application", "rank", "items", "periods used", "held up", "converged"];
@@ -75,7 +75,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
                 && let Some(share) = share
             {
                 let what = format!("{name}: estimates of the framework within 20 %");
-                report.mark(Mark::new(&what, Interval::exact(share), "%", Target::AtLeast(50.0)));
+                report.mark(TargetedValue::new(&what, Interval::exact(share), "%", Target::AtLeast(50.0)));
             }
         }
         let most = ESTIMATORS.iter().map(|e| estimates(&output, e).count()).max().unwrap_or(0).max(2);
@@ -107,7 +107,7 @@ fn estimates<'o>(output: &'o str, estimator: &'o str) -> impl Iterator<Item = f6
     })
 }
 
-fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
+fn watched(output: &str) -> RunResult<Vec<(usize, RankStatistics)>> {
     let mut ranks = Vec::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("watched ")) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -136,7 +136,7 @@ fn watched(output: &str) -> Outcome<Vec<(usize, RankStatistics)>> {
 
 /// Runs `rabin-karp` on seven simulated ranks, and compares the framework's estimates of the stages' times per item with the costs that `rabin-karp`
 /// declares to the simulator.
-fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
+fn on_simulated_ranks(report: &mut Report, smoke: bool) -> RunResult {
     let events = folder("rate-applications")?.join("events");
     let _ = std::fs::remove_dir_all(&events);
     let (segment, size) = (64 << 10, if smoke { "4M" } else { "64M" });
@@ -166,7 +166,12 @@ fn on_simulated_ranks(report: &mut Report, smoke: bool) -> Outcome {
         table.row([name.into(), ratios.len().into(), low.into(), high.into()]);
         let far = (low - 1.0).abs().max((high - 1.0).abs());
         let what = format!("simulated, {name}: largest error of the framework's estimate");
-        report.mark(Mark::new(&what, Interval::exact(100.0 * far), "%", Target::AtMost(100.0 * TOLERANCE)));
+        report.mark(TargetedValue::new(
+            &what,
+            Interval::exact(100.0 * far),
+            "%",
+            Target::AtMost(100.0 * TOLERANCE),
+        ));
     }
     report.table("simulated", &table)
 }

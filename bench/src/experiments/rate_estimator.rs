@@ -18,7 +18,7 @@ use rand_distr::{Distribution, Exp1};
 use crate::plot::Series;
 use crate::stats::{median, median_interval, quantile};
 use crate::verdict::Interval;
-use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Lines, Report, RunResult, Table, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rate-estimator",
@@ -42,7 +42,7 @@ const BOUND: f64 = 0.20;
 /// Time of a short batch in nanoseconds; the framework does not time shorter batches individually.
 const SHORT_BATCH: f64 = 20_000.0;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let seeds = if smoke { 2 } else { 30 };
     report.note(format!(
         "{} % of the batches seen in part, {} % with too many items; {seeds} seeds",
@@ -130,7 +130,7 @@ struct Estimators {
 const NAMES: [&str; 2] = ["heuristic", "robust mean"];
 
 impl Estimators {
-    fn new() -> Outcome<Self> {
+    fn new() -> RunResult<Self> {
         Ok(Estimators {
             heuristic: RateEstimator::new(PERIOD, rate_options())?,
             items: 0.0,
@@ -160,7 +160,7 @@ impl Estimators {
 }
 
 /// Returns the relative errors of each estimator for `seeds` simulated servers.
-fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 2]> {
+fn measured(service: Service, utilisation: f64, seeds: u64) -> RunResult<[Vec<f64>; 2]> {
     let mut errors = [const { Vec::new() }; 2];
     for seed in 0..seeds {
         let mut server = Server::new(service, utilisation, seed);
@@ -180,7 +180,7 @@ fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>
     Ok(errors)
 }
 
-fn errors(report: &mut Report, seeds: u64) -> Outcome {
+fn errors(report: &mut Report, seeds: u64) -> RunResult {
     let mut table = Table::new(&[
         "server",
         "utilisation",
@@ -221,13 +221,13 @@ fn errors(report: &mut Report, seeds: u64) -> Outcome {
     report.lines("error", &plot)?;
     for (name, largest) in NAMES.iter().zip(largest) {
         let what = format!("{name}, largest |error| of all servers, utilisations and seeds");
-        report.mark(Mark::new(&what, Interval::exact(largest), "%", Target::AtMost(100.0 * BOUND)));
+        report.mark(TargetedValue::new(&what, Interval::exact(largest), "%", Target::AtMost(100.0 * BOUND)));
     }
     Ok(())
 }
 
 /// Measures the busy seconds from a change of a server's rate until the estimates stay close to the new rate.
-fn changes(report: &mut Report, seeds: u64) -> Outcome {
+fn changes(report: &mut Report, seeds: u64) -> RunResult {
     const UTILISATION: f64 = 0.4;
     let mut table = Table::new(&[
         "server",
@@ -262,7 +262,7 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
 
 /// Multiplies the mean service time of a server by `factor`. Returns, for each estimator, the busy seconds from the change until its estimate stays
 /// close to the new rate.
-fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
+fn follow(mut server: Server, factor: f64) -> RunResult<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
     let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {
         let (mut busy, mut next) = (0.0, 0.0);
@@ -288,7 +288,7 @@ fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     Ok(since)
 }
 
-fn costs(report: &mut Report, smoke: bool) -> Outcome {
+fn costs(report: &mut Report, smoke: bool) -> RunResult {
     if cfg!(debug_assertions) {
         report.note("built without optimisation: times say nothing");
     }
@@ -327,7 +327,7 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
     report.table("cost", &table)?;
     let share = |ns: f64| 100.0 * ns / SHORT_BATCH;
     let share = Interval { value: share(batch.value), low: share(batch.low), high: share(batch.high) };
-    report.mark(Mark::new("cost of a batch", share, "% of a batch of 20 µs", Target::AtMost(1.0)));
+    report.mark(TargetedValue::new("cost of a batch", share, "% of a batch of 20 µs", Target::AtMost(1.0)));
     Ok(())
 }
 

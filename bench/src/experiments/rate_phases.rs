@@ -12,7 +12,7 @@ use super::stream_runs::{folder, mapping, real, seconds, simulated};
 use crate::pairs::{Contestant, round_robin};
 use crate::stats::{median_interval, paired_ratios};
 use crate::verdict::Interval;
-use crate::{Experiment, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Report, RunResult, Table, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "rate-phases",
@@ -32,7 +32,7 @@ struct Environment {
     name: &'static str,
     ranks: usize,
     /// Function that runs a program, given its name, the number of ranks and the arguments, and returns its output.
-    start: fn(&str, usize, &[String]) -> Outcome<String>,
+    start: fn(&str, usize, &[String]) -> RunResult<String>,
     /// True if a repeated run takes exactly the same time, as on simulated ranks. In this case one run suffices.
     repeats: bool,
     /// Number of segments in each half of the searched text.
@@ -76,7 +76,7 @@ const SIMULATED: Environment = Environment {
     ],
 };
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let folder = folder("rate-phases")?;
     for (part, mut environment) in [("real", REAL), ("simulated", SIMULATED)] {
         if !report.selects(part) {
@@ -98,7 +98,7 @@ fn compare(
     folder: &Path,
     rounds: usize,
     smoke: bool,
-) -> Outcome {
+) -> RunResult {
     let [first, second] = environment.halves;
     let mut best = Vec::new();
     for half in [[first, 0], [0, second]] {
@@ -139,13 +139,18 @@ fn compare(
     };
     if let (Some(known), Some(fixed)) = (ratio(KNOWN_BEFOREHAND), ratio(STATIC)) {
         let what = |other: &str| format!("{}: live against {other}", environment.name);
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
             &what("the best mapping of each half"),
             known,
             "times as fast",
             Target::AtLeast(0.85),
         ));
-        report.mark(Mark::new(&what("a mapping that stays"), fixed, "times as fast", Target::AtLeast(1.0)));
+        report.mark(TargetedValue::new(
+            &what("a mapping that stays"),
+            fixed,
+            "times as fast",
+            Target::AtLeast(1.0),
+        ));
     }
     if !smoke {
         report.note(format!("what was decided: armature explain {}", events.borrow().display()));
@@ -160,7 +165,7 @@ fn measure_once(
     halves: [u64; 2],
     first: &str,
     more: &[String],
-) -> Outcome<f64> {
+) -> RunResult<f64> {
     let pattern = "a".repeat(PATTERN);
     let quiet = format!("{pattern}{}", "b".repeat(PATTERN));
     let mut arguments = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];

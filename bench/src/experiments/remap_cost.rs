@@ -8,7 +8,7 @@
 use armature_planner::pipeline::Mapping;
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     pairs::{Contestant, Rounds, round_robin},
     remap_run::{Job, Run},
     stats::{mean, median, median_interval},
@@ -55,7 +55,7 @@ const CASES: [Case; 4] = [
     Case { name: "4 threads", ranks: 4, mpi: false, mappings: ON_FOUR },
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let items = if smoke { 850 } else { ITEMS };
     let columns = [
         "ranks",
@@ -105,13 +105,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             own.low.into(),
             own.high.into(),
         ]);
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
             case.name,
             median_interval(&ratio),
             "windows for one change",
             Target::AtMost(1.0),
         ));
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
             &format!("{}, own account", case.name),
             median_interval(&accounts(|run| run.cost_windows)?),
             "windows for one change",
@@ -135,7 +135,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 /// Measures in turn runs with each of the two mappings and a run that changes between them. `runs` receives the results of the changing runs,
 /// including the warm-up.
-fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
+fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> RunResult<Rounds> {
     let [one, other] = case.mappings;
     for text in case.mappings {
         Mapping::parse(text, &spec(REMAPPED)).map_err(|e| format!("{text}: {e}"))?;

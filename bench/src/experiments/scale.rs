@@ -15,7 +15,7 @@ use std::{
 use armature_report::{Run as LoggedRun, efficiencies};
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     loops::simulated::SPEED,
     ranks::{finish, simulation},
     table::digits,
@@ -83,7 +83,7 @@ struct Figures {
     real: f64,
 }
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let ranks: &[usize] = if smoke { &[4, 8] } else { &RANKS };
     let mut cases: Vec<Case> = Vec::new();
     if report.selects("farm") {
@@ -128,7 +128,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             ]);
             if ranks == 1_000 {
                 let mark = |what: &str, value, unit, target| {
-                    Mark::new(&format!("{case}, 1,000 ranks: {what}"), Interval::exact(value), unit, target)
+                    TargetedValue::new(
+                        &format!("{case}, 1,000 ranks: {what}"),
+                        Interval::exact(value),
+                        unit,
+                        target,
+                    )
                 };
                 if matches!(case, Case::Farm { task_ms: 10.0, .. }) {
                     report.mark(mark("efficiency", figures.efficiency, "of the time", Target::AtLeast(0.95)));
@@ -141,7 +146,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 }
 
 impl Case {
-    fn simulate(self, ranks: usize, smoke: bool) -> Outcome<Figures> {
+    fn simulate(self, ranks: usize, smoke: bool) -> RunResult<Figures> {
         let events = Path::new(FOLDER).join("events");
         if events.exists() {
             fs::remove_dir_all(&events).map_err(|e| format!("cannot remove {}: {e}", events.display()))?;
@@ -174,7 +179,7 @@ impl Case {
     }
 
     /// Adds the program and its arguments to the command. Returns the number of tasks, of items, or of rows times passes.
-    fn arguments(self, command: &mut Command, ranks: usize, smoke: bool) -> Outcome<usize> {
+    fn arguments(self, command: &mut Command, ranks: usize, smoke: bool) -> RunResult<usize> {
         let work = if smoke { WORK / 10.0 } else { WORK };
         let mut simulated = |name: &str, arguments: &[String]| {
             command.arg(format!("armature-bench-simulated{name}")).args(arguments);

@@ -11,7 +11,7 @@ use armature::{Balance, BoxError, Config, Progress, Session};
 use mpi::traits::*;
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{pin_rank, two_cores},
     ranks::Launch,
     stats::{median_interval, paired_ratios},
@@ -32,7 +32,7 @@ const MARKS: (f64, f64) = (1.02, 5.0);
 /// Numbers of steps of the loop between two convergence checks.
 const CHECK_INTERVALS: [u64; 2] = [1, 10];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let (broadcasts, size, steps) = if smoke { (200, 64, 10) } else { (20_000, 1_000, 200) };
     let arguments = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
@@ -56,11 +56,21 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let [by_hand, ours, fixed, checked @ ..] = samples;
     let longer: Vec<f64> = ours.iter().zip(&by_hand).map(|(ours, by_hand)| ours - by_hand).collect();
     let at_most = Target::AtMost(MARKS.1);
-    report.mark(Mark::new("broadcast of 8 B", median_interval(&longer), "µs longer than MPI_Bcast", at_most));
+    report.mark(TargetedValue::new(
+        "broadcast of 8 B",
+        median_interval(&longer),
+        "µs longer than MPI_Bcast",
+        at_most,
+    ));
     for (every, checked) in CHECK_INTERVALS.iter().zip(checked) {
         let ratio = median_interval(&paired_ratios(&checked, &fixed));
         let what = format!("until convergence, a check every {every} steps");
-        report.mark(Mark::new(&what, ratio, "times the time of fixed steps", Target::AtMost(MARKS.0)));
+        report.mark(TargetedValue::new(
+            &what,
+            ratio,
+            "times the time of fixed steps",
+            Target::AtMost(MARKS.0),
+        ));
     }
     Ok(())
 }
@@ -69,7 +79,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 ///
 /// # Errors
 /// If the arguments are wrong, the number of ranks is not two, or a value is wrong.
-pub(crate) fn main(arguments: &[String]) -> Outcome {
+pub(crate) fn main(arguments: &[String]) -> RunResult {
     let numbers: Vec<usize> = arguments.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
     let [broadcasts, size, steps, cores @ ..] = &numbers[..] else {
         return Err(format!("expected broadcasts, size, steps and cores, not {arguments:?}").into());

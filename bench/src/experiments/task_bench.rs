@@ -14,7 +14,7 @@ use armature_bench_simulated::task_bench::{
 };
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::two_cores,
     pairs::{Contestant, round_robin},
     stats::median_interval,
@@ -83,7 +83,7 @@ const CASES: [Case; 8] = [
     },
 ];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     on_two_ranks(report, smoke)?;
     let parts = ["16", "256", "1000"].map(|ranks| report.selects(&format!("simulated-{ranks}")));
     let ranks: Vec<usize> = match smoke {
@@ -94,7 +94,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if ranks.is_empty() { Ok(()) } else { on_simulated_ranks(report, &ranks, smoke) }
 }
 
-fn on_two_ranks(report: &mut Report, smoke: bool) -> Outcome {
+fn on_two_ranks(report: &mut Report, smoke: bool) -> RunResult {
     let columns =
         ["pattern", "columns", "who", "METG [µs]", "low", "high", "of MPI by hand", "of static MPI"];
     let mut table = Table::new(&columns);
@@ -104,7 +104,7 @@ fn on_two_ranks(report: &mut Report, smoke: bool) -> Outcome {
         .filter(|case| report.selects(case.part) && !(smoke && case.part != "trivial" && case.width == 16))
         .collect();
     for case in &cases {
-        let job = |system| -> Outcome<Job> {
+        let job = |system| -> RunResult<Job> {
             Ok(Job {
                 system,
                 pattern: case.pattern,
@@ -116,11 +116,11 @@ fn on_two_ranks(report: &mut Report, smoke: bool) -> Outcome {
                 cores: two_cores()?.to_vec(),
             })
         };
-        let contestant = |system: System| -> Outcome<Contestant<'_>> {
+        let contestant = |system: System| -> RunResult<Contestant<'_>> {
             let job = job(system)?;
             Ok(Contestant::new(system.to_string(), move || measure(&job)))
         };
-        let contestants: Vec<_> = case.systems.iter().copied().map(contestant).collect::<Outcome<_>>()?;
+        let contestants: Vec<_> = case.systems.iter().copied().map(contestant).collect::<RunResult<_>>()?;
         let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
         let [ours, by_hand, ..] = case.systems else { continue };
         let (by_hand, by_hand_static) = (by_hand.to_string(), System::ByHand.to_string());
@@ -140,13 +140,13 @@ fn on_two_ranks(report: &mut Report, smoke: bool) -> Outcome {
         }
         if let Some(ratio) = rounds.ratio(&ours.to_string(), &by_hand) {
             let what = format!("{}, {} columns, {ours} against {by_hand}", case.pattern, case.width);
-            report.mark(Mark::new(&what, ratio, "of its METG", Target::AtMost(MARKS.0)));
+            report.mark(TargetedValue::new(&what, ratio, "of its METG", Target::AtMost(MARKS.0)));
         }
     }
     if cases.is_empty() { Ok(()) } else { report.table("", &table) }
 }
 
-fn on_simulated_ranks(report: &mut Report, ranks: &[usize], smoke: bool) -> Outcome {
+fn on_simulated_ranks(report: &mut Report, ranks: &[usize], smoke: bool) -> RunResult {
     let mut table = Table::new(&["ranks", "pattern", "columns per rank", "who", "sub-masters", "METG [µs]"]);
     for &ranks in ranks {
         let loops = SIMULATED.into_iter().flat_map(|(pattern, columns)| {
@@ -195,7 +195,7 @@ fn on_simulated_ranks(report: &mut Report, ranks: &[usize], smoke: bool) -> Outc
                 let what = format!(
                     "{pattern}, {width} columns, {system}, {sub_masters} sub-masters, {ranks} simulated ranks"
                 );
-                report.mark(Mark::new(&what, Interval::exact(metg), "µs", Target::AtMost(MARKS.1)));
+                report.mark(TargetedValue::new(&what, Interval::exact(metg), "µs", Target::AtMost(MARKS.1)));
             }
         }
     }

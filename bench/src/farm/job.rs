@@ -7,7 +7,7 @@ use armature_planner::farm::Chunking;
 
 use super::task_set::TaskSet;
 use crate::{
-    Outcome,
+    RunResult,
     ranks::{Launch, one},
 };
 
@@ -44,7 +44,7 @@ impl Job {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of the rank programs.
-    pub fn on_two_ranks(&self) -> Outcome<Run> {
+    pub fn on_two_ranks(&self) -> RunResult<Run> {
         let program = if matches!(self.way, Way::Farm(_)) { "farm" } else { "by-hand" };
         let values = Launch { limit: LIMIT, ..Launch::ranks(2) }.output(program, &self.arguments())?;
         Run::read(&values, 2)
@@ -68,7 +68,7 @@ impl Job {
         arguments
     }
 
-    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> RunResult<Self> {
         let task_set = TaskSet { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
         let mut job = Job { task_set, way: Way::Halves, cores: Vec::new() };
         settings(arguments, |name, value| {
@@ -107,7 +107,7 @@ impl Run {
         self.busy / (self.workers * self.seconds)
     }
 
-    fn read(output: &str, workers: usize) -> Outcome<Self> {
+    fn read(output: &str, workers: usize) -> RunResult<Self> {
         let values = one(output)?;
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("expected {name} in the result:\n{output}"))

@@ -18,7 +18,7 @@ use super::{
     job::{Job, Way},
     tested_program::TaskSetWorker,
 };
-use crate::{Outcome, deaths::RunFolder, synthetic_work::advance_directly};
+use crate::{RunResult, deaths::RunFolder, synthetic_work::advance_directly};
 
 const FARM: &str = "kill-run";
 const JOURNAL: &str = "journal";
@@ -45,7 +45,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the folder cannot be created.
-    pub fn create(folder: &Path) -> Outcome<Self> {
+    pub fn create(folder: &Path) -> RunResult<Self> {
         Ok(RunFiles { run_folder: RunFolder::create(folder)? })
     }
 
@@ -63,7 +63,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn remove_run_files(&self) -> Outcome {
+    pub fn remove_run_files(&self) -> RunResult {
         self.run_folder.remove_files_except(&[JOURNAL])
     }
 
@@ -71,7 +71,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the journal cannot be read.
-    pub fn journalled(&self, job: &Job) -> Outcome<BTreeSet<u64>> {
+    pub fn journalled(&self, job: &Job) -> RunResult<BTreeSet<u64>> {
         if !self.path(JOURNAL).is_file() {
             return Ok(BTreeSet::new());
         }
@@ -95,7 +95,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the file is wrong; the error contains its first wrong line.
-    pub fn check(&self, job: &Job) -> Outcome {
+    pub fn check(&self, job: &Job) -> RunResult {
         let output = fs::read_to_string(self.path("output"))?;
         let mut lines = output.lines();
         for (number, steps) in (0..).zip(job.task_set.steps()?) {
@@ -136,7 +136,7 @@ fn line(number: u64, result: u64) -> String {
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [folder, silence, join_limit, journal, job @ ..] = arguments else {
         return Err("expected FOLDER MILLISECONDS MILLISECONDS true|false JOB".into());
     };

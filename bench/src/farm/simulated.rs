@@ -6,7 +6,7 @@ use armature_planner::farm::{Chunking, IterationModel, MessageCosts, Protocol};
 
 use super::tasks::TaskShape;
 use crate::{
-    Outcome,
+    RunResult,
     platforms::Cluster,
     ranks::{finish, one, simulation},
 };
@@ -64,7 +64,7 @@ impl Simulated {
     ///
     /// # Errors
     /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
-    pub fn run(&self, folder: &Path) -> Outcome<Run> {
+    pub fn run(&self, folder: &Path) -> RunResult<Run> {
         let values = self.simulate(folder, 0)?;
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("the simulated farm printed no {name}"))
@@ -77,12 +77,12 @@ impl Simulated {
     ///
     /// # Errors
     /// Same as [`run`](Simulated::run).
-    pub fn final_workers(&self, folder: &Path, start: usize) -> Outcome<usize> {
+    pub fn final_workers(&self, folder: &Path, start: usize) -> RunResult<usize> {
         let values = self.simulate(folder, start)?;
         Ok(*values.get("workers").ok_or("the simulated farm printed no workers")? as usize)
     }
 
-    fn simulate(&self, folder: &Path, start: usize) -> Outcome<BTreeMap<String, f64>> {
+    fn simulate(&self, folder: &Path, start: usize) -> RunResult<BTreeMap<String, f64>> {
         let Simulated { network, shape, seed, iterations, workers, sub_masters, chunking } = *self;
         let hosts = workers + 1;
         let cluster = Cluster { speeds: vec![SPEED; hosts], bandwidths: vec![network.bandwidth; hosts] };
@@ -107,7 +107,7 @@ impl Simulated {
     ///
     /// # Errors
     /// If the shape of the tasks is invalid.
-    pub fn model(&self) -> Outcome<IterationModel> {
+    pub fn model(&self) -> RunResult<IterationModel> {
         Ok(IterationModel {
             messages: MessageCosts::new(self.network.start_up, 1.0 / self.network.bandwidth),
             volume: 2.0 * BYTES * self.shape.tasks as f64,

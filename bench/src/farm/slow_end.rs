@@ -6,7 +6,7 @@ use std::{thread::sleep, time::Duration};
 
 use armature::{Config, Progress, farm::Farm};
 
-use crate::{Outcome, ranks::Launch};
+use crate::{RunResult, ranks::Launch};
 
 const RANKS: usize = 4;
 const SLOW_RANK: usize = 1;
@@ -37,7 +37,7 @@ impl Dispatch {
         Dispatch::NAMES.into_iter().find(|(_, dispatch)| *dispatch == self).map_or("", |(name, _)| name)
     }
 
-    fn parse(text: &str) -> Outcome<Self> {
+    fn parse(text: &str) -> RunResult<Self> {
         let found = Dispatch::NAMES.into_iter().find(|(name, _)| *name == text);
         Ok(found.ok_or_else(|| format!("there is no distribution {text}"))?.1)
     }
@@ -76,13 +76,13 @@ impl Tasks {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of [`main`].
-    pub fn measure(&self, dispatch: Dispatch) -> Outcome<f64> {
+    pub fn measure(&self, dispatch: Dispatch) -> RunResult<f64> {
         let arguments = [dispatch.name().into(), self.count.to_string(), self.mean.as_micros().to_string()];
         let values = Launch::ranks(RANKS).run("slow-end", &arguments)?;
         values.get("seconds").copied().ok_or_else(|| "the ranks printed no time".into())
     }
 
-    fn run(self, config: &Config, dispatch: Dispatch) -> Outcome<Option<f64>> {
+    fn run(self, config: &Config, dispatch: Dispatch) -> RunResult<Option<f64>> {
         Ok(armature::run(config, |session| {
             session.barrier()?;
             if dispatch == Dispatch::Oracle {
@@ -114,7 +114,7 @@ impl Tasks {
 ///
 /// # Errors
 /// If the arguments or the results are wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [dispatch, count, mean] = arguments else {
         return Err(format!("expected DISTRIBUTION TASKS MICROSECONDS, got {arguments:?}").into());
     };

@@ -5,7 +5,7 @@
 
 use super::tasks::TaskShape;
 use crate::{
-    Outcome,
+    RunResult,
     synthetic_work::{REMAPPED, advance, advance_directly, fold, seconds_per_item},
 };
 
@@ -27,7 +27,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// If the mean is not a positive number.
-    pub fn steps(&self) -> Outcome<Vec<u64>> {
+    pub fn steps(&self) -> RunResult<Vec<u64>> {
         let TaskSet { tasks, mean, deviation, seed } = *self;
         let lengths = TaskShape { tasks, mean, spread: deviation, block: 1 }.iterations(seed)?.next();
         Ok(lengths.unwrap_or_default().into_iter().map(|steps| steps.round() as u64).collect())
@@ -37,7 +37,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// Same as [`steps`](TaskSet::steps).
-    pub fn expected(&self) -> Outcome<u64> {
+    pub fn expected(&self) -> RunResult<u64> {
         let results =
             self.steps()?.into_iter().zip(0..).map(|(steps, number)| advance_directly(number, steps));
         Ok(results.fold(0, fold))

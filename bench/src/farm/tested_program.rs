@@ -8,13 +8,13 @@ use super::{
     job::{Job, Way, print_result},
     task_set::{TaskSet, work},
 };
-use crate::{Outcome, burner::pin_rank, synthetic_work::fold};
+use crate::{RunResult, burner::pin_rank, synthetic_work::fold};
 
 /// Runs the rank program; prints `result seconds S busy S` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
     pin_rank(&job.cores)?;

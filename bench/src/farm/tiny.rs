@@ -7,7 +7,7 @@ use armature::farm::Farm;
 use armature::{BoxError, Config, Plain, Progress, Session};
 
 use crate::{
-    Outcome,
+    RunResult,
     baseline::{
         chain::{Tasks, Work},
         stages::fold,
@@ -34,7 +34,7 @@ const WARM_UP: usize = 10_000;
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure(tiny: Tiny) -> Outcome<f64> {
+pub fn measure(tiny: Tiny) -> RunResult<f64> {
     let arguments = [tiny.size.to_string(), tiny.tasks.to_string(), tiny.dedicated.to_string()];
     let values = Launch::ranks(2).run("tiny", &arguments)?;
     values.get("tasks_per_s").copied().ok_or_else(|| "the farm printed no tasks_per_s".into())
@@ -44,7 +44,7 @@ pub fn measure(tiny: Tiny) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the checksum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let tiny = Tiny::parse(arguments)?;
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| {
@@ -57,7 +57,7 @@ pub fn main(arguments: &[String]) -> Outcome {
 }
 
 impl Tiny {
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> RunResult<Self> {
         let expected = || format!("expected SIZE TASKS DEDICATED, got {arguments:?}");
         let [size, tasks, dedicated] = arguments else { return Err(expected().into()) };
         let size = usize::from_str(size)?;

@@ -4,7 +4,7 @@
 use armature::farm::{Farm, Incumbent};
 use armature::{Config, Progress};
 
-use crate::{Outcome, ranks::Launch};
+use crate::{RunResult, ranks::Launch};
 
 /// Number of ranks of the search.
 pub const RANKS: usize = 4;
@@ -71,7 +71,7 @@ impl Towns {
         (best.get(), nodes)
     }
 
-    fn with_farm(&self, config: &Config, shares: bool) -> Outcome<Option<(u32, u64)>> {
+    fn with_farm(&self, config: &Config, shares: bool) -> RunResult<Option<(u32, u64)>> {
         Ok(armature::run(config, |session| {
             let best = Incumbent::minimum(u32::MAX);
             let mut farm = Farm::exploring("tour", |path: &Path, more| {
@@ -96,7 +96,7 @@ impl Towns {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn nodes(towns: usize, seed: u32, shares: bool) -> Outcome<f64> {
+pub fn nodes(towns: usize, seed: u32, shares: bool) -> RunResult<f64> {
     let arguments = [towns.to_string(), seed.to_string(), shares.to_string()];
     let values = Launch::ranks(RANKS).run("tour", &arguments)?;
     values.get("nodes").copied().ok_or_else(|| "the search printed no number of nodes".into())
@@ -106,7 +106,7 @@ pub fn nodes(towns: usize, seed: u32, shares: bool) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong or the tour is not the shortest one.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [towns, seed, shares] = arguments else {
         return Err(format!("expected TOWNS SEED true|false, got {arguments:?}").into());
     };

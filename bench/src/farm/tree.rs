@@ -10,7 +10,7 @@ use armature::{Config, Progress};
 use mpi::{collective::CommunicatorCollectives, collective::SystemOperation, traits::Communicator};
 
 use crate::{
-    Outcome,
+    RunResult,
     ranks::Launch,
     synthetic_work::{advance, advance_directly},
 };
@@ -71,7 +71,7 @@ impl Tree {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of [`main`].
-    pub fn measure(self, searcher: Searcher) -> Outcome<f64> {
+    pub fn measure(self, searcher: Searcher) -> RunResult<f64> {
         let Tree { roots, depth, steps } = self;
         let arguments =
             [roots.to_string(), depth.to_string(), steps.to_string(), searcher.name().to_string()];
@@ -80,7 +80,7 @@ impl Tree {
         values.get("seconds").copied().ok_or_else(|| "the search printed no seconds".into())
     }
 
-    fn parse(arguments: &[String]) -> Outcome<(Self, Searcher)> {
+    fn parse(arguments: &[String]) -> RunResult<(Self, Searcher)> {
         let expected = || format!("expected ROOTS DEPTH STEPS serial|halves|farm, got {arguments:?}");
         let [roots, depth, steps, searcher] = arguments else { return Err(expected().into()) };
         let searcher =
@@ -135,7 +135,7 @@ impl Node {
 ///
 /// # Errors
 /// If the arguments are wrong or the sum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let (tree, searcher) = Tree::parse(arguments)?;
     let Some((took, sum)) = (match searcher {
         Searcher::Farm => with_farm(tree)?,
@@ -150,7 +150,7 @@ pub fn main(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
+fn with_farm(tree: Tree) -> RunResult<Option<(Duration, u64)>> {
     let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| {
         let mut farm = Farm::exploring("tree", |&(number, depth): &(u64, u32), more| {
@@ -167,7 +167,7 @@ fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
     })?)
 }
 
-fn by_hand(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
+fn by_hand(tree: Tree) -> RunResult<Option<(Duration, u64)>> {
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
     let (rank, size) = (world.rank() as u64, world.size() as u64);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use armature::Config;
 use armature::loops::ParallelFor;
 
-use crate::Outcome;
+use crate::RunResult;
 
 const WARM_UP: u64 = 200;
 
@@ -15,7 +15,7 @@ const WARM_UP: u64 = 200;
 ///
 /// # Errors
 /// If the argument is not a number; also errors of the framework.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [runs] = arguments else { return Err("expected a number of runs".into()) };
     let runs: u64 = runs.parse()?;
     let config = Config::from_env()?;

@@ -5,7 +5,7 @@ use std::{fmt, path::Path, str::FromStr, time::Duration};
 use armature_bench_simulated::settings;
 
 use crate::{
-    Outcome,
+    RunResult,
     ranks::{Launch, Values, one},
 };
 
@@ -91,7 +91,7 @@ impl Job {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of the rank program.
-    pub fn by_hand(&self, ranks: usize) -> Outcome<Run> {
+    pub fn by_hand(&self, ranks: usize) -> RunResult<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         self.by_hand_from(&this, ranks)
     }
@@ -101,7 +101,7 @@ impl Job {
     ///
     /// # Errors
     /// Same as [`by_hand`](Job::by_hand).
-    pub fn by_hand_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
+    pub fn by_hand_from(&self, binary: &Path, ranks: usize) -> RunResult<Run> {
         self.run("loop-by-hand", binary, ranks)
     }
 
@@ -109,7 +109,7 @@ impl Job {
     ///
     /// # Errors
     /// If the ranks cannot be started; also errors of the rank program.
-    pub fn with_framework(&self, ranks: usize) -> Outcome<Run> {
+    pub fn with_framework(&self, ranks: usize) -> RunResult<Run> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
         self.with_framework_from(&this, ranks)
     }
@@ -119,11 +119,11 @@ impl Job {
     ///
     /// # Errors
     /// Same as [`with_framework`](Job::with_framework).
-    pub fn with_framework_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
+    pub fn with_framework_from(&self, binary: &Path, ranks: usize) -> RunResult<Run> {
         self.run("loop", binary, ranks)
     }
 
-    fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
+    fn run(&self, program: &str, binary: &Path, ranks: usize) -> RunResult<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
             launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
@@ -149,7 +149,7 @@ impl Job {
         arguments
     }
 
-    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut job = Job::new(Kernel::Matmul, 0, 0);
         settings(arguments, |name, value| {
             match name {
@@ -204,7 +204,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn read(values: &Values) -> Outcome<Self> {
+    fn read(values: &Values) -> RunResult<Self> {
         let value = |name: &str| values.get(name).copied().unwrap_or_default();
         let seconds = values.get("seconds").copied().ok_or("the loop printed no seconds")?;
         Ok(Run {

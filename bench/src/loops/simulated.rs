@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, fs, path::Path, time::Duration};
 
 use crate::{
-    Outcome,
+    RunResult,
     platforms::{Cluster, HostLoad},
     ranks::{finish, one, simulation},
 };
@@ -90,7 +90,7 @@ impl Simulated {
     ///
     /// # Errors
     /// If the simulator or the program built for it does not exist, or if the simulation fails or takes too long.
-    pub fn run(&self, folder: &Path) -> Outcome<Run> {
+    pub fn run(&self, folder: &Path) -> RunResult<Run> {
         let hosts = self.speeds.len();
         let speeds = self.speeds.iter().map(|speed| speed * SPEED).collect();
         let cluster = Cluster { speeds, bandwidths: vec![self.bandwidth; hosts] };
@@ -114,11 +114,11 @@ impl Simulated {
 }
 
 impl Run {
-    fn read(values: &BTreeMap<String, f64>, hosts: usize) -> Outcome<Self> {
+    fn read(values: &BTreeMap<String, f64>, hosts: usize) -> RunResult<Self> {
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("the simulated loop printed no {name}"))
         };
-        let rank = |rank: usize| -> Outcome<(f64, f64)> {
+        let rank = |rank: usize| -> RunResult<(f64, f64)> {
             Ok((value(&format!("computing-{rank}"))?, value(&format!("units-{rank}"))?))
         };
         Ok(Run {
@@ -127,7 +127,7 @@ impl Run {
             movements: value("movements")?,
             interactions: value("interactions")?,
             interacting: value("interacting")?,
-            ranks: (0..hosts).map(rank).collect::<Outcome<_>>()?,
+            ranks: (0..hosts).map(rank).collect::<RunResult<_>>()?,
         })
     }
 

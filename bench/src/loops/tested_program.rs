@@ -13,7 +13,7 @@ use super::{
     kernels,
 };
 use crate::{
-    Outcome,
+    RunResult,
     baseline::loops::{second, serial},
     burner::pin_rank,
 };
@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the result is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let job = Job::parse(arguments)?;
     pin_rank(&job.cores)?;
     let config = Config::from_env()?.progress(Progress::Off);

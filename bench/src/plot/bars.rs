@@ -3,7 +3,7 @@
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
-use crate::{Outcome, verdict::Interval};
+use crate::{RunResult, verdict::Interval};
 
 /// Plot with one bar for each category and series.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,7 @@ impl Bars {
     ///
     /// # Errors
     /// If there is nothing to draw.
-    pub fn to_svg(&self) -> Outcome<String> {
+    pub fn to_svg(&self) -> RunResult<String> {
         let values = self.series.iter().flat_map(|(_, values)| values).flatten();
         let ends = values.flat_map(|interval| [interval.value, interval.low, interval.high]);
         let Some((low, high)) = range(ends, self.log_y) else {
@@ -74,7 +74,7 @@ impl Bars {
         &self,
         mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
         base: f64,
-    ) -> Outcome
+    ) -> RunResult
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64> + 'a,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64> + 'a,

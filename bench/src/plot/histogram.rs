@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
-use crate::Outcome;
+use crate::RunResult;
 
 /// Histogram of one or several samples over the same bins.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl Histogram {
     ///
     /// # Errors
     /// If there is nothing to draw.
-    pub fn to_svg(&self) -> Outcome<String> {
+    pub fn to_svg(&self) -> RunResult<String> {
         let all = self.samples.iter().flat_map(|(_, values)| values.iter().copied());
         let Some((low, high)) = range(all, false) else {
             return Err(format!("the histogram {:?} has no values", self.title).into());

@@ -3,7 +3,7 @@
 use plotters::{coord::ranged1d::ValueFormatter, prelude::*};
 
 use super::{chart, colour, failed, legend, mesh, page, range, tick};
-use crate::Outcome;
+use crate::RunResult;
 
 /// Plot of one quantity over another, with a line for each series.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +69,7 @@ impl Lines {
     ///
     /// # Errors
     /// If there is nothing to draw.
-    pub fn to_svg(&self) -> Outcome<String> {
+    pub fn to_svg(&self) -> RunResult<String> {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let ends = self.series.iter().flat_map(|series| &series.band).flat_map(|&(low, high)| [low, high]);
         let x = range(points().map(|point| point.0), self.log_x);
@@ -95,7 +95,7 @@ impl Lines {
         })
     }
 
-    fn draw<'a, X, Y>(&self, mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> Outcome
+    fn draw<'a, X, Y>(&self, mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>) -> RunResult
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64> + 'a,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64> + 'a,

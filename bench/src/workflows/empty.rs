@@ -7,7 +7,7 @@ use std::time::Instant;
 use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Commands, Config, Progress, Session};
 
-use crate::{Outcome, ranks::Launch};
+use crate::{RunResult, ranks::Launch};
 
 /// Dependences between the tasks, and the kind of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    fn describe(self, tasks: usize) -> Outcome<Description> {
+    fn describe(self, tasks: usize) -> RunResult<Description> {
         let mut builder = Description::builder(self.name());
         for task in 0..tasks {
             builder.task(Task::new(task.to_string(), self.action()));
@@ -76,7 +76,7 @@ impl FromStr for Shape {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure(shape: Shape, tasks: usize) -> Outcome<f64> {
+pub fn measure(shape: Shape, tasks: usize) -> RunResult<f64> {
     let values = Launch::ranks(2).run("empty-workflow", &[shape.name().into(), tasks.to_string()])?;
     values.get("tasks_per_s").copied().ok_or_else(|| "the workflow printed no tasks_per_s".into())
 }
@@ -86,7 +86,7 @@ pub fn measure(shape: Shape, tasks: usize) -> Outcome<f64> {
 ///
 /// # Errors
 /// If the arguments are wrong, or not every task ran once.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [shape, tasks] = arguments else {
         return Err(format!("expected SHAPE TASKS, got {arguments:?}").into());
     };

@@ -9,7 +9,7 @@ use armature::{BoxError, Config, Progress, Session};
 use armature_tests::process_memory::status;
 
 use crate::{
-    Outcome,
+    RunResult,
     ranks::{self, Launch},
 };
 
@@ -43,12 +43,12 @@ pub struct Measured {
 ///
 /// # Errors
 /// If the ranks cannot be started; also errors of [`main`].
-pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
+pub fn measure(heavy: Heavy, ranks: usize) -> RunResult<Measured> {
     let Heavy { sources, bytes, memory, seed } = heavy;
     let arguments = [sources as u64, bytes as u64, memory, seed].map(|number| number.to_string());
     let launch = Launch { limit: Duration::from_secs(300), ..Launch::ranks(ranks) };
     let lines = ranks::results(&launch.output("heavy-workflow", &arguments)?);
-    let of = |name: &str| -> Outcome<f64> {
+    let of = |name: &str| -> RunResult<f64> {
         let found = lines.iter().filter_map(|line| line.get(name).copied()).reduce(f64::max);
         found.ok_or_else(|| format!("the workflow printed no {name}").into())
     };
@@ -59,7 +59,7 @@ pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
 ///
 /// # Errors
 /// If the arguments are wrong or a sum is wrong.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let numbers = arguments.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>()?;
     let [sources, bytes, memory, seed] = numbers[..] else {
         return Err(format!("expected SOURCES BYTES MEMORY SEED, got {arguments:?}").into());
@@ -94,7 +94,7 @@ impl Heavy {
         if is_sum { 1 } else { self.bytes / size_of::<u64>() }
     }
 
-    fn describe(self, parents: &[Vec<usize>]) -> Outcome<Description> {
+    fn describe(self, parents: &[Vec<usize>]) -> RunResult<Description> {
         let bytes = |task: usize| (self.words(task) * size_of::<u64>()) as u64;
         let mut builder = Description::builder("heavy");
         let is_read: BTreeSet<usize> = parents.iter().flatten().copied().collect();

@@ -19,7 +19,7 @@ use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Commands, Config, Context, Progress, Session};
 use armature_planner::random::Random;
 
-use crate::{Outcome, deaths::RunFolder};
+use crate::{RunResult, deaths::RunFolder};
 
 const JOURNAL: &str = "journal";
 const EFFECTS_FOLDER: &str = "effects";
@@ -76,7 +76,7 @@ impl KillRun {
         (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
     }
 
-    fn describe(self) -> Outcome<Description> {
+    fn describe(self) -> RunResult<Description> {
         let mut builder = Description::builder("kill-run");
         for (task, (parents, time)) in self.parents().iter().zip(self.times()).enumerate() {
             let action = if is_command(task) {
@@ -129,7 +129,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the folder cannot be created.
-    pub fn clear(&self) -> Outcome {
+    pub fn clear(&self) -> RunResult {
         self.run_folder.clear()?;
         Ok(fs::create_dir(self.run_folder.path(EFFECTS_FOLDER))?)
     }
@@ -139,7 +139,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If a file cannot be removed.
-    pub fn remove_run_files(&self) -> Outcome {
+    pub fn remove_run_files(&self) -> RunResult {
         self.run_folder.remove_files_except(&[JOURNAL, EFFECTS_FOLDER])
     }
 
@@ -166,7 +166,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the file contains anything other than task numbers.
-    pub fn started_tasks(&self) -> Outcome<BTreeMap<usize, usize>> {
+    pub fn started_tasks(&self) -> RunResult<BTreeMap<usize, usize>> {
         let text = fs::read_to_string(self.run_folder.path(STARTS_FILE)).unwrap_or_default();
         let mut starts = BTreeMap::new();
         for line in text.lines() {
@@ -180,7 +180,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the run has not written the file.
-    pub fn replayed_tasks(&self) -> Outcome<BTreeSet<usize>> {
+    pub fn replayed_tasks(&self) -> RunResult<BTreeSet<usize>> {
         let text = fs::read_to_string(self.run_folder.path(REPLAYED_FILE))?;
         Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
     }
@@ -189,7 +189,7 @@ impl RunFiles {
     ///
     /// # Errors
     /// If the folder of the effects cannot be read.
-    pub fn effects(&self) -> Outcome<usize> {
+    pub fn effects(&self) -> RunResult<usize> {
         Ok(fs::read_dir(self.run_folder.path(EFFECTS_FOLDER))?.count())
     }
 
@@ -203,7 +203,7 @@ impl RunFiles {
     /// # Errors
     /// If an effect is missing or wrong, with the first such task, or if there are additional
     /// effects.
-    pub fn check(&self, kill_run: KillRun) -> Outcome {
+    pub fn check(&self, kill_run: KillRun) -> RunResult {
         for (task, expected) in numbers(&kill_run.parents()).into_iter().enumerate() {
             let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;
             if found != expected {
@@ -216,18 +216,18 @@ impl RunFiles {
         }
     }
 
-    fn effect(&self, task: usize) -> Outcome<u64> {
+    fn effect(&self, task: usize) -> RunResult<u64> {
         let text = fs::read_to_string(self.run_folder.path(&format!("{EFFECTS_FOLDER}/{task}")))?;
         Ok(text.trim().parse()?)
     }
 
-    fn record_start(&self, task: usize) -> Outcome {
+    fn record_start(&self, task: usize) -> RunResult {
         let mut starts = File::options().create(true).append(true).open(self.run_folder.path(STARTS_FILE))?;
         // One write call per line, because other processes append to the same file.
         Ok(starts.write_all(format!("{task}\n").as_bytes())?)
     }
 
-    fn write_effect(&self, task: usize, number: u64) -> Outcome {
+    fn write_effect(&self, task: usize, number: u64) -> RunResult {
         let new = self.run_folder.path(&format!("new-{task}.{}", std::process::id()));
         fs::write(&new, format!("{number}\n"))?;
         if let Err(error) = fs::hard_link(&new, self.run_folder.path(&format!("{EFFECTS_FOLDER}/{task}")))
@@ -245,7 +245,7 @@ impl RunFiles {
 ///
 /// # Errors
 /// If the arguments are wrong, or the last task has not computed the sum of all numbers.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [folder, tasks, seed] = arguments else {
         return Err(format!("expected FOLDER TASKS SEED, got {arguments:?}").into());
     };
@@ -304,7 +304,7 @@ impl RunFiles {
 
     /// Returns the numbers of the tasks on which a task depends, and checks that the numbers in the files of tasks
     /// with closures equal the values that the closures returned.
-    fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
+    fn read(&self, inputs: &mut Inputs<'_>) -> RunResult<Vec<u64>> {
         let names: Vec<String> = inputs.names().map(String::from).collect();
         let number = |name: &String| {
             let parent: usize = name.parse()?;

@@ -6,7 +6,7 @@ use armature_bench_simulated::workflows::Job;
 use armature_planner::workflow::{Cluster, Plan, Workflow};
 
 use crate::{
-    Outcome, platforms,
+    RunResult, platforms,
     ranks::{finish, one, simulation},
 };
 
@@ -55,7 +55,7 @@ impl Simulated<'_> {
     /// # Errors
     /// If the simulator or the program built for it does not exist, the simulation fails or takes too long, or a task
     /// ran elsewhere than planned.
-    pub fn run(&self, folder: &Path) -> Outcome<Run> {
+    pub fn run(&self, folder: &Path) -> RunResult<Run> {
         let Simulated { cluster, scale, .. } = *self;
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         let file = |name: &str| folder.join(name);

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use armature_planner::workflow::Workflow;
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Tasks in topological order: each after the tasks on which it depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
-    steps: Vec<Step>,
+    steps: Vec<WorkflowTask>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Step {
+struct WorkflowTask {
     /// Name with letters, digits and `_`, beginning with a letter, so that every program accepts it.
     name: String,
     line: String,
@@ -45,7 +45,7 @@ impl Steps {
         let order = workflow.topological_order();
         let mean = order.iter().map(|&task| workflow.work(task)).sum::<f64>() / order.len() as f64;
         let mut places = BTreeMap::new();
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<WorkflowTask> = Vec::new();
         for (place, &task) in order.iter().enumerate() {
             places.insert(task, place);
             let parents: Vec<usize> = workflow.inputs(task).map(|edge| places[&edge.from]).collect();
@@ -57,7 +57,7 @@ impl Steps {
                 "cat /dev/null {} > {output} && awk 'BEGIN {{ for (i = 0; i < {count}; i++) x += i; print x }}' >> {output}",
                 inputs.join(" ")
             );
-            steps.push(Step { name, line, inputs, outputs: vec![output], parents });
+            steps.push(WorkflowTask { name, line, inputs, outputs: vec![output], parents });
         }
         Steps { steps }
     }
@@ -76,7 +76,7 @@ impl Steps {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, folder: &Path) -> Outcome {
+    pub fn write(&self, folder: &Path) -> RunResult {
         fs::create_dir_all(folder.join(LINES))?;
         for step in &self.steps {
             fs::write(folder.join(LINES).join(&step.name), &step.line)?;
@@ -111,7 +111,7 @@ impl Steps {
     ///
     /// # Errors
     /// If an output is missing; the error names the first one.
-    pub fn check(&self, folder: &Path) -> Outcome {
+    pub fn check(&self, folder: &Path) -> RunResult {
         match self.outputs(folder).find(|output| !output.is_file()) {
             None => Ok(()),
             Some(output) => Err(format!("{} was not written", output.display()).into()),
@@ -128,7 +128,7 @@ impl Steps {
 
     fn dag(&self) -> String {
         let mut text = String::new();
-        for Step { name, .. } in &self.steps {
+        for WorkflowTask { name, .. } in &self.steps {
             let _ = writeln!(text, "TASK {name} sh {LINES}/{name}");
         }
         for step in &self.steps {
@@ -141,7 +141,7 @@ impl Steps {
 
     fn makeflow(&self) -> String {
         let mut text = String::new();
-        for Step { name, inputs, outputs, .. } in &self.steps {
+        for WorkflowTask { name, inputs, outputs, .. } in &self.steps {
             let _ = writeln!(text, "{}: {}\n\tsh {LINES}/{name}\n", outputs.join(" "), inputs.join(" "));
         }
         text
@@ -149,7 +149,7 @@ impl Steps {
 
     fn make(&self) -> String {
         let mut text = format!("all: {}\n", self.all().join(" "));
-        for Step { name, inputs, outputs, .. } in &self.steps {
+        for WorkflowTask { name, inputs, outputs, .. } in &self.steps {
             // With `&:`, make runs the rule once for all of its outputs, not once for each output.
             let colon = if outputs.len() > 1 { " &:" } else { ":" };
             let (inputs, outputs) = (inputs.join(" "), outputs.join(" "));
@@ -166,7 +166,7 @@ impl Steps {
         let quoted = |files: &[String]| format!("{files:?}").trim_matches(['[', ']']).to_string();
         let all = self.all();
         let mut text = format!("rule all:\n    input: {}\n", quoted(&all));
-        for Step { name, inputs, outputs, .. } in &self.steps {
+        for WorkflowTask { name, inputs, outputs, .. } in &self.steps {
             let (inputs, outputs) = (quoted(inputs), quoted(outputs));
             let _ = write!(text, "rule {name}:\n    input: {inputs}\n    output: {outputs}\n");
             let _ = writeln!(text, "    shell: \"sh {LINES}/{name}\"");
@@ -223,7 +223,7 @@ mod tests {
         let steps = Steps::that_count(&Family::Blast.build(20, 1).unwrap(), 3.0);
         steps.write(folder.path()).unwrap();
         assert!(steps.check(folder.path()).is_err());
-        for Step { name, .. } in &steps.steps {
+        for WorkflowTask { name, .. } in &steps.steps {
             let mut shell = Command::new("sh");
             let status = shell.arg(format!("{LINES}/{name}")).current_dir(folder.path()).status();
             assert!(status.unwrap().success(), "{name}");

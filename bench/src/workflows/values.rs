@@ -9,7 +9,7 @@ use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Config, Context, Progress, Session};
 
 use super::kill_run::KillRun;
-use crate::{Outcome, deaths::RunFolder};
+use crate::{RunResult, deaths::RunFolder};
 
 const TASK_TIME: Duration = Duration::from_millis(1);
 
@@ -53,7 +53,7 @@ fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
 ///
 /// # Errors
 /// If the arguments are wrong, or a task returned a wrong value.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main(arguments: &[String]) -> RunResult {
     let [folder, tasks, bytes, journal, seed] = arguments else {
         return Err(format!("expected FOLDER TASKS BYTES JOURNAL SEED, got {arguments:?}").into());
     };

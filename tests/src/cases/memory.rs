@@ -15,19 +15,19 @@ use crate::process_memory::status;
 
 /// Test programs that each need a process of their own, because its peak memory is measured.
 pub const CASES: &[Case] = &[
-    Case { name: "memory-farm-tasks", run: |s| farm(s, Load::Tasks) },
-    Case { name: "memory-farm-results", run: |s| farm(s, Load::Results) },
-    Case { name: "memory-farm-late", run: |s| farm(s, Load::Late(1)) },
-    Case { name: "memory-farm-late-master", run: |s| farm(s, Load::Late(0)) },
-    Case { name: "memory-pipeline-tasks", run: |s| pipeline(s, Load::Tasks) },
-    Case { name: "memory-pipeline-results", run: |s| pipeline(s, Load::Results) },
-    Case { name: "memory-pipeline-late", run: |s| pipeline(s, Load::Late(1)) },
+    Case { name: "memory-farm-tasks", run: |s| farm(s, Backlog::Tasks) },
+    Case { name: "memory-farm-results", run: |s| farm(s, Backlog::Results) },
+    Case { name: "memory-farm-late", run: |s| farm(s, Backlog::Late(1)) },
+    Case { name: "memory-farm-late-master", run: |s| farm(s, Backlog::Late(0)) },
+    Case { name: "memory-pipeline-tasks", run: |s| pipeline(s, Backlog::Tasks) },
+    Case { name: "memory-pipeline-results", run: |s| pipeline(s, Backlog::Results) },
+    Case { name: "memory-pipeline-late", run: |s| pipeline(s, Backlog::Late(1)) },
     Case { name: "memory-workflow", run: workflow },
 ];
 
 /// Data of a farm that would accumulate in memory without a limit.
 #[derive(Clone, Copy, PartialEq)]
-enum Load {
+enum Backlog {
     Tasks,
     Results,
     /// The first task on the rank with this number sleeps. The later results of other ranks (10 kB to 2 MB) must wait for its result.
@@ -38,22 +38,22 @@ enum Load {
 const ALL: u64 = 600 << 20;
 const MIB: usize = 1 << 20;
 
-impl Load {
+impl Backlog {
     fn tasks(self) -> u64 {
         match self {
-            Load::Tasks | Load::Results => ALL / MIB as u64,
-            Load::Late(_) => ALL / 1_000_000,
+            Backlog::Tasks | Backlog::Results => ALL / MIB as u64,
+            Backlog::Late(_) => ALL / 1_000_000,
         }
     }
 
     fn task(self, number: u64) -> Vec<u8> {
-        let mut task = vec![1; if self == Load::Tasks { MIB } else { 1 << 10 }];
+        let mut task = vec![1; if self == Backlog::Tasks { MIB } else { 1 << 10 }];
         task[..8].copy_from_slice(&number.to_le_bytes());
         task
     }
 
     fn work(self, rank: usize) -> impl FnMut(Vec<u8>) -> Vec<u8> + Send + Clone + 'static {
-        let mut sleeps = self == Load::Late(rank);
+        let mut sleeps = self == Backlog::Late(rank);
         move |task| {
             if std::mem::take(&mut sleeps) {
                 std::thread::sleep(Duration::from_secs(2));
@@ -65,9 +65,9 @@ impl Load {
     fn result(self, task: &[u8]) -> Vec<u8> {
         let number = task.iter().take(8).rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
         let size = match self {
-            Load::Tasks => 8,
-            Load::Results => MIB,
-            Load::Late(_) => 10_000 + noise(5, number) as usize % 1_990_000,
+            Backlog::Tasks => 8,
+            Backlog::Results => MIB,
+            Backlog::Late(_) => 10_000 + noise(5, number) as usize % 1_990_000,
         };
         let mut result = vec![2; size];
         result[..8].copy_from_slice(&task[..8]);
@@ -76,7 +76,7 @@ impl Load {
 
     /// Checks the result of task number `count` in the sink, which sleeps 2 ms except in the case `Late`.
     fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
-        if !matches!(self, Load::Late(_)) {
+        if !matches!(self, Backlog::Late(_)) {
             std::thread::sleep(Duration::from_millis(2));
         }
         ensure(result[..8] == count.to_le_bytes(), || format!("result {count} is another one"))
@@ -95,32 +95,32 @@ fn peak(
     Ok(())
 }
 
-fn farm(session: &mut Session, load: Load) -> Result<(), BoxError> {
+fn farm(session: &mut Session, backlog: Backlog) -> Result<(), BoxError> {
     peak(session, |session| {
         let mut count = 0;
-        let mut farm = Farm::new("wide", load.work(session.rank()));
-        let tasks = (0..load.tasks()).map(move |number| load.task(number));
+        let mut farm = Farm::new("wide", backlog.work(session.rank()));
+        let tasks = (0..backlog.tasks()).map(move |number| backlog.task(number));
         farm.for_each(session, tasks, |_, result| {
             count += 1;
-            load.take(&result, count - 1)
+            backlog.take(&result, count - 1)
         })?;
-        ensure(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+        ensure(!session.is_root() || count == backlog.tasks(), || format!("{count} results"))
     })
 }
 
-fn pipeline(session: &mut Session, load: Load) -> Result<(), BoxError> {
+fn pipeline(session: &mut Session, backlog: Backlog) -> Result<(), BoxError> {
     peak(session, |session| {
         let count = AtomicU64::new(0);
         let everywhere = Block::new(0..1, (0..session.size()).collect());
-        Pipeline::source("tasks", move || (0..load.tasks()).map(move |number| load.task(number)))
-            .map("wide", load.work(session.rank()))
+        Pipeline::source("tasks", move || (0..backlog.tasks()).map(move |number| backlog.task(number)))
+            .map("wide", backlog.work(session.rank()))
             .mapping(MappingChoice::Given(Mapping::new(vec![everywhere])))
             .for_each(session, "take", |result: Vec<u8>| {
                 let number = count.fetch_add(1, Ordering::Relaxed);
-                load.take(&result, number).expect("items come in order");
+                backlog.take(&result, number).expect("items come in order");
             })?;
         let count = count.load(Ordering::Relaxed);
-        ensure(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+        ensure(!session.is_root() || count == backlog.tasks(), || format!("{count} results"))
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Result of a job that a test has run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct JobResult {
     /// Exit status of the launcher.
     pub status: ExitStatus,
     /// Standard output of all ranks.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub hung: bool,
 }
 
-impl Outcome {
+impl JobResult {
     /// Returns the lines of standard error that begin with the name of a program of armature. All these names begin
     /// with `armature`.
     pub fn errors(&self) -> Vec<&str> {
@@ -32,9 +32,9 @@ impl Outcome {
     }
 }
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for JobResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
+        let JobResult { status, stdout, stderr, took, left_behind, hung } = self;
         let hung = if *hung { ", ended after its limit" } else { "" };
         writeln!(f, "{status} after {took:?}{hung}")?;
         // The error lines come first, because a test runner may cut a long text.
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn outcome_shows_errors_before_other_output() {
-        let outcome = Outcome {
+        let outcome = JobResult {
             status: ExitStatus::from_raw(256),
             stdout: "case order rank 1 of 2: ok\ncase order rank 0 of 2: ok\nfarm under way\n".into(),
             stderr: "[INFO ] mapping\narmature: rank 1: torn\n".into(),

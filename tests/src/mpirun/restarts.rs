@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Job, Outcome, Running};
+use super::{Job, JobResult, Running};
 
 /// Starts a job on each number of ranks in `ranks`, one after the other. In each job but the last
 /// one, a rank is killed after the job has completed another checkpoint or snapshot in `dir`. The
@@ -13,7 +13,7 @@ use super::{Job, Outcome, Running};
 /// # Panics
 /// If a job writes no checkpoint or snapshot, ends before its rank is killed, or leaves processes behind.
 #[track_caller]
-pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize]) -> Outcome {
+pub fn kill_and_restart(job: impl Fn(usize) -> Job, dir: &Path, ranks: &[usize]) -> JobResult {
     let (last, killed) = ranks.split_last().expect("a job");
     for (round, &ranks) in killed.iter().enumerate() {
         let running = job(ranks).start();

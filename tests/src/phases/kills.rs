@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{ActionKind, Phase, RankAction, Skeleton, phase_file, release_file};
 use crate::check::noise;
-use crate::mpirun::{Job, Outcome, linked};
+use crate::mpirun::{Job, JobResult, linked};
 
 /// Number of ranks of a job.
 pub const RANKS: usize = 3;
@@ -156,7 +156,7 @@ impl Kill {
     ///
     /// # Errors
     /// Returns an error with the complete output of the job if the job does not end as expected.
-    pub fn run(&self, tested_program: &TestedProgram) -> Result<Outcome, String> {
+    pub fn run(&self, tested_program: &TestedProgram) -> Result<JobResult, String> {
         let dir = tempfile::tempdir().map_err(|e| format!("no directory: {e}"))?;
         let mut line: Vec<OsString> = vec![tested_program.armature.clone().into(), "run".into()];
         line.extend(self.recover.then(|| "--recover".into()));
@@ -188,13 +188,17 @@ impl Kill {
         self.checked_outcome(outcome, tested_program)
     }
 
-    fn checked_outcome(&self, outcome: Outcome, tested_program: &TestedProgram) -> Result<Outcome, String> {
+    fn checked_outcome(
+        &self,
+        outcome: JobResult,
+        tested_program: &TestedProgram,
+    ) -> Result<JobResult, String> {
         let checked = self.check(&outcome, linked(&tested_program.program));
         checked.map_err(|e| format!("{self}: {e}\n{outcome}"))?;
         Ok(outcome)
     }
 
-    fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
+    fn check(&self, outcome: &JobResult, mpi: Mpi) -> Result<(), String> {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
         }
@@ -226,7 +230,7 @@ impl Kill {
 
 /// Returns true if MPICH's launcher has failed itself, with exit code 255: if it ends the other ranks just when they exit, the connection to the
 /// process that has started the ranks is closed.
-fn has_launcher_failed(outcome: &Outcome) -> bool {
+fn has_launcher_failed(outcome: &JobResult) -> bool {
     outcome.status.code() == Some(255)
         && outcome.stderr.contains("process manager error waiting for completion")
 }

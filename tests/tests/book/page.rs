@@ -8,7 +8,7 @@ pub(crate) struct Span {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Block {
+pub(crate) struct CodeBlock {
     /// Line number of the opening fence (three backticks) of a code block.
     pub(crate) line: usize,
     /// Words after the opening fence of a code block, such as `rust,no_run` or `sh`.
@@ -25,7 +25,7 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) spans: Vec<Span>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<CodeBlock>,
     pub(crate) links: Vec<Link>,
     /// Anchors (targets of links) of the headings of the page.
     pub(crate) anchors: Vec<String>,
@@ -35,12 +35,15 @@ impl Page {
     pub(crate) fn parse(text: &str) -> Page {
         let mut page = Page::default();
         let mut prose = String::new();
-        let mut open: Option<Block> = None;
+        let mut open: Option<CodeBlock> = None;
         for (number, line) in (1..).zip(text.lines()) {
             match (line.trim_start().strip_prefix("```"), &mut open) {
                 (Some(language), None) => {
-                    open =
-                        Some(Block { line: number, language: language.trim().into(), text: String::new() });
+                    open = Some(CodeBlock {
+                        line: number,
+                        language: language.trim().into(),
+                        text: String::new(),
+                    });
                 }
                 (Some(_), Some(_)) => page.blocks.extend(open.take()),
                 (None, Some(block)) => {
@@ -120,7 +123,7 @@ fn page_is_parsed_into_spans_blocks_links_and_anchors() {
     let page = Page::parse(text);
     let spans: Vec<_> = page.spans.iter().map(|s| (s.line, s.text.as_str())).collect();
     assert_eq!(spans, [(1, "b"), (3, "Farm::map"), (3, "--bind core"), (10, "a | b"), (10, "c`d")]);
-    assert_eq!(page.blocks, [Block { line: 6, language: "sh".into(), text: "`no`\n".into() }]);
+    assert_eq!(page.blocks, [CodeBlock { line: 6, language: "sh".into(), text: "`no`\n".into() }]);
     let links: Vec<_> = page.links.iter().map(|l| (l.line, l.target.as_str())).collect();
     assert_eq!(links, [(4, "y.md#z"), (10, "q.svg")]);
     assert_eq!(page.anchors, ["a-b-c-d"]);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use armature::loops::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary};
 use armature::{Balance, Session, Stopwatch};
-use armature_bench_simulated::{Outcome, run, settings};
+use armature_bench_simulated::{RunResult, run, settings};
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
 
@@ -39,7 +39,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut simulated = Simulated::default();
         settings(arguments, |name, value| {
             match name {
@@ -62,7 +62,7 @@ impl Simulated {
         Ok(simulated)
     }
 
-    fn settings(&self) -> Outcome<Settings> {
+    fn settings(&self) -> RunResult<Settings> {
         let mut settings = Settings::new().balance(if self.live { Balance::Live } else { Balance::Off });
         if self.block > 0 {
             settings = match self.kind.as_str() {
@@ -79,7 +79,7 @@ impl Simulated {
         Ok(settings)
     }
 
-    fn rank(&self, session: &mut Session) -> Outcome {
+    fn rank(&self, session: &mut Session) -> RunResult {
         let (settings, work) = (
             self.settings()?,
             Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
@@ -103,7 +103,7 @@ impl Simulated {
         &self,
         session: &mut Session,
         mut run: impl FnMut(&mut Session, u64) -> armature::Result<armature::Outcome<(), Summary>>,
-    ) -> Outcome {
+    ) -> RunResult {
         let clock = session.stopwatch();
         let before = if self.settle > 0 { run(session, self.settle)?.into_summary() } else { None };
         let settled = clock.elapsed();
@@ -152,11 +152,11 @@ impl Declares<'_> {
 impl DoAll for Declares<'_> {
     type Units = Rows<u8>;
 
-    fn create(&mut self, range: Range<u64>) -> Outcome<Rows<u8>> {
+    fn create(&mut self, range: Range<u64>) -> RunResult<Rows<u8>> {
         Ok(Rows::zeroed(range, self.what.bytes))
     }
 
-    fn compute(&mut self, range: Range<u64>, _: &mut [u8]) -> Outcome {
+    fn compute(&mut self, range: Range<u64>, _: &mut [u8]) -> RunResult {
         self.work((range.end - range.start) as f64);
         Ok(())
     }
@@ -165,12 +165,12 @@ impl DoAll for Declares<'_> {
 impl DoAcross for Declares<'_> {
     type Value = u8;
 
-    fn row(&mut self, _: u64, values: &mut [u8]) -> Outcome {
+    fn row(&mut self, _: u64, values: &mut [u8]) -> RunResult {
         values.fill(0);
         Ok(())
     }
 
-    fn sweep(&mut self, grid: Grid<'_, u8>, columns: Range<usize>) -> Outcome {
+    fn sweep(&mut self, grid: Grid<'_, u8>, columns: Range<usize>) -> RunResult {
         self.work((grid.rows() - 2) as f64 * columns.len() as f64 / (grid.width - 2) as f64);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use armature::Session;
 use armature::pipeline::Pipeline;
-use armature_bench_simulated::{Outcome, run, settings};
+use armature_bench_simulated::{RunResult, run, settings};
 
 fn main() -> ExitCode {
     run("armature-bench-simulated-pipeline", Simulated::parse, Simulated::rank)
@@ -19,7 +19,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut simulated = Simulated { items: 0, cost: 1.0 };
         settings(arguments, |name, value| {
             match name {
@@ -32,7 +32,7 @@ impl Simulated {
         Ok(simulated)
     }
 
-    fn rank(&self, session: &mut Session) -> Outcome {
+    fn rank(&self, session: &mut Session) -> RunResult {
         let (items, cost) = (self.items, self.cost);
         let stage =
             move |item: u64| armature::declare(cost, || item.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use armature::Session;
 use armature_bench_simulated::task_bench::job::{Job, System};
 use armature_bench_simulated::task_bench::{Trial, by_hand};
-use armature_bench_simulated::{Outcome, run};
+use armature_bench_simulated::{RunResult, run};
 
 /// Operations per second of a simulated host.
 const SPEED: f64 = 1e9;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     run("armature-bench-simulated-task-bench", Job::parse, rank)
 }
 
-fn rank(job: &Job, session: &mut Session) -> Outcome {
+fn rank(job: &Job, session: &mut Session) -> RunResult {
     let declares = |input: u64, length: u64| armature::declare(length as f64, || input);
     let metg = job.search(
         session,

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use armature::Session;
 use armature::workflow::{PlanOptions, Workflow};
 use armature_bench_simulated::workflows::{DECLARES, Job};
-use armature_bench_simulated::{Outcome, run, settings};
+use armature_bench_simulated::{RunResult, run, settings};
 
 fn main() -> ExitCode {
     run("armature-bench-simulated-workflow", parse, rank)
 }
 
-fn parse(arguments: &[String]) -> Outcome<Job> {
+fn parse(arguments: &[String]) -> RunResult<Job> {
     let mut file = None;
     settings(arguments, |name, value| {
         if name == "job" {
@@ -30,7 +30,7 @@ fn parse(arguments: &[String]) -> Outcome<Job> {
 /// Upper bound of the bytes that serialization adds to the value that a task sends to its successors.
 const ENCODING_BYTES: u64 = 64;
 
-fn rank(job: &Job, session: &mut Session) -> Outcome {
+fn rank(job: &Job, session: &mut Session) -> RunResult {
     let value_bytes: Vec<usize> =
         job.value_bytes().iter().map(|bytes| bytes.saturating_sub(ENCODING_BYTES) as usize).collect();
     let mut options = PlanOptions::default();

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use armature::Session;
 
 use super::{Grid, Kernel, Pattern, Trial, search, skeletons};
-use crate::{Outcome, settings};
+use crate::{RunResult, settings};
 
 /// Way in which a grid of tasks is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Job {
     ///
     /// # Errors
     /// If an argument is not one of [`arguments`](Job::arguments).
-    pub fn parse(arguments: &[String]) -> Outcome<Self> {
+    pub fn parse(arguments: &[String]) -> RunResult<Self> {
         let mut job = Job {
             system: System::ByHand,
             pattern: Pattern::Trivial,
@@ -142,8 +142,8 @@ impl Job {
         session: &mut Session,
         per_second: f64,
         direct: impl Kernel,
-        mut run: impl FnMut(&mut Session, Grid) -> Outcome<Trial>,
-    ) -> Outcome<f64> {
+        mut run: impl FnMut(&mut Session, Grid) -> RunResult<Trial>,
+    ) -> RunResult<f64> {
         search::metg(self.start, self.tries, |mean| {
             let grid = self.grid(mean, per_second);
             let trial = run(session, grid)?;
@@ -159,7 +159,12 @@ impl Job {
     ///
     /// # Errors
     /// If the job asks for another system; errors of the framework.
-    pub fn farm_or_stencil(&self, session: &mut Session, grid: Grid, kernel: impl Kernel) -> Outcome<Trial> {
+    pub fn farm_or_stencil(
+        &self,
+        session: &mut Session,
+        grid: Grid,
+        kernel: impl Kernel,
+    ) -> RunResult<Trial> {
         match self.system {
             System::Farm => skeletons::farm(session, grid, self.sub_masters, kernel),
             System::Stencil => skeletons::stencil(session, grid, kernel),

@@ -14,7 +14,7 @@ pub mod skeletons;
 
 use std::{fmt, str::FromStr};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Dependences of the tasks and distribution of their lengths, with the names of Task Bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Grid {
         ranks: usize,
         per_second: f64,
         direct: impl Fn(u64, u64) -> u64,
-    ) -> Outcome<f64> {
+    ) -> RunResult<f64> {
         let Serial { checksum, work } = self.serial(direct);
         match trial.checksum {
             Some(sum) if sum == checksum => Ok(work as f64 / per_second / (ranks as f64 * trial.seconds)),

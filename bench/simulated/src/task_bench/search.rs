@@ -1,6 +1,6 @@
 //! Search for METG, the minimum effective task granularity of a program.
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Efficiency at METG(50 %).
 const EFFICIENCY: f64 = 0.5;
@@ -17,8 +17,8 @@ const LONGEST: f64 = 0.02;
 ///
 /// # Errors
 /// Errors of `efficiency`.
-pub fn metg(start: f64, tries: usize, mut efficiency: impl FnMut(f64) -> Outcome<f64>) -> Outcome<f64> {
-    let mut suffices = |length| -> Outcome<bool> {
+pub fn metg(start: f64, tries: usize, mut efficiency: impl FnMut(f64) -> RunResult<f64>) -> RunResult<f64> {
+    let mut suffices = |length| -> RunResult<bool> {
         for _ in 0..tries.max(1) {
             if efficiency(length)? >= EFFICIENCY {
                 return Ok(true);

@@ -6,13 +6,13 @@ use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
 use armature::workflow::{Handle, Workflow};
 
 use super::{Grid, Kernel, Trial, add};
-use crate::Outcome;
+use crate::RunResult;
 
 /// Runs the tasks of a trivial grid as a farm. Rank 0 runs tasks too, unless there are sub-masters or more than 16 ranks.
 ///
 /// # Errors
 /// Errors of the framework.
-pub fn farm(session: &mut Session, grid: Grid, sub_masters: usize, kernel: impl Kernel) -> Outcome<Trial> {
+pub fn farm(session: &mut Session, grid: Grid, sub_masters: usize, kernel: impl Kernel) -> RunResult<Trial> {
     let mut farm = Farm::new("tasks", move |number: u64| grid.task([number], kernel));
     if sub_masters > 0 {
         farm = farm.sub_masters(sub_masters);
@@ -32,7 +32,7 @@ pub fn farm(session: &mut Session, grid: Grid, sub_masters: usize, kernel: impl 
 ///
 /// # Errors
 /// If the width is not a multiple of that number; errors of the framework.
-pub fn stencil(session: &mut Session, grid: Grid, kernel: impl Kernel) -> Outcome<Trial> {
+pub fn stencil(session: &mut Session, grid: Grid, kernel: impl Kernel) -> RunResult<Trial> {
     let columns = grid.pattern.reach();
     if columns == 0 || !grid.width.is_multiple_of(columns) {
         return Err(format!("{grid:?} cannot be divided into rows of {columns} columns").into());
@@ -61,7 +61,7 @@ struct Rows<K> {
 impl<K: Kernel> Stencil for Rows<K> {
     type Value = u64;
 
-    fn row(&mut self, index: u64, values: &mut [u64]) -> Outcome {
+    fn row(&mut self, index: u64, values: &mut [u64]) -> RunResult {
         values.fill(0);
         let columns = values.len() - 2;
         if let Some(first) = (index as usize * columns).checked_sub(columns) {
@@ -72,7 +72,7 @@ impl<K: Kernel> Stencil for Rows<K> {
         Ok(())
     }
 
-    fn step(&mut self, old: OldGrid<'_, u64>, new: &mut [u64]) -> Outcome {
+    fn step(&mut self, old: OldGrid<'_, u64>, new: &mut [u64]) -> RunResult {
         let (width, columns) = (old.width, old.width - 2);
         for (new, old) in new.chunks_exact_mut(width).zip(old.values.windows(3 * width).step_by(width)) {
             for (column, value) in new[1..=columns].iter_mut().enumerate() {
@@ -94,7 +94,7 @@ pub fn workflow(
     grid: Grid,
     run_time: Option<f64>,
     kernel: impl Kernel,
-) -> Outcome<Trial> {
+) -> RunResult<Trial> {
     let mut flow = Workflow::new("grid");
     let mut row: Vec<Handle<u64>> = Vec::new();
     for step in 0..grid.steps {

@@ -8,11 +8,11 @@
 use armature_tests::mpirun::linked;
 use armature_tests::phases::kills::{Kill, Moment, TestedProgram, histogram};
 
-use crate::{Mark, Outcome, Report, Table, Target, stats::median, verdict::Interval};
+use crate::{Report, RunResult, Table, Target, TargetedValue, stats::median, verdict::Interval};
 
 const SEED: u64 = 20;
 
-pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
     let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
     let armature = this.with_file_name("armature");
     if !armature.is_file() {
@@ -51,6 +51,6 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.table("phases", &table)?;
     histogram(&kills).lines().for_each(|line| report.note(line));
     let what = "killed in any phase, hung or with a wrong exit code or result";
-    report.mark(Mark::new(what, Interval::exact(f64::from(wrong)), "runs", Target::AtMost(0.0)));
+    report.mark(TargetedValue::new(what, Interval::exact(f64::from(wrong)), "runs", Target::AtMost(0.0)));
     Ok(())
 }

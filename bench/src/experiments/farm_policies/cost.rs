@@ -7,14 +7,14 @@ use super::reference::Row;
 use super::{ITERATIONS, Setting};
 use crate::stats::median_interval;
 use crate::table::digits;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 /// Seconds per simulated chunk that the automatic chunking policy assumes; also the target (maximum) of the measured time.
 const ASSUMED_SECONDS: f64 = 0.25e-6;
 
 /// Returns the measured seconds per simulated chunk: the additional time with the automatic policy compared with a policy that simulates nothing,
 /// divided by the number of simulated chunks.
-pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<f64> {
+pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> RunResult<f64> {
     let rounds = if smoke { 2 } else { 11 };
     let mut table = Table::new(&["setting", "simulated chunks", "per iteration", "ns/chunk"]);
     let mut medians = Vec::new();
@@ -37,7 +37,12 @@ pub(super) fn measure(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
         low: nanoseconds(interval.low),
         high: nanoseconds(interval.high),
     };
-    report.mark(Mark::new("a simulated chunk", shown, "ns", Target::AtMost(nanoseconds(ASSUMED_SECONDS))));
+    report.mark(TargetedValue::new(
+        "a simulated chunk",
+        shown,
+        "ns",
+        Target::AtMost(nanoseconds(ASSUMED_SECONDS)),
+    ));
     Ok(interval.value)
 }
 
@@ -47,7 +52,7 @@ fn computed() -> f64 {
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-fn of(setting: &Setting, rounds: usize) -> Outcome<(u64, f64)> {
+fn of(setting: &Setting, rounds: usize) -> RunResult<(u64, f64)> {
     let iterations = setting.tasks(ITERATIONS, 1)?;
     let timed = |chunking| {
         let start = computed();

@@ -16,7 +16,7 @@ use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
 use crate::farm::tasks::TaskShape;
 use crate::plot::Series;
 use crate::verdict::Interval;
-use crate::{Experiment, Lines, Mark, Outcome, Report, Target};
+use crate::{Experiment, Lines, Report, RunResult, Target, TargetedValue};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "farm-policies",
@@ -76,7 +76,7 @@ impl Setting {
         Knowledge { messages: self.messages, task_bytes: each, result_bytes: each, ..Knowledge::default() }
     }
 
-    fn tasks(&self, iterations: usize, seed: u64) -> Outcome<Vec<Tasks>> {
+    fn tasks(&self, iterations: usize, seed: u64) -> RunResult<Vec<Tasks>> {
         Ok(self.shape.iterations(seed)?.take(iterations).map(|times| Tasks::new(&times)).collect())
     }
 
@@ -102,7 +102,7 @@ impl Setting {
     }
 }
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let rows = reference::rows(smoke)?;
     let chunk_cost = cost::measure(report, &rows, smoke)?;
     let seen = reference::compare(report, &rows, smoke)?;
@@ -139,5 +139,5 @@ fn mark_worst(report: &mut Report, what: &str, ratios: &[f64]) {
         "{what}: {worst:.4} of the best fixed policy; mean {mean:.4}; {reached} of {} at {MARK} or more",
         ratios.len()
     ));
-    report.mark(Mark::new(what, Interval::exact(worst), "of the best", Target::AtLeast(MARK)));
+    report.mark(TargetedValue::new(what, Interval::exact(worst), "of the best", Target::AtLeast(MARK)));
 }

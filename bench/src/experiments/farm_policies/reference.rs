@@ -9,7 +9,7 @@ use crate::farm::tasks::TaskShape;
 use crate::stats::mean;
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 const REFERENCE: &str = include_str!("reference.txt");
 const SEEDS: std::ops::Range<u64> = 1..11;
@@ -27,7 +27,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn parse(line: &str) -> Outcome<Row> {
+    fn parse(line: &str) -> RunResult<Row> {
         let fields: Vec<&str> = line.split(' ').collect();
         let [network, block, workers, mean, kib, spread, expected @ ..] = &fields[..] else {
             return Err(format!("a row of the reference has too few columns: {line}").into());
@@ -54,13 +54,13 @@ impl Row {
     }
 }
 
-pub(super) fn rows(smoke: bool) -> Outcome<Vec<Row>> {
+pub(super) fn rows(smoke: bool) -> RunResult<Vec<Row>> {
     let lines = REFERENCE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.step_by(if smoke { 24 } else { 1 });
     rows.map(Row::parse).collect()
 }
 
-fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> Outcome<Vec<Vec<f64>>> {
+fn efficiencies(row: &Row, seeds: std::ops::Range<u64>, iterations: usize) -> RunResult<Vec<Vec<f64>>> {
     seeds.map(|seed| Ok(row.setting.fixed(&row.setting.tasks(iterations, seed)?))).collect()
 }
 
@@ -97,7 +97,7 @@ fn broken_orders(row: &Row, means: &[f64]) -> Vec<String> {
 
 /// Compares the efficiency of every fixed policy with its expected value. Returns the efficiencies of the automatic policy relative to the best fixed
 /// policy.
-pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome<Vec<f64>> {
+pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> RunResult<Vec<f64>> {
     let seeds = if smoke { 1..3 } else { SEEDS };
     let mut columns = vec!["setting"];
     let names: Vec<String> = FIXED.iter().map(|chunking| format!("{chunking} [%]")).collect();
@@ -144,17 +144,17 @@ pub(super) fn compare(report: &mut Report, rows: &[Row], smoke: bool) -> Outcome
         seeds.count()
     ));
     let share = off as f64 / values as f64;
-    report.mark(Mark::new("values off", Interval::exact(share), "of all", Target::AtMost(0.02)));
+    report.mark(TargetedValue::new("values off", Interval::exact(share), "of all", Target::AtMost(0.02)));
     broken.iter().for_each(|text| report.note(text));
     let count = Interval::exact(broken.len() as f64);
-    report.mark(Mark::new("orders broken", count, "rows", Target::AtMost(0.0)));
+    report.mark(TargetedValue::new("orders broken", count, "rows", Target::AtMost(0.0)));
     mark_worst(report, "rows, worst", &ratios);
     Ok(ratios)
 }
 
 /// Prints the mean difference between the simulated and expected efficiencies of each policy over all farms. A mean far from 0 indicates an error in
 /// the policy.
-fn by_policy(report: &mut Report, differences: &[Vec<f64>], off: &[usize]) -> Outcome {
+fn by_policy(report: &mut Report, differences: &[Vec<f64>], off: &[usize]) -> RunResult {
     let mut table = Table::new(&["policy", "outside", "mean difference [points]", "largest [points]"]);
     for ((chunking, differences), &off) in FIXED.into_iter().zip(differences).zip(off) {
         let largest = differences.iter().fold(0.0_f64, |largest, difference| largest.max(difference.abs()));

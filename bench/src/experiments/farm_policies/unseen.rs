@@ -8,7 +8,7 @@ use crate::farm::tasks::TaskShape;
 use crate::stats::mean;
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 const SEED: u64 = 733_019;
 const SETTINGS: usize = 150;
@@ -36,7 +36,7 @@ fn settings(count: usize, seed: u64) -> Vec<Setting> {
 
 /// Runs many iterations of each random farm, so that the automatic policy has measurements. Returns its efficiencies relative to the best fixed
 /// policy, as means over all draws of the task times.
-pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
+pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool) -> RunResult<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED);
     let draws = if smoke { 2 } else { DRAWS };
     let of_draws = contests(report, "unseen", &settings, ITERATIONS, draws, chunk_cost)?;
@@ -54,12 +54,12 @@ pub(super) fn many_iterations(report: &mut Report, chunk_cost: f64, smoke: bool)
 
 /// Runs a single iteration of each random farm, in which the automatic policy starts without measurements. Returns its efficiencies relative to the
 /// best fixed policy.
-pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -> Outcome<Vec<f64>> {
+pub(super) fn one_iteration(report: &mut Report, chunk_cost: f64, smoke: bool) -> RunResult<Vec<f64>> {
     let settings = settings(if smoke { 3 } else { SETTINGS }, SEED + 1);
     let of_draws = contests(report, "single", &settings, 1, 1, chunk_cost)?;
     let ratios: Vec<f64> = of_draws.iter().map(|draws| draws.mean).collect();
     let mean = mean(&ratios);
-    report.mark(Mark::new(
+    report.mark(TargetedValue::new(
         "one iteration, mean",
         Interval::exact(mean),
         "of the best",
@@ -82,7 +82,7 @@ fn contests(
     iterations: usize,
     draws: u64,
     chunk_cost: f64,
-) -> Outcome<Vec<Draws>> {
+) -> RunResult<Vec<Draws>> {
     let mut table = Table::new(&[
         "workers",
         "tasks",
@@ -107,7 +107,7 @@ fn contests(
         // The farm's own seed is below a million. The seed of its draw k (from 0) is this seed plus k million, and all draws of all farms have
         // different seeds.
         let rows = (0..draws).map(|draw| setting.tasks(iterations, seed + draw * 1_000_000));
-        let rows = rows.collect::<Outcome<Vec<_>>>()?;
+        let rows = rows.collect::<RunResult<Vec<_>>>()?;
         let fixed: Vec<Vec<f64>> = rows.iter().map(|rows| setting.fixed(rows)).collect();
         let auto: Vec<Finish> = rows.iter().map(|rows| setting.run(Chunking::Auto, rows)).collect();
         let of_all =

@@ -13,7 +13,7 @@ use crate::farm::tasks::TaskShape;
 use crate::stats::{mean, median};
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 const SEED: u64 = 911_382;
 const SETTINGS: usize = 140;
@@ -73,7 +73,7 @@ fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
 
 /// Runs one iteration of several random farms for each trend of the task times. Returns the efficiencies of the automatic policy relative to the best
 /// fixed policy.
-pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
+pub(super) fn compare(report: &mut Report, smoke: bool) -> RunResult<Vec<f64>> {
     let mut table = Table::new(&[
         "course",
         "workers",
@@ -125,12 +125,17 @@ pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
         ratios.len()
     ));
     let mean = Interval::exact(mean(&ratios));
-    report.mark(Mark::new("wandering, one iteration, mean", mean, "of the best", Target::AtLeast(MARK)));
+    report.mark(TargetedValue::new(
+        "wandering, one iteration, mean",
+        mean,
+        "of the best",
+        Target::AtLeast(MARK),
+    ));
     Ok(ratios)
 }
 
 /// Draws a farm on a fast network and its tasks. The task times deviate at random by 3 % to 30 % from those of the trend.
-fn draw(trend: Trend, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
+fn draw(trend: Trend, random: &mut StdRng) -> RunResult<(Setting, Vec<f64>)> {
     let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
     let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);
     let shape = TaskShape { tasks, mean: log(1e-3, 5e-2), spread: log(0.03, 0.3), block: 1 };

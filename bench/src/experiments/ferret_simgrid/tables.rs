@@ -5,12 +5,12 @@ use super::{
     CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, REFINED_LATER,
     Row, Run,
 };
-use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
+use crate::{Bars, Report, RunResult, Table, Target, TargetedValue, stats, table::digits, verdict::Interval};
 
 /// Speed-up that the paper of the planner HeDPM reports for this planner.
 const PAPER: f64 = 9.2;
 
-pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> Outcome {
+pub(super) fn write_tables(report: &mut Report, rows: &[Row]) -> RunResult {
     let mut table = Table::new(&[
         "platform",
         "orderly [s]",
@@ -131,7 +131,7 @@ pub(super) fn record_marks(report: &mut Report, rows: &[Row]) {
         rows.len()
     ));
     let what = "refined against the best mapping found, worst platform";
-    report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
+    report.mark(TargetedValue::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
     let backlog = rows.iter().filter(|row| {
         let settled = row.runs.get(REFINED).and_then(Run::settled);
         settled.is_some_and(|pace| pace < row.bound.seconds())
@@ -160,12 +160,22 @@ pub(super) fn record_marks(report: &mut Report, rows: &[Row]) {
     let held = |row: &Row| row.bound.seconds();
     let [worst_live, _] = [LIVE, REFINED_LATER].map(|name| behind(name, "no pace beyond the bound", held));
     let what = "live against refined over the last 80 % of the items, worst platform";
-    report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
+    report.mark(TargetedValue::new(
+        what,
+        Interval::exact(worst_live),
+        "times its time",
+        Target::AtMost(1.15),
+    ));
     let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();
     report.note(format!("{} of {} platforms allow a speed-up of {PAPER}", able.len(), rows.len()));
     if !able.is_empty() {
         let least = able.iter().map(|row| row.speedup(REFINED)).fold(f64::INFINITY, f64::min);
         let what = "refined over orderly, worst platform that allows it";
-        report.mark(Mark::new(what, Interval::exact(least), "times as fast", Target::AtLeast(PAPER)));
+        report.mark(TargetedValue::new(
+            what,
+            Interval::exact(least),
+            "times as fast",
+            Target::AtLeast(PAPER),
+        ));
     }
 }

@@ -9,7 +9,7 @@
 use std::{cell::RefCell, time::Duration};
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{Load, share, two_cores},
     loops::job::{Job, Kernel, Run},
     pairs::{Contestant, round_robin},
@@ -51,7 +51,7 @@ const SPLIT: &str = "MPI by hand, best split";
 const OURS: &str = "armature";
 const WAYS: [&str; 3] = [HALVES, SPLIT, OURS];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let columns = ["loop", "who", "a pass [ms]", "low", "high", "times as fast as halves", "rows on rank 0"];
     let mut table = Table::new(&columns);
@@ -69,7 +69,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let scale = if smoke { 0.01 } else { 1.0 };
         let (thread_shares, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         // Under load, a pass over the rows takes up to twice as long.
-        let run_with_load = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
+        let run_with_load = |job: &Job, seconds: f64, ours: bool| -> RunResult<Run> {
             let alone = if ours { ours_alone } else { alone };
             let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };
             let passes = |seconds: f64| (seconds / (alone * slower)).ceil().max(2.0) as usize;
@@ -134,7 +134,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         ));
         if let Some(ratio) = rounds.ratio(HALVES, OURS) {
             let what = format!("{name}, against halves by hand");
-            report.mark(Mark::new(&what, ratio, "times as fast", Target::AtLeast(mark)));
+            report.mark(TargetedValue::new(&what, ratio, "times as fast", Target::AtLeast(mark)));
         }
     }
     report.table("", &table)?;

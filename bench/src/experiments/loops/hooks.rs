@@ -14,7 +14,7 @@ use armature::{Balance, BoxError, Config, Progress, Session};
 
 use super::super::stream_runs::folder;
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::two_cores,
     loops::job::{Job, Kernel},
     ranks::Launch,
@@ -46,7 +46,7 @@ const LOGGED_PAIRS: usize = 40;
 const CASES: [(&str, Kernel, usize, usize, usize); 2] =
     [("matmul 1000", Kernel::Matmul, 1000, 2, 6), ("SOR 2000", Kernel::Sor, 2000, 200, 400)];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let blocks = if smoke { BLOCKS / 100 } else { BLOCKS };
     let columns = [
@@ -69,7 +69,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             (Kernel::Matmul, _) => hook_of_doall(blocks, log),
             _ => hook_of_sweep(1, blocks, log),
         };
-        let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<Outcome<Vec<f64>>>()?;
+        let hooks = (0..6).map(|_| hook(None)).skip(1).collect::<RunResult<Vec<f64>>>()?;
         let hook = median(&hooks);
         let logged = |log: Option<&Path>| match kernel {
             Kernel::Matmul => hook_of_doall(LOGGED_STRIPS, log),
@@ -77,7 +77,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         };
         let pairs = if smoke { 2 } else { LOGGED_PAIRS };
         let differences = (0..pairs).map(|_| Ok(logged(Some(&folder))? - logged(None)?));
-        let log = median_interval(&differences.collect::<Outcome<Vec<f64>>>()?);
+        let log = median_interval(&differences.collect::<RunResult<Vec<f64>>>()?);
         let (mut of_hooks, mut of_balancer, mut last) = (Vec::new(), Vec::new(), None);
         for _ in 0..report.rounds(ROUNDS) {
             let run = job.with_framework(2)?;
@@ -100,9 +100,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             digits(run.interactions, 0),
             digits(100.0 * of_balancer.value, 3),
         ]);
-        report.mark(Mark::new(&format!("{name}, hooks"), of_hooks, "of the work", Target::AtMost(0.01)));
-        report.mark(Mark::new(&format!("{name}, log"), of_log, "of the work", Target::AtMost(0.01)));
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
+            &format!("{name}, hooks"),
+            of_hooks,
+            "of the work",
+            Target::AtMost(0.01),
+        ));
+        report.mark(TargetedValue::new(&format!("{name}, log"), of_log, "of the work", Target::AtMost(0.01)));
+        report.mark(TargetedValue::new(
             &format!("{name}, balancing"),
             of_balancer,
             "of the time",
@@ -113,9 +118,9 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let runs = (if smoke { RUNS / 100 } else { RUNS }).to_string();
     let launch = Launch { bind: true, ..Launch::ranks(2) };
     let one = || Ok(launch.run("empty-loops", std::slice::from_ref(&runs))?["seconds"]);
-    let seconds = (0..report.rounds(ROUNDS)).map(|_| one()).collect::<Outcome<Vec<f64>>>()?;
+    let seconds = (0..report.rounds(ROUNDS)).map(|_| one()).collect::<RunResult<Vec<f64>>>()?;
     let run = median_interval(&seconds);
-    report.mark(Mark::new("a run without work", run, "s on two ranks", Target::AtMost(RUN)));
+    report.mark(TargetedValue::new("a run without work", run, "s on two ranks", Target::AtMost(RUN)));
     Ok(())
 }
 
@@ -123,13 +128,13 @@ fn seconds(
     ranks: usize,
     log: Option<&Path>,
     body: impl Fn(&mut Session) -> Result<f64, BoxError> + Sync,
-) -> Outcome<f64> {
+) -> RunResult<f64> {
     let config = Config::new().transport(armature::TransportChoice::Local).ranks(ranks);
     Ok(armature::run(&config.progress(Progress::Off).events(log.map(Path::to_path_buf)), body)?)
 }
 
 /// Returns the seconds per block of a DOALL loop (independent iterations) with blocks of one iteration of a few operations.
-fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
+fn hook_of_doall(blocks: u64, log: Option<&Path>) -> RunResult<f64> {
     seconds(1, log, |session| {
         let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
         tiny.run(session, 0)?;
@@ -140,7 +145,7 @@ fn hook_of_doall(blocks: u64, log: Option<&Path>) -> Outcome<f64> {
 }
 
 /// Returns the seconds per strip (block of columns) of a sweep with strips of one column and one row per rank.
-fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> Outcome<f64> {
+fn hook_of_sweep(ranks: usize, strips: u64, log: Option<&Path>) -> RunResult<f64> {
     seconds(ranks, log, |session| {
         let shape = Shape { rows: ranks as u64 + 2, columns: 1002 };
         let mut tiny = DoAcrossLoop::new("tiny", shape, Tiny).strip_width(1).balance(Balance::Live);

@@ -18,7 +18,7 @@ use armature_papers::simulate::loops::{Balancing, Load as PlannerLoad, LoopSyste
 use armature_planner::loops::{LoopOptions, MovementCosts, Reach};
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::{Load, Wave, two_cores},
     loops::{
         job::{Job, Kernel, Run},
@@ -75,12 +75,12 @@ const QUANTUM: f64 = 0.1;
 /// Seconds between two polls for messages of a rank of a DOALL loop: the time of a block of iterations that the framework aims at.
 const POLL_INTERVAL: f64 = 8e-3;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     real(report, smoke)?;
     simulated(report, smoke)
 }
 
-fn real(report: &mut Report, smoke: bool) -> Outcome {
+fn real(report: &mut Report, smoke: bool) -> RunResult {
     let mut table = Table::new(&["loop", "period [s]", "who", "time [s]", "low", "high", "movements"]);
     let (mut names, mut bars) = (Vec::new(), Vec::new());
     for (name, kernel, size, passes) in CASES {
@@ -103,7 +103,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
             let wave = Wave::new(length, 0.5)?;
             let (mut movements, parts) = (Vec::new(), RefCell::new(Vec::new()));
             let (mut round, mut other) = (0, 0);
-            let run_with_load = |live: bool, seed: u64| -> Outcome<Run> {
+            let run_with_load = |live: bool, seed: u64| -> RunResult<Run> {
                 let load = Load::on_core(cores[1]).wave(wave.seeded(seed)).start()?;
                 let run = Job { live, ..job.clone() }.with_framework(2)?;
                 parts.borrow_mut().push(load.part()?);
@@ -140,7 +140,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
             }
             if let Some(ratio) = rounds.ratio(LIVE, OFF) {
                 let unit = "times the time without balancing";
-                report.mark(Mark::new(&what, ratio, unit, Target::AtMost(1.05)));
+                report.mark(TargetedValue::new(&what, ratio, unit, Target::AtMost(1.05)));
                 names.push(what);
                 bars.push(Some(ratio));
             }
@@ -159,7 +159,7 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
 /// Efficiency and number of movements of rows or indices, first with the framework under SimGrid, then in the planner's simulator.
 type Pair = ((f64, f64), (f64, f64));
 
-fn simulated(report: &mut Report, smoke: bool) -> Outcome {
+fn simulated(report: &mut Report, smoke: bool) -> RunResult {
     let mut wanted = COSTS.to_vec();
     wanted.retain(|(name, ..)| report.selects(&format!("simulated {name}")));
     if wanted.is_empty() {
@@ -240,7 +240,7 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
         }
         if let Some(worst) = worst {
             let what = format!("{name} moves, farthest from the simulator");
-            report.mark(Mark::new(&what, worst, "points", Target::AtMost(3.0)));
+            report.mark(TargetedValue::new(&what, worst, "points", Target::AtMost(3.0)));
         }
         let title = format!("A host at half of its speed for half of the time, {name} moves");
         let mut plot = Bars::new(&title, "efficiency [%]", names.iter().map(String::as_str));
@@ -267,7 +267,7 @@ struct Case {
 
 impl Case {
     /// Runs the loop with the framework on simulated hosts. Returns the efficiency of the loop, and the number of movements of rows or indices.
-    fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
+    fn program(&self, seed: u64, live: bool) -> RunResult<(f64, f64)> {
         let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
         let job = Simulated {
             kind: self.kind,
@@ -291,7 +291,7 @@ impl Case {
     }
 
     /// Runs the loop in the planner's simulator. Returns the efficiency of the loop, and the number of movements of rows or indices.
-    fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
+    fn simulator(&self, seed: u64, balancing: &Balancing) -> RunResult<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
         system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];
         system.sharing = Sharing::Fluid;

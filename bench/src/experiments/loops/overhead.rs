@@ -6,7 +6,7 @@
 //! the efficiency: the plain loop proceeds row by row, the blocked loop strip by strip.
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::two_cores,
     loops::job::{Job, Kernel},
     pairs::{Contestant, round_robin},
@@ -37,7 +37,7 @@ const OURS: &str = "armature";
 const PLAIN: &str = "serial, plain";
 const BLOCKED: &str = "serial, in strips";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let columns = ["loop", "who", "time [s]", "low", "high", "efficiency against plain", "against strips"];
     let mut table = Table::new(&columns);
@@ -76,7 +76,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             table.row([name.into(), who.into()].into_iter().chain(cells).chain(efficiencies));
         }
         if let Some(ratio) = rounds.ratio(OURS, BY_HAND) {
-            report.mark(Mark::new(name, ratio, "times the time of MPI by hand", Target::AtMost(1.02)));
+            report.mark(TargetedValue::new(
+                name,
+                ratio,
+                "times the time of MPI by hand",
+                Target::AtMost(1.02),
+            ));
             names.push(name);
             bars.push(Some(ratio));
         }
@@ -88,7 +93,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("", &plot)
 }
 
-fn serial(job: &Job) -> Outcome<f64> {
+fn serial(job: &Job) -> RunResult<f64> {
     let passes = job.passes.div_ceil(10);
     let run = Job { settle: 1, passes, ..job.clone() }.by_hand(1)?;
     Ok(run.seconds * job.passes as f64 / passes as f64)

@@ -5,7 +5,7 @@
 //! strips have the width that is the best of several for equal halves; the framework chooses its own width in each run, during the warm-up.
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     burner::two_cores,
     loops::job::{Job, Kernel},
     pairs::{Contestant, round_robin},
@@ -33,7 +33,7 @@ const HAND_THIRDS: &str = "by hand, a third and two";
 const HALVES: &str = "armature, halves";
 const THIRDS: &str = "armature, a third and two";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let cores = two_cores()?;
     let mut table = Table::new(&["loop", "who", "time [s]", "low", "high"]);
     let (mut names, mut by_hand, mut ours) = (Vec::new(), Vec::new(), Vec::new());
@@ -64,11 +64,21 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         names.push(name);
         if let Some(ratio) = rounds.ratio(THIRDS, HALVES) {
             let target = Target::AtMost(1.05 * IDEAL);
-            report.mark(Mark::new(name, ratio, "times the time of halves, of which 4/3 are work", target));
+            report.mark(TargetedValue::new(
+                name,
+                ratio,
+                "times the time of halves, of which 4/3 are work",
+                target,
+            ));
         }
         if let Some(ratio) = rounds.ratio(THIRDS, HAND_THIRDS) {
             let name = format!("{name}, a third and two");
-            report.mark(Mark::new(&name, ratio, "times the time of MPI by hand", Target::AtMost(1.0)));
+            report.mark(TargetedValue::new(
+                &name,
+                ratio,
+                "times the time of MPI by hand",
+                Target::AtMost(1.0),
+            ));
         }
     }
     report.table("", &table)?;

@@ -14,7 +14,7 @@ use armature_planner::loops::{Ahead, Interaction, LoopBalancer, LoopOptions, Rep
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    Bars, Experiment, Report, RunResult, Table, Target, TargetedValue,
     loops::simulated::{Kind, Simulated},
     stats::{mean_interval, median},
     table::digits,
@@ -43,7 +43,7 @@ const WARM_UP_PASSES: usize = 60;
 const PASSES: usize = 60;
 const MANY_HOSTS: usize = 256;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     if report.selects("unequal") {
         unequal(report, smoke)?;
     }
@@ -85,7 +85,7 @@ fn speeds(seed: u64, hosts: usize) -> Vec<f64> {
     speeds
 }
 
-fn unequal(report: &mut Report, smoke: bool) -> Outcome {
+fn unequal(report: &mut Report, smoke: bool) -> RunResult {
     let columns =
         ["loop", "seed", "ideal split [s]", "settled [s]", "equal numbers [s]", "of the ideal", "movements"];
     let mut table = Table::new(&columns);
@@ -113,7 +113,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
         // The target applies to the slowest run among all seeds, so the value has no statistical interval.
         let worst = of_ideal.iter().copied().fold(f64::INFINITY, f64::min);
         let what = format!("{name}, worst of the seeds");
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
             &what,
             Interval::exact(worst),
             "of the ideal split's speed",
@@ -131,7 +131,7 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
     report.bars("unequal", &plot)
 }
 
-fn large(report: &mut Report, smoke: bool) -> Outcome {
+fn large(report: &mut Report, smoke: bool) -> RunResult {
     let ranks = if smoke { 32 } else { MANY_HOSTS };
     let decision = decision_time(ranks, if smoke { 20 } else { 400 })?;
     report.note(format!("a decision about {ranks} ranks takes {:.1} us", 1e6 * decision));
@@ -156,13 +156,13 @@ fn large(report: &mut Report, smoke: bool) -> Outcome {
             digits(share, 4),
         ]);
         let what = format!("{name}, rank 0 of {ranks}");
-        report.mark(Mark::new(&what, Interval::exact(share), "of its time", Target::AtMost(0.05)));
+        report.mark(TargetedValue::new(&what, Interval::exact(share), "of its time", Target::AtMost(0.05)));
     }
     report.table("large", &table)
 }
 
 /// Returns the median time in seconds of a decision of the load balancer about `ranks` ranks, whose measured rates change before each decision.
-fn decision_time(ranks: usize, times: usize) -> Outcome<f64> {
+fn decision_time(ranks: usize, times: usize) -> RunResult<f64> {
     let mut balancer = LoopBalancer::new(ranks, LoopOptions::default())?;
     let mut random = StdRng::seed_from_u64(1);
     let mut held = vec![16; ranks];

@@ -19,7 +19,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     deaths::{self, RunFolder, Victim},
     ranks::{Launch, STOPPED, one},
     stats::{median, quantile},
@@ -45,7 +45,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 31;
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let (workers, whole) = (report.selects("workers"), report.selects("whole"));
     let kill_run = KillRun { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-deaths"))?;
@@ -61,7 +61,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         trials.run_files.clear()?;
         Ok(one(&trials.run_once(RANKS, &[], &mut || ())?.0?)?["seconds"])
     });
-    trials.undisturbed = median(&times.collect::<Outcome<Vec<f64>>>()?);
+    trials.undisturbed = median(&times.collect::<RunResult<Vec<f64>>>()?);
     let undisturbed = trials.undisturbed;
     report.note(format!(
         "{} tasks on {RANKS} ranks, every other one a command: {undisturbed:.2} s undisturbed; moments by seed {SEED}",
@@ -82,11 +82,11 @@ const VALUED_RANKS: usize = 5;
 /// Sizes in bytes of the value that a task returns, each with the number of tasks in a run of about a second.
 const VALUES: [(usize, usize); 4] = [(8, 1500), (1_000, 1500), (100_000, 800), (10_000_000, 60)];
 
-fn values(report: &mut Report, runs: usize) -> Outcome {
+fn values(report: &mut Report, runs: usize) -> RunResult {
     let run_folder = RunFolder::create(Path::new("target/bench/workflow-values"))?;
     let run_folder = RunFolder::at(std::path::absolute(run_folder.folder())?);
     let mut random = StdRng::seed_from_u64(SEED);
-    let run_once = |valued: Valued, victims: &[Victim]| -> Outcome<(Outcome<String>, usize)> {
+    let run_once = |valued: Valued, victims: &[Victim]| -> RunResult<(RunResult<String>, usize)> {
         run_folder.clear()?;
         let launch = Launch { limit: LIMIT, ..Launch::ranks(VALUED_RANKS) };
         let has_joined = |rank| run_folder.path(&joined_file_name(rank)).is_file();
@@ -132,7 +132,7 @@ fn values(report: &mut Report, runs: usize) -> Outcome {
     }
     report.table("values", &table)?;
     let wrong = Interval::exact(f64::from(wrong));
-    report.mark(Mark::new("values, hung, failed or wrong", wrong, "runs", Target::AtMost(0.0)));
+    report.mark(TargetedValue::new("values, hung, failed or wrong", wrong, "runs", Target::AtMost(0.0)));
     Ok(())
 }
 
@@ -151,7 +151,7 @@ impl Trials {
         ranks: usize,
         victims: &[Victim],
         before_kill: &mut (dyn FnMut() + Send),
-    ) -> Outcome<(Outcome<String>, usize)> {
+    ) -> RunResult<(RunResult<String>, usize)> {
         let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         let (run_files, arguments) = (&self.run_files, self.kill_run.arguments(&self.run_files));
         let has_joined = |rank| run_files.has_joined(rank);
@@ -165,7 +165,7 @@ impl Trials {
         )
     }
 
-    fn run_with_worker_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
+    fn run_with_worker_killed(&mut self, report: &mut Report, runs: usize) -> RunResult {
         let mut series = Series::default();
         while series.runs() < runs {
             let victims = deaths::draw(&mut self.random, RANKS, 1, KILL_UNTIL * self.undisturbed);
@@ -178,7 +178,7 @@ impl Trials {
     }
 
     /// Runs the workflow and kills ranks; returns `None` if the run ended before all victims were killed.
-    fn run_with_kills(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+    fn run_with_kills(&self, victims: &[Victim]) -> RunResult<Option<Run>> {
         self.run_files.clear()?;
         let mut journalled = BTreeSet::new();
         let (output, killed) =
@@ -200,7 +200,7 @@ impl Trials {
         }))
     }
 
-    fn run_with_all_killed(&mut self, report: &mut Report, runs: usize) -> Outcome {
+    fn run_with_all_killed(&mut self, report: &mut Report, runs: usize) -> RunResult {
         let mut series = Series::default();
         while series.runs() < runs {
             let after = KILL_UNTIL * self.undisturbed * self.random.random::<f64>();
@@ -218,7 +218,7 @@ impl Trials {
 
     /// Kills all ranks of a run `after` seconds after its start and restarts the run from its journal; returns `None` if the run ended before the
     /// kill.
-    fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Run>> {
+    fn killed_and_restarted(&self, after: f64) -> RunResult<Option<Run>> {
         self.run_files.clear()?;
         let (output, killed) = self.run_once(RANKS, &deaths::all_ranks(RANKS, after), &mut || ())?;
         match output {
@@ -271,7 +271,7 @@ impl Series {
         self.complete.len() + self.wrong
     }
 
-    fn add(&mut self, run: Outcome<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
+    fn add(&mut self, run: RunResult<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
         match run {
             Ok(None) => self.ended_before_kill += 1,
             Ok(Some(run)) => self.complete.push(run),
@@ -282,7 +282,7 @@ impl Series {
         }
     }
 
-    fn print_table(&self, report: &mut Report, what: &str, names: [&str; 3]) -> Outcome {
+    fn print_table(&self, report: &mut Report, what: &str, names: [&str; 3]) -> RunResult {
         let mut table = Table::new(&["", "median", "least", "most"]);
         for (at, name) in names.into_iter().enumerate() {
             let of: Vec<f64> = self.complete.iter().map(|run| run.measurements[at]).collect();
@@ -299,7 +299,7 @@ impl Series {
         let wrongly = self.complete.iter().map(|run| run.wrongly).sum::<usize>();
         let mut mark = |name: &str, value: usize, unit: &str| {
             let name = format!("{what}, {name}");
-            report.mark(Mark::new(&name, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
+            report.mark(TargetedValue::new(&name, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
         };
         mark("hung, failed or wrong", self.wrong, "runs");
         mark("journalled and begun again", wrongly, "tasks");

@@ -4,7 +4,7 @@ use armature_papers::workflow::generate::{Family, paper_cluster};
 use armature_planner::workflow::{Cluster, TaskMemory, Workflow};
 use armature_workflow_files::read;
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Bandwidth between processors for generated workflows: the papers of Kulagina, Meyerhenke and Benoit (2024 and 2025) use 1 unit of size per unit of
 /// time.
@@ -27,7 +27,7 @@ pub(super) fn generated(
     tasks: usize,
     seed: u64,
     task_memory: TaskMemory,
-) -> Outcome<Instance> {
+) -> RunResult<Instance> {
     Ok(Instance {
         name: format!("{family:?} {tasks}"),
         workflow: family.build(tasks, seed)?,
@@ -47,9 +47,9 @@ const TRACES: [(&str, &[u8]); 6] = [
 
 /// Returns workflows from traces of real runs with measured memory. Each consists of `copies` independent copies, like a run with more samples. Sizes
 /// are in KiB, because twice the sum of all sizes must not overflow in the planners.
-pub(super) fn traced(copies: usize) -> Outcome<Vec<Instance>> {
+pub(super) fn traced(copies: usize) -> RunResult<Vec<Instance>> {
     const KIB: u64 = 1 << 10;
-    let copied = |&(name, bytes): &(&str, &[u8])| -> Outcome<Instance> {
+    let copied = |&(name, bytes): &(&str, &[u8])| -> RunResult<Instance> {
         let one = read(&format!("{name}.json"), bytes)?.to_workflow()?;
         let mut builder = Workflow::builder();
         for copy in 0..copies {
@@ -80,7 +80,7 @@ impl Instance {
 
     /// Returns the default cluster of the paper of Kulagina et al. (2024), with `of_each` processors of each of its six kinds. If a task needs more
     /// memory than the largest processor has, the memories of all processors are scaled up until the task fits.
-    pub(super) fn fitting_cluster(&self, of_each: usize) -> Outcome<Cluster> {
+    pub(super) fn fitting_cluster(&self, of_each: usize) -> RunResult<Cluster> {
         let cluster = paper_cluster(of_each, 1, BANDWIDTH)?;
         let factor = self.max_task_memory() as f64 / cluster.largest_memory() as f64;
         self.scaled(&cluster, factor.max(1.0))
@@ -88,7 +88,7 @@ impl Instance {
 
     /// Returns the default cluster of the paper of Kulagina et al. (2025), with the memories of all processors scaled so that the largest task needs
     /// the fraction `part` of the largest memory.
-    pub(super) fn cluster_filled_to(&self, part: f64) -> Outcome<Cluster> {
+    pub(super) fn cluster_filled_to(&self, part: f64) -> RunResult<Cluster> {
         const PROCESSORS_PER_KIND: usize = 12;
         let cluster = paper_cluster(PROCESSORS_PER_KIND, 1, BANDWIDTH)?;
         self.scaled(&cluster, self.max_task_memory() as f64 / part / cluster.largest_memory() as f64)
@@ -96,11 +96,11 @@ impl Instance {
 
     /// Returns the instance with a workflow in which each task writes a single value for all its readers instead of one file per reader. The
     /// framework's ranks pass values in this way.
-    pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
+    pub(super) fn with_one_value_a_task(self) -> RunResult<Instance> {
         Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
     }
 
-    pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
+    pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> RunResult<Cluster> {
         let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
         let of = cluster.processors();
         let scaled = cluster.clone().with_room(|p| (scale(of[p].memory), scale(of[p].buffer)));

@@ -8,7 +8,7 @@
 use std::{process::Command, time::Duration};
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     experiments::peers,
     ranks::{finish, one},
     table::Cell,
@@ -29,11 +29,11 @@ const GRAPHS: u64 = 20;
 const ARRAY_AND_LIMIT: (usize, u64) = (8 << 20, 49 << 20);
 const SUMS: (usize, u64) = (90_000_000, 400_000_000);
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let mut table =
         Table::new(&["graph", "ranks", "seconds", "peak [MB]", "of what it may hold", "spilled [MB]"]);
     let mut worst: f64 = 0.0;
-    let mut measure = |name: String, heavy: Heavy, ranks: usize| -> Outcome {
+    let mut measure = |name: String, heavy: Heavy, ranks: usize| -> RunResult {
         let measured = heavy::measure(heavy, ranks)?;
         let share = measured.peak / heavy.memory as f64;
         worst = worst.max(share);
@@ -64,7 +64,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         table.row(dask(name, limit, sums)?);
     }
     report.table("", &table)?;
-    report.mark(Mark::new(
+    report.mark(TargetedValue::new(
         "largest peak",
         Interval::exact(worst),
         "of what a rank may hold",
@@ -78,7 +78,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 const DASK_LIMIT: Duration = Duration::from_secs(180);
 
 /// Runs the graph that creates and sums up arrays with Dask, and returns its row for the table of results.
-fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
+fn dask(name: &str, limit: &str, sums: Heavy) -> RunResult<[Cell; 6]> {
     let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
     command.arg(peers::folder().join("workflows/sums.py"));
     command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);

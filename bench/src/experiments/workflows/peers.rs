@@ -15,7 +15,7 @@ use std::{
 use armature_papers::workflow::generate::Family;
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     experiments::peers,
     pairs::{Contestant, Rounds, round_robin},
     ranks::finish,
@@ -39,7 +39,7 @@ const COUNT: f64 = 100_000.0;
 const ARMATURE: &str = "armature";
 const MAKE: &str = "make";
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let rounds = report.rounds(20);
     let folder = std::path::absolute("target/bench/workflow-peers")?;
     // Outputs of an earlier run are removed, because workflow systems do not repeat tasks whose output files exist.
@@ -48,11 +48,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)
 }
 
-fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> Outcome {
+fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> RunResult {
     steps.write(folder)?;
     let contestant = |name: &str, command: Command| timed(name, command, steps, folder);
     let this = std::env::current_exe()?;
-    let armature = |arguments: &[&str]| -> Outcome<Command> {
+    let armature = |arguments: &[&str]| -> RunResult<Command> {
         let program = this.with_file_name("armature");
         if !program.is_file() || !this.with_file_name("armature-workflow").is_file() {
             return Err(format!(
@@ -111,7 +111,7 @@ fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -
     })
 }
 
-fn write_table(report: &mut Report, steps: &Steps, rounds: &Rounds) -> Outcome {
+fn write_table(report: &mut Report, steps: &Steps, rounds: &Rounds) -> RunResult {
     let mut table = Table::new(&["", "median [s]", "low", "high", "of armature's time"]);
     let mut best: Option<(&str, f64)> = None;
     for (name, samples) in rounds.iter() {
@@ -133,7 +133,12 @@ fn write_table(report: &mut Report, steps: &Steps, rounds: &Rounds) -> Outcome {
     report.table("", &table)?;
     let Some((best, _)) = best else { return Err("no peer has run".into()) };
     if let Some(ratio) = rounds.ratio(best, ARMATURE) {
-        report.mark(Mark::new(&format!("against {best}"), ratio, "times as fast", Target::AtLeast(1.0)));
+        report.mark(TargetedValue::new(
+            &format!("against {best}"),
+            ratio,
+            "times as fast",
+            Target::AtLeast(1.0),
+        ));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    Experiment, Mark, Outcome, Report, Table, Target,
+    Experiment, Report, RunResult, Table, Target, TargetedValue,
     farm::tiny::{self, Tiny},
     pairs::{Contestant, round_robin},
     ranks::finish,
@@ -39,7 +39,7 @@ const SHELLS: &str = "two shells";
 const OF_SHELLS: f64 = 0.9;
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let part = if smoke { 10 } else { 1 };
     if report.selects("closures") {
         closures(report, TASKS / part)?;
@@ -47,7 +47,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     if report.selects("commands") { commands(report, COMMANDS / part) } else { Ok(()) }
 }
 
-fn closures(report: &mut Report, tasks: usize) -> Outcome {
+fn closures(report: &mut Report, tasks: usize) -> RunResult {
     let farm = Tiny { size: 8, tasks, dedicated: false };
     let contestants = vec![
         Contestant::new("independent tasks", || empty::measure(Shape::Independent, tasks)),
@@ -60,13 +60,13 @@ fn closures(report: &mut Report, tasks: usize) -> Outcome {
         let rate = median_interval(samples);
         table.row([name.into(), rate.value.into(), rate.low.into(), rate.high.into()]);
         if name != "farm" {
-            report.mark(Mark::new(name, rate, "tasks/s", Target::AtLeast(MARK)));
+            report.mark(TargetedValue::new(name, rate, "tasks/s", Target::AtLeast(MARK)));
         }
     }
     report.table("closures", &table)
 }
 
-fn commands(report: &mut Report, tasks: usize) -> Outcome {
+fn commands(report: &mut Report, tasks: usize) -> RunResult {
     let contestants = vec![
         Contestant::new(WORKFLOW, || empty::measure(Shape::Commands, tasks)),
         Contestant::new(SHELLS, || shells(tasks)),
@@ -78,7 +78,7 @@ fn commands(report: &mut Report, tasks: usize) -> Outcome {
         table.row([name.into(), rate.value.into(), rate.low.into(), rate.high.into()]);
     }
     if let Some(ratio) = rounds.ratio(WORKFLOW, SHELLS) {
-        report.mark(Mark::new(
+        report.mark(TargetedValue::new(
             "commands against two shells",
             ratio,
             "of their rate",
@@ -88,7 +88,7 @@ fn commands(report: &mut Report, tasks: usize) -> Outcome {
     report.table("commands", &table)
 }
 
-fn shells(tasks: usize) -> Outcome<f64> {
+fn shells(tasks: usize) -> RunResult<f64> {
     let each = tasks / 2;
     let looped = format!("i=0; while [ $i -lt {each} ]; do {TRUE}; i=$((i+1)); done");
     let mut both = Command::new("sh");

@@ -11,7 +11,7 @@ use self::run::adapted;
 use super::instances::{Instance, generated, traced};
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
+use crate::{Experiment, Report, RunResult, Table, Target, TargetedValue, stats};
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-replan",
@@ -29,7 +29,7 @@ const SEEDS: u64 = 3;
 /// Fraction of a processor's memory that the task with the largest estimate fills. With 0.5 memory is left for larger tasks, with 0.9 almost none.
 const FILLED: [f64; 2] = [0.5, 0.9];
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let (sizes, seeds) = if smoke { (&SIZES[..1], 1) } else { (&SIZES[..], SEEDS) };
     let mut instances: Vec<(Instance, u64)> = Vec::new();
     for seed in 1..=seeds {
@@ -74,7 +74,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let what = format!("{:.0} % off, within memory", 100.0 * deviation);
         let share = Interval::exact(100.0 * reached as f64 / possible as f64);
         let unit = format!("% of {possible} that a planner can do that knows all");
-        report.mark(Mark::new(&what, share, &unit, Target::AtLeast(100.0)));
+        report.mark(TargetedValue::new(&what, share, &unit, Target::AtLeast(100.0)));
     }
     report.note(
         "possible: relaxed HEFTM finds a plan with the real weights. Kept: tasks stay where they were planned and in that order; files \
@@ -100,7 +100,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, instance: &Instance, deviation: f64, filled: f64, seed: u64) -> Outcome {
+    fn add(&mut self, instance: &Instance, deviation: f64, filled: f64, seed: u64) -> RunResult {
         let cluster = instance.cluster_filled_to(filled)?;
         let Instance { workflow: known, task_memory, .. } = instance;
         let start = Situation::new(known, &cluster);
@@ -125,7 +125,7 @@ impl Counts {
     }
 }
 
-fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
+fn deviating(known: &Workflow, deviation: f64, seed: u64) -> RunResult<Workflow> {
     let mut random = Random::new(seed);
     let mut factor = || {
         // Box-Muller transform (1958) for normally distributed numbers.

@@ -18,7 +18,7 @@ use super::instances::{Instance, generated, traced};
 use crate::table::digits;
 use crate::verdict::Interval;
 use crate::workflows::simulated::{Scale, Simulated};
-use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
+use crate::{Experiment, Report, RunResult, Table, Target, TargetedValue, stats};
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-simgrid",
@@ -37,7 +37,7 @@ const DRAWN: Scale = Scale { seconds: 0.01, bytes: 16384.0 };
 /// Scale of the weights of real runs: gigabytes, counted in KiB, become megabytes, and minutes become seconds.
 const REAL: Scale = Scale { seconds: 0.01, bytes: 1.0 };
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     let sizes = if smoke { &[60][..] } else { &SIZES[..] };
     let of_each = if smoke { [2, 2] } else { PROCESSORS_PER_KIND };
     let mut instances = Vec::new();
@@ -103,9 +103,9 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     let [events, blocks] = ratios;
     let off = events.iter().map(|ratio| (ratio - 100.0).abs()).fold(0.0, f64::max);
-    report.mark(Mark::new("HEFTM, farthest off", Interval::exact(off), "%", Target::AtMost(10.0)));
+    report.mark(TargetedValue::new("HEFTM, farthest off", Interval::exact(off), "%", Target::AtMost(10.0)));
     let latest = blocks.iter().copied().fold(0.0, f64::max);
-    report.mark(Mark::new(
+    report.mark(TargetedValue::new(
         "DagHetPart, latest run",
         Interval::exact(latest),
         "% of the plan",
@@ -119,7 +119,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     Ok(())
 }
 
-fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
+fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> RunResult<Vec<(&'static str, Plan)>> {
     let Instance { workflow, task_memory, .. } = instance;
     if kind == 1 {
         let model = MemoryModel::new(*task_memory);

@@ -12,7 +12,7 @@ use super::instances::{Instance, generated};
 use crate::plot::Series;
 use crate::table::Cell;
 use crate::verdict::Interval;
-use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
+use crate::{Experiment, Lines, Report, RunResult, Table, Target, TargetedValue};
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-time",
@@ -54,7 +54,7 @@ const PLANNERS: [(&str, Run); 6] = [
 
 const MODEL: MemoryModel = MemoryModel::new(TaskMemory::Additive);
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     if cfg!(debug_assertions) {
         report.note("built without optimisation: times say nothing");
     }
@@ -82,7 +82,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             let longest = seconds.iter().copied().fold(0.0, f64::max);
             points.push((tasks as f64, longest));
             let what = format!("{planner}, {tasks} tasks, longest");
-            report.mark(Mark::new(&what, Interval::exact(longest), "s", Target::AtMost(most)));
+            report.mark(TargetedValue::new(&what, Interval::exact(longest), "s", Target::AtMost(most)));
         }
         plot.add(Series::new(planner, points));
     }

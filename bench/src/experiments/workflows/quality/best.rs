@@ -10,7 +10,7 @@ use super::super::instances::{generated, traced};
 use super::geometric;
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 const SIZES: [usize; 3] = [200, 1000, 4000];
 /// Number of processors of each of the six kinds in the cluster of the paper of Kulagina et al. (2024).
@@ -21,7 +21,7 @@ const FILLED: f64 = 0.9;
 /// Relative difference of makespans below which the planner treats plans as equally long and chooses the plan with fewer transferred bytes.
 const EQUALLY_LONG: f64 = 0.01;
 
-pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
     let mut instances = traced(1)?;
     let sizes = if smoke { &SIZES[..1] } else { &SIZES[..] };
     for &tasks in sizes {
@@ -88,7 +88,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.note(note("with local search, of the best before", geometric(&gains)));
     let unit = format!("of {count} workflows");
     let what = "best of all, later than DagHetPart or HEFTM alone by more than 1 %";
-    report.mark(Mark::new(what, Interval::exact(worse as f64), &unit, Target::AtMost(0.0)));
+    report.mark(TargetedValue::new(what, Interval::exact(worse as f64), &unit, Target::AtMost(0.0)));
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::super::instances::{Instance, generated, traced};
 use super::geometric;
 use crate::table::digits;
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 /// Type of workflows: name, numbers of tasks (none for real workflows), number of random draws per size, and the makespan of DagHetPart in percent of
 /// DagHetMem's in the paper of Kulagina et al. (2024).
@@ -32,7 +32,7 @@ const PAPER: f64 = 41.0;
 /// Number of processors of each of the six kinds in the cluster of the paper of Kulagina et al. (2024).
 const PROCESSORS_PER_KIND: usize = 6;
 
-pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
     let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
     let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
     // A smoke run (short test of the experiment) takes only the real and the small workflows, because planning even one size of the larger types
@@ -77,7 +77,7 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
             instances.len()
         ));
         let what = format!("DagHetPart, {name}");
-        report.mark(Mark::new(&what, mean, "% of DagHetMem", Target::AtMost(paper)));
+        report.mark(TargetedValue::new(&what, mean, "% of DagHetMem", Target::AtMost(paper)));
         all.extend(ratios);
     }
     if all.is_empty() {
@@ -86,19 +86,24 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.table("blocks", &table)?;
     if !left_out {
         let mean = geometric(&all);
-        report.mark(Mark::new("DagHetPart, all types", mean, "% of DagHetMem", Target::AtMost(PAPER)));
+        report.mark(TargetedValue::new(
+            "DagHetPart, all types",
+            mean,
+            "% of DagHetMem",
+            Target::AtMost(PAPER),
+        ));
     }
     let what = "DagHetPart, no plan where DagHetMem has one";
-    report.mark(Mark::new(what, Interval::exact(lost as f64), "workflows", Target::AtMost(0.0)));
+    report.mark(TargetedValue::new(what, Interval::exact(lost as f64), "workflows", Target::AtMost(0.0)));
     Ok(())
 }
 
 /// Returns the makespans of DagHetMem and DagHetPart, as computed by the independent verifier of plans, or `None` where a planner finds no plan.
-fn makespans(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
+fn makespans(instance: &Instance) -> RunResult<[Option<f64>; 2]> {
     let cluster = instance.fitting_cluster(PROCESSORS_PER_KIND)?;
     let model = MemoryModel::new(instance.task_memory);
     let workflow = &instance.workflow;
-    let makespan = |plan: armature_planner::Result<Plan>| -> Outcome<Option<f64>> {
+    let makespan = |plan: armature_planner::Result<Plan>| -> RunResult<Option<f64>> {
         let Ok(plan) = plan else { return Ok(None) };
         Ok(Some(verify(workflow, &cluster, &plan).certificate()?.makespan))
     };

@@ -7,7 +7,7 @@ use armature_papers::workflow::generate::Family;
 use super::super::instances::generated;
 use super::geometric;
 use crate::table::digits;
-use crate::{Mark, Outcome, Report, Table, Target, stats};
+use crate::{Report, RunResult, Table, Target, TargetedValue, stats};
 
 const BLOCKS: usize = 36;
 const SIZES: [usize; 3] = [1000, 4000, 8000];
@@ -28,7 +28,7 @@ const DAGP: [(Family, [Option<f64>; 3], f64); 7] = [
     (Family::Soykb, [Some(10188.0), Some(77944.0), Some(194_802.0)], 3.01),
 ];
 
-pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
     let (sizes, seeds) = if smoke { (&SIZES[..1], 1) } else { (&SIZES[..], SEEDS) };
     let mut table =
         Table::new(&["family", "tasks", "cut [%]", "heaviest by the mean", "dagP's cut, about [%]"]);
@@ -75,6 +75,6 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     );
     report.table("cut", &table)?;
     let what = format!("cut at {} tasks, mean", SIZES[0]);
-    report.mark(Mark::new(&what, geometric(&ratios), "% of dagP's", Target::AtMost(100.0)));
+    report.mark(TargetedValue::new(&what, geometric(&ratios), "% of dagP's", Target::AtMost(100.0)));
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::super::instances::{Instance, generated, traced};
 use super::geometric;
 use crate::table::{Cell, digits};
 use crate::verdict::Interval;
-use crate::{Mark, Outcome, Report, Table, Target};
+use crate::{Report, RunResult, Table, Target, TargetedValue};
 
 const SIZES: [usize; 8] = [200, 1000, 2000, 4000, 8000, 10_000, 20_000, 30_000];
 /// Numbers of independent copies of the workflow of a real run that are combined into one workflow. The smallest real
@@ -29,7 +29,7 @@ const PAPER: [f64; 2] = [113.0, 127.0];
 
 const PLANNERS: [&str; 6] = ["HEFT", "BL", "BLC", "MM", "BL relaxed", "MM relaxed"];
 
-pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+pub(super) fn run(report: &mut Report, smoke: bool) -> RunResult {
     let mut instances = Vec::new();
     let (sizes, copies) = if smoke { (&SIZES[..1], &COPIES[..1]) } else { (&SIZES[..], &COPIES[..]) };
     for &tasks in sizes {
@@ -79,13 +79,18 @@ pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
     for number in 1..=3 {
         let what = format!("HEFTM-{}, valid", PLANNERS[number]);
         let interval = Interval::exact(share(valid[0][number]));
-        report.mark(Mark::new(&what, interval, "% of plans", Target::AtLeast(100.0)));
+        report.mark(TargetedValue::new(&what, interval, "% of plans", Target::AtLeast(100.0)));
     }
     let interval = Interval::exact(share(valid[1][3]));
-    report.mark(Mark::new("HEFTM-MM, a tenth, valid", interval, "% of plans", Target::AtLeast(100.0)));
+    report.mark(TargetedValue::new(
+        "HEFTM-MM, a tenth, valid",
+        interval,
+        "% of plans",
+        Target::AtLeast(100.0),
+    ));
     for (ratios, (which, paper)) in later.iter().zip(["below", "from"].into_iter().zip(PAPER)) {
         let what = format!("best of BL and BLC, {which} {LARGE_WORKFLOW} tasks");
-        report.mark(Mark::new(&what, geometric(ratios), "% of HEFT", Target::AtMost(paper)));
+        report.mark(TargetedValue::new(&what, geometric(ratios), "% of HEFT", Target::AtMost(paper)));
     }
     Ok(())
 }

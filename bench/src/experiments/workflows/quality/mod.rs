@@ -7,7 +7,7 @@ mod cut;
 mod lists;
 
 use crate::verdict::Interval;
-use crate::{Experiment, Outcome, Report, stats};
+use crate::{Experiment, Report, RunResult, stats};
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-quality",
@@ -16,7 +16,7 @@ pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(report: &mut Report, smoke: bool) -> Outcome {
+fn run(report: &mut Report, smoke: bool) -> RunResult {
     blocks::run(report, smoke)?;
     if report.selects("lists") {
         lists::run(report, smoke)?;

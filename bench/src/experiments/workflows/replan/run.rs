@@ -3,7 +3,7 @@
 
 use armature_planner::workflow::{Cluster, Plan, Situation, Workflow, plan_rest, replan, retrace};
 
-use crate::Outcome;
+use crate::RunResult;
 
 /// Number of equal steps into which the run divides the predicted makespan; after each it checks whether a new plan ends earlier.
 const STEPS: f64 = 20.0;
@@ -35,7 +35,12 @@ struct Run<'a> {
 }
 
 /// Runs a plan whose tasks reveal their real work and memory when they start.
-pub(super) fn adapted(planned: &Workflow, real: &Workflow, cluster: &Cluster, plan: Plan) -> Outcome<Ended> {
+pub(super) fn adapted(
+    planned: &Workflow,
+    real: &Workflow,
+    cluster: &Cluster,
+    plan: Plan,
+) -> RunResult<Ended> {
     let step = plan.makespan / STEPS;
     let mut run = Run {
         real,
@@ -69,14 +74,14 @@ impl Run<'_> {
         tasks
     }
 
-    fn known_with(&self, tasks: &[usize]) -> Outcome<Workflow> {
+    fn known_with(&self, tasks: &[usize]) -> RunResult<Workflow> {
         let weights = tasks.iter().map(|&task| (task, self.real.work(task), self.real.memory(task)));
         Ok(self.known.clone().with_measured(weights)?)
     }
 
     /// Reveals the real work and memory of starting tasks. Returns true if the tasks fit into the memory of their processors; otherwise the state is
     /// unchanged.
-    fn reveal(&mut self, tasks: &[usize]) -> Outcome<bool> {
+    fn reveal(&mut self, tasks: &[usize]) -> RunResult<bool> {
         let known = self.known_with(tasks)?;
         let Some(trace) = retrace(&known, self.cluster, &self.plan, &self.from) else { return Ok(false) };
         (self.known, self.trace) = (known, trace);
@@ -85,7 +90,7 @@ impl Run<'_> {
     }
 
     /// Replans the remaining tasks if a starting task does not fit into the memory of its processor. Returns true if a plan exists.
-    fn plan_around(&mut self, task: usize) -> Outcome<bool> {
+    fn plan_around(&mut self, task: usize) -> RunResult<bool> {
         let now = self.trace.start[task];
         let situation = self.from.later(&self.known, &self.trace, now);
         self.known = self.known_with(&[task])?;
