@@ -546,8 +546,8 @@ impl Machine {
     }
 
     /// Starts to create the stages that `table` assigns to this rank, while the stream continues. Between any two stages, the encoded sizes of the
-    /// next `measured_batches` batches are measured. If `carries_send_times` is true, batches carry the time of sending from now on. `saved` holds stage states from a
-    /// snapshot of an earlier job; this rank restores those of the serial stages that it runs.
+    /// next `measured_batches` batches are measured. If `carries_send_times` is true, batches carry the time of sending from now on. `saved` holds
+    /// stage states from a snapshot of an earlier job; this rank restores those of the serial stages that it runs.
     pub(crate) fn prepare(
         &mut self,
         table: Table,
